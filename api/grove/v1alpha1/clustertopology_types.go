@@ -1,0 +1,113 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterTopologySpec describes the network hierarchy of one kind of hardware in the cluster.
+type ClusterTopologySpec struct {
+	// Levels of the hierarchy, ordered from the broadest to the narrowest. Each maps a domain name that deployments use
+	// to the node label key that carries its values.
+	Levels []TopologyLevel `json:"levels"`
+
+	// NodeSelector limits this topology to the nodes carrying these labels (a node pool). Empty: every node.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// SchedulerTopologyReferences names topology objects of other schedulers that describe the same hierarchy.
+	// +optional
+	SchedulerTopologyReferences []SchedulerTopologyReference `json:"schedulerTopologyReferences,omitempty"`
+}
+
+// TopologyLevel is one level of the hierarchy.
+type TopologyLevel struct {
+	// Domain is the name deployments use in packDomain, e.g. "rack".
+	Domain string `json:"domain"`
+	// Key is the node label key whose values are the instances of this level, e.g. "topology.kubernetes.io/zone".
+	Key string `json:"key"`
+}
+
+// SchedulerTopologyReference points at the topology object of one scheduler.
+type SchedulerTopologyReference struct {
+	// SchedulerName is the scheduler, e.g. "kai-scheduler".
+	SchedulerName string `json:"schedulerName"`
+	// TopologyReference is the name of that scheduler's topology object.
+	TopologyReference string `json:"topologyReference"`
+}
+
+// Condition types and reasons of a ClusterTopology.
+const (
+	// ConditionLevelsLabeled is True when every node the topology covers carries the label of every level.
+	ConditionLevelsLabeled = "LevelsLabeled"
+	// ConditionHierarchyConsistent is True when each hostname value belongs to one node.
+	ConditionHierarchyConsistent = "HierarchyConsistent"
+	// ConditionInUse is True while a deployment names this topology.
+	ConditionInUse = "InUse"
+
+	ReasonAllNodesLabeled    = "AllNodesLabeled"
+	ReasonLabelsMissing      = "LabelsMissing"
+	ReasonNoNodes            = "NoNodes"
+	ReasonHierarchyValid     = "HierarchyValid"
+	ReasonDuplicateHostnames = "DuplicateHostnames"
+	ReasonReferenced         = "Referenced"
+	ReasonUnreferenced       = "Unreferenced"
+)
+
+// ClusterTopologyStatus says what of the hierarchy is real on the cluster's nodes.
+type ClusterTopologyStatus struct {
+	// ObservedGeneration is the generation of the spec this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Nodes the topology covers.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// UsedBy counts the deployments that name this topology.
+	// +optional
+	UsedBy int32 `json:"usedBy,omitempty"`
+	// Levels, in the order of the spec.
+	// +optional
+	Levels []TopologyLevelStatus `json:"levels,omitempty"`
+	// Conditions of the topology.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TopologyLevelStatus says how one level appears on the cluster's nodes.
+type TopologyLevelStatus struct {
+	// Domain is the name of the level.
+	Domain string `json:"domain"`
+	// Domains counts the instances of the level. Equal values below different parents are different instances.
+	Domains int32 `json:"domains"`
+	// Nodes carrying the label of this level and of all broader ones.
+	Nodes int32 `json:"nodes"`
+	// NodesMissing counts covered nodes that lack the label.
+	NodesMissing int32 `json:"nodesMissing"`
+}
+
+// ClusterTopology maps the levels of a cluster's network to node labels. Cluster admins write it; deployments name it in topologyProfile.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=ct,categories=dynamo
+// +kubebuilder:subresource:status
+type ClusterTopology struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ClusterTopologySpec `json:"spec"`
+	// +optional
+	Status ClusterTopologyStatus `json:"status,omitempty"`
+}
+
+// ClusterTopologyList is a list of ClusterTopology.
+//
+// +kubebuilder:object:root=true
+type ClusterTopologyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterTopology `json:"items"`
+}

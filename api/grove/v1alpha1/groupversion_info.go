@@ -1,0 +1,26 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 holds the grove.io/v1alpha1 API.
+//
+// +kubebuilder:object:generate=true
+// +groupName=grove.io
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of every kind in this package.
+var GroupVersion = schema.GroupVersion{Group: "grove.io", Version: "v1alpha1"}
+
+// AddToScheme registers the kinds of this package.
+var AddToScheme = (&runtime.SchemeBuilder{addKnownTypes}).AddToScheme
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &ClusterTopology{}, &ClusterTopologyList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

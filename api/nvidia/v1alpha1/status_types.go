@@ -1,0 +1,174 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// State sums the deployment up in one word, for programs that read no conditions.
+type State string
+
+// The states of a deployment.
+const (
+	StateInitializing State = "initializing"
+	StatePending      State = "pending"
+	StateSuccessful   State = "successful"
+	StateFailed       State = "failed"
+)
+
+// Condition types of a deployment.
+const (
+	// ConditionReady is True when every service serves with its wanted replicas at the current revision. It is never Unknown.
+	ConditionReady = "Ready"
+	// ConditionTopologyLevelsAvailable, only on deployments with a constraint, is True while every level they use exists in the ClusterTopology.
+	ConditionTopologyLevelsAvailable = "TopologyLevelsAvailable"
+	// ConditionPlaced is True when every replica wanted has been given its place.
+	ConditionPlaced = "Placed"
+	// ConditionValid is False when the object would have been refused at admission; nothing new is done for it until it is mended.
+	ConditionValid = "Valid"
+)
+
+// Reasons of ConditionTopologyLevelsAvailable.
+const (
+	ReasonAllTopologyLevelsAvailable = "AllTopologyLevelsAvailable"
+	ReasonTopologyLevelsUnavailable  = "TopologyLevelsUnavailable"
+	ReasonTopologyDefinitionNotFound = "TopologyDefinitionNotFound"
+)
+
+// Reasons of ConditionReady. They are snake_case because programs that read them were written for these words.
+const (
+	ReasonAllResourcesReady     = "all_resources_are_ready"
+	ReasonSomeResourcesNotReady = "some_resources_are_not_ready"
+	ReasonRollingUpdate         = "rolling_update_in_progress"
+	ReasonFailedToReconcile     = "failed_to_reconcile_the_resources"
+	ReasonInsufficientCapacity  = "insufficient_capacity"
+)
+
+// ComponentKindScalingGroup is the kind reported in status.services.
+const ComponentKindScalingGroup = "ScalingGroup"
+
+// DynamoGraphDeploymentStatus is what the deployment has come to.
+type DynamoGraphDeploymentStatus struct {
+	// ObservedGeneration is the generation of the spec this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// State sums the conditions up in one word.
+	// +kubebuilder:default=initializing
+	// +optional
+	State State `json:"state,omitempty"`
+	// Conditions of the deployment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Services by name.
+	// +optional
+	Services map[string]ServiceStatus `json:"services,omitempty"`
+	// Summary counts services that have all their replicas ready, as "ready/desired".
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// Restart in progress, or the last one.
+	// +optional
+	Restart *RestartStatus `json:"restart,omitempty"`
+	// Checkpoints by service.
+	// +optional
+	Checkpoints map[string]CheckpointStatus `json:"checkpoints,omitempty"`
+	// RollingUpdate in progress, or the last one.
+	// +optional
+	RollingUpdate *RollingUpdateStatus `json:"rollingUpdate,omitempty"`
+	// Placement of the graph as a whole.
+	// +optional
+	Placement *PlacementStatus `json:"placement,omitempty"`
+}
+
+// ServiceStatus counts one service's replicas.
+type ServiceStatus struct {
+	// ComponentKind is the kind of the object that owns the replicas.
+	ComponentKind string `json:"componentKind"`
+	// ComponentName is the name of that object. Deprecated: use componentNames.
+	ComponentName string `json:"componentName"`
+	// ComponentNames are the names of the objects that own the replicas.
+	// +optional
+	ComponentNames []string `json:"componentNames,omitempty"`
+	// Replicas that exist.
+	Replicas int32 `json:"replicas"`
+	// UpdatedReplicas run the current revision.
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// ReadyReplicas have every pod Ready.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// AvailableReplicas are ready and not terminating.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+	// ScheduledReplicas have every pod bound to a node.
+	// +optional
+	ScheduledReplicas *int32 `json:"scheduledReplicas,omitempty"`
+	// RuntimeNamespace is the Dynamo namespace of the service's pods.
+	// +optional
+	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
+	// Placements says where each replica sits; at most 64 are listed.
+	// +optional
+	Placements []ReplicaPlacement `json:"placements,omitempty"`
+}
+
+// ReplicaPlacement is where one replica sits.
+type ReplicaPlacement struct {
+	// Replica is the ordinal.
+	Replica int32 `json:"replica"`
+	// Domain is the path of label values from the broadest level down.
+	Domain string `json:"domain"`
+}
+
+// RestartStatus follows one restart request.
+type RestartStatus struct {
+	// ObservedID is the request this describes.
+	// +optional
+	ObservedID string `json:"observedID,omitempty"`
+	// Phase of the restart: Pending, Restarting, Completed, Failed or Superseded.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// InProgress lists the services restarting now.
+	// +optional
+	InProgress []string `json:"inProgress,omitempty"`
+}
+
+// CheckpointStatus of one service.
+type CheckpointStatus struct {
+	// CheckpointName of the service.
+	// +optional
+	CheckpointName string `json:"checkpointName,omitempty"`
+	// Ready checkpoint.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+}
+
+// RollingUpdateStatus follows one rolling update.
+type RollingUpdateStatus struct {
+	// Phase: Pending, InProgress or Completed.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// StartTime of the update.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// EndTime of the update.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// UpdatedServices lists the services done.
+	// +optional
+	UpdatedServices []string `json:"updatedServices,omitempty"`
+}
+
+// PlacementStatus is where the graph sits as a whole.
+type PlacementStatus struct {
+	// Domain is the graph domain: the path of label values from the broadest level down.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+	// Score in [0,1] says how tight the placement is; 1 is the tightest.
+	// +optional
+	Score *float64 `json:"score,omitempty"`
+	// State is Reported, Partial or Unknown.
+	// +optional
+	State string `json:"state,omitempty"`
+}
