@@ -9,32 +9,51 @@ import (
 
 // ClusterTopologySpec describes the network hierarchy of one kind of hardware in the cluster.
 type ClusterTopologySpec struct {
-	// Levels of the hierarchy, ordered from the broadest to the narrowest. Each maps a domain name that deployments use
-	// to the node label key that carries its values.
+	// Levels of the hierarchy, 1 to 16, ordered from the broadest to the narrowest. Each maps a domain name that deployments use
+	// to the node label key that carries its values. Levels may change: running pods stay, deployments are told.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, y.domain == x.domain))",message="domain must be unique across all levels"
+	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, y.key == x.key))",message="key must be unique across all levels"
+	// +listType=atomic
 	Levels []TopologyLevel `json:"levels"`
 
-	// NodeSelector limits this topology to the nodes carrying these labels (a node pool). Empty: every node.
+	// NodeSelector limits this topology to the nodes carrying all of these labels (a node pool); at most 16. Empty: every node.
+	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// SchedulerTopologyReferences names topology objects of other schedulers that describe the same hierarchy.
+	// SchedulerTopologyReferences names topology objects of other schedulers that describe the same hierarchy; one a scheduler.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=schedulerName
 	// +optional
 	SchedulerTopologyReferences []SchedulerTopologyReference `json:"schedulerTopologyReferences,omitempty"`
 }
 
 // TopologyLevel is one level of the hierarchy.
 type TopologyLevel struct {
-	// Domain is the name deployments use in packDomain, e.g. "rack".
+	// Domain is the name deployments use in packDomain, e.g. "rack". Free-form.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Domain string `json:"domain"`
-	// Key is the node label key whose values are the instances of this level, e.g. "topology.kubernetes.io/zone".
+	// Key is the node label key whose values are the instances of this level, e.g. "topology.kubernetes.io/zone": an optional
+	// DNS prefix of at most 253 characters and a name of at most 63.
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="the prefix of a label key must have at most 253 characters"
 	Key string `json:"key"`
 }
 
 // SchedulerTopologyReference points at the topology object of one scheduler.
 type SchedulerTopologyReference struct {
 	// SchedulerName is the scheduler, e.g. "kai-scheduler".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	SchedulerName string `json:"schedulerName"`
 	// TopologyReference is the name of that scheduler's topology object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	TopologyReference string `json:"topologyReference"`
 }
 
@@ -61,6 +80,9 @@ type ClusterTopologyStatus struct {
 	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Summary names the levels from the broadest to the narrowest, as "zone > block > rack > host".
+	// +optional
+	Summary string `json:"summary,omitempty"`
 	// Nodes the topology covers.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
@@ -68,6 +90,7 @@ type ClusterTopologyStatus struct {
 	// +optional
 	UsedBy int32 `json:"usedBy,omitempty"`
 	// Levels, in the order of the spec.
+	// +listType=atomic
 	// +optional
 	Levels []TopologyLevelStatus `json:"levels,omitempty"`
 	// Conditions of the topology.
@@ -94,11 +117,19 @@ type TopologyLevelStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ct,categories=dynamo
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Levels",type=string,JSONPath=`.status.summary`,description="Levels from the broadest to the narrowest"
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="Nodes this topology covers"
+// +kubebuilder:printcolumn:name="Labeled",type=string,JSONPath=`.status.conditions[?(@.type=="LevelsLabeled")].status`,description="Every node carries the label of every level"
+// +kubebuilder:printcolumn:name="Used by",type=integer,JSONPath=`.status.usedBy`,description="Deployments that name this topology"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="LevelsLabeled")].message`,priority=1,description="What the labels lack"
 type ClusterTopology struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Spec is the hierarchy.
 	Spec ClusterTopologySpec `json:"spec"`
+	// Status is what the cluster's nodes say about it.
 	// +optional
 	Status ClusterTopologyStatus `json:"status,omitempty"`
 }

@@ -11,42 +11,63 @@ import (
 )
 
 // DynamoGraphDeploymentSpec is an inference graph: its services and how tightly they must sit together.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) || self.services.all(name, !has(self.services[name].topologyConstraint))",fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with topologyProfile is required when any topology constraint is set (at spec or service level)"
+// +kubebuilder:validation:XValidation:rule="!has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || self.services.exists(name, has(self.services[name].topologyConstraint))",fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no service sets a topologyConstraint"
+// +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+// +kubebuilder:validation:XValidation:rule="has(self.backendFramework) == has(oldSelf.backendFramework) && (!has(self.backendFramework) || self.backendFramework == oldSelf.backendFramework)",fieldPath=".backendFramework",reason=FieldValueForbidden,message="spec.backendFramework is immutable and cannot be changed after creation"
+// +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.all(name, name in self.services)",fieldPath=".restart.strategy.order",message="order contains unknown service: every entry must be a key of spec.services"
+// +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.size() == 0 || self.restart.strategy.order.size() == self.services.size()",fieldPath=".restart.strategy.order",message="order must have the same number of unique services as the deployment"
 type DynamoGraphDeploymentSpec struct {
-	// Annotations copied to every object made for the graph. A service's own win.
+	// Annotations copied to every object made for the graph. A service's own annotations win.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels copied to every object made for the graph. A service's own win.
+	// Labels copied to every object made for the graph. A service's own labels win.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// PVCs that services may mount by name.
+	// PVCs are the PersistentVolumeClaims that services may mount by name; at most 100, names unique.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=map
+	// +listMapKey=name
 	// +optional
 	PVCs []PVC `json:"pvcs,omitempty"`
-	// Services of the graph by name. The set of services is immutable.
+	// Services of the graph by name: 1 to 25. A name becomes a label and, in lower case with '-' for '.', a part of the pods'
+	// names: at most 63 letters, digits, '-' and '.'. The set of services is immutable; replicas and pod settings of each are not.
+	// +kubebuilder:validation:MaxProperties=25
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",reason=FieldValueRequired,message="spec.services must have at least one service"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$'))",message="service names must have 1 to 63 letters, digits, '-' or '.', and begin and end with a letter or digit: the name becomes a label and a part of the names of the service's pods"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.lowerAscii().replace('.', '-') == b.lowerAscii().replace('.', '-')))",message="service names must be unique in lower case and with '-' for '.': they become names of pods and Services"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name in oldSelf) && oldSelf.all(name, name in self)",reason=FieldValueForbidden,message="service topology is immutable and cannot be modified after creation: services were added or removed; delete and recreate the DynamoGraphDeployment to change its set of services"
 	Services map[string]*ServiceSpec `json:"services"`
-	// Envs are merged under each service's own envs.
+	// Envs of every service's main container. A service's own variable of the same name wins.
+	// +listType=atomic
 	// +optional
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
-	// BackendFramework of the workers; told from their command line when unset. Immutable.
+	// BackendFramework of the workers: vllm, sglang or trtllm. Told from each worker's command line when unset. Immutable.
 	// +optional
 	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
-	// Restart asks for a restart of the graph's services each time its id changes.
+	// Restart asks for one restart of the graph's services each time its id changes.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
-	// TopologyConstraint names the ClusterTopology and how tightly the whole graph is packed. Immutable.
+	// TopologyConstraint names the ClusterTopology and how tightly the whole graph is packed. Immutable: adding, removing and
+	// changing it are refused.
 	// +optional
 	TopologyConstraint *SpecTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// PriorityClassName of every pod that does not name one itself.
+	// PriorityClassName of every pod that does not name one itself. From Dynamo 1.5.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// ProviderOverride carries settings for another operator's workload provider.
+	// ProviderOverride carries settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
-	// Experimental settings of the graph.
+	// Experimental settings of the graph (kvTransferPolicy and others). From Dynamo 1.5; kept as written.
 	// +optional
 	Experimental *FreeObject `json:"experimental,omitempty"`
 }
 
 // BackendFramework is the inference engine of the workers.
+//
+// +kubebuilder:validation:Enum=sglang;vllm;trtllm
 type BackendFramework string
 
 // The frameworks whose multinode launch is known.
@@ -57,24 +78,32 @@ const (
 )
 
 // PVC is a PersistentVolumeClaim that services mount by name.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.create) || !self.create || (has(self.size) && has(self.storageClass) && self.storageClass.size() > 0 && has(self.volumeAccessMode))",message="When create is true, size, storageClass, and volumeAccessMode are required"
 type PVC struct {
-	// Name of the claim.
+	// Name of the claim in the graph's namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name *string `json:"name"`
-	// Create the claim, owned by the graph. Otherwise it must exist.
+	// Create the claim, owned by the graph and deleted with it. Otherwise the claim must exist already.
 	// +optional
 	Create *bool `json:"create,omitempty"`
-	// StorageClass of a created claim.
+	// StorageClass of a created claim. Required with create.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	StorageClass string `json:"storageClass,omitempty"`
-	// Size of a created claim.
+	// Size of a created claim in bytes, as a quantity, e.g. 100Gi. Required with create.
 	// +optional
-	Size resource.Quantity `json:"size,omitempty"`
-	// VolumeAccessMode of a created claim.
+	Size resource.Quantity `json:"size,omitzero"`
+	// VolumeAccessMode of a created claim, e.g. ReadWriteMany. Required with create.
+	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadOnlyMany;ReadWriteMany;ReadWriteOncePod
 	// +optional
 	VolumeAccessMode corev1.PersistentVolumeAccessMode `json:"volumeAccessMode,omitempty"`
 }
 
 // RestartStrategyType is the order in which services restart.
+//
+// +kubebuilder:validation:Enum=Sequential;Parallel
 type RestartStrategyType string
 
 // The restart strategies.
@@ -85,46 +114,29 @@ const (
 
 // Restart asks for one restart of the services per new id.
 type Restart struct {
-	// ID of the request. A new value starts a new restart.
+	// ID of the request, any text. A new value starts a new restart.
+	// +kubebuilder:validation:MinLength=1
 	ID string `json:"id"`
-	// Strategy of the restart.
+	// Strategy of the restart: which services together, in which order.
 	// +optional
 	Strategy *RestartStrategy `json:"strategy,omitempty"`
 }
 
 // RestartStrategy is how services restart.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.order) || self.order.size() == 0 || !has(self.type) || self.type != 'Parallel'",fieldPath=".order",message="order cannot be specified when strategy is parallel"
 type RestartStrategy struct {
-	// Type is Sequential (default) or Parallel.
+	// Type is Sequential, one service after the other, or Parallel, all at once.
+	// +kubebuilder:default=Sequential
 	// +optional
 	Type RestartStrategyType `json:"type,omitempty"`
-	// Order of a sequential restart: every service once. Alphabetical when empty.
+	// Order of a sequential restart: every service exactly once. Alphabetical when empty.
+	// +kubebuilder:validation:MaxItems=25
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b == a))",message="order must be unique: a service appears more than once"
+	// +listType=atomic
 	// +optional
 	Order []string `json:"order,omitempty"`
-}
-
-// SpecTopologyConstraint is the deployment-level constraint.
-type SpecTopologyConstraint struct {
-	// TopologyProfile is the name of the ClusterTopology that defines the levels.
-	TopologyProfile string `json:"topologyProfile"`
-	// PackDomain is the level inside one domain of which all pods of the graph must sit.
-	// +optional
-	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a narrower level tried first for the whole graph.
-	// +optional
-	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-}
-
-// ServiceTopologyConstraint is a service's own constraint, equal to or narrower than the deployment's.
-type ServiceTopologyConstraint struct {
-	// TopologyProfile belongs at spec.topologyConstraint; it is declared here only so that it can be refused by name.
-	// +optional
-	TopologyProfile string `json:"topologyProfile,omitempty"`
-	// PackDomain is the level inside one domain of which each replica of a multinode service, or all replicas of another, must sit.
-	// +optional
-	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a narrower level tried first.
-	// +optional
-	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
 }
 
 // DynamoGraphDeployment is an inference graph: frontends, prefill and decode workers, some of them spanning several nodes.
@@ -132,11 +144,20 @@ type ServiceTopologyConstraint struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=dgd,categories=dynamo
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Every service serves with its wanted replicas"
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,description="The deployment in one word"
+// +kubebuilder:printcolumn:name="Services",type=string,JSONPath=`.status.summary`,description="Services ready / services wanted"
+// +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.status.placement.domain`,description="The topology domain the whole graph sits in"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is missing, in words"
 type DynamoGraphDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Spec is the graph that is wanted.
 	Spec DynamoGraphDeploymentSpec `json:"spec"`
+	// Status is what has come of it.
 	// +optional
 	Status DynamoGraphDeploymentStatus `json:"status,omitempty"`
 }

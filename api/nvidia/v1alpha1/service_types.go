@@ -4,7 +4,6 @@
 package v1alpha1
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,9 @@ const (
 )
 
 // ServiceSpec is one service of a graph.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+// +kubebuilder:validation:XValidation:rule="has(self.multinode) == has(oldSelf.multinode)",fieldPath=".multinode",reason=FieldValueForbidden,message="cannot change node topology (between single-node and multi-node) after creation"
 type ServiceSpec struct {
 	// Annotations of the service's objects.
 	// +optional
@@ -31,40 +33,49 @@ type ServiceSpec struct {
 	// ServiceName is ignored: the key in spec.services is the name.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
-	// ComponentType chooses the defaults, e.g. frontend, worker, prefill, decode, planner, epp.
+	// ComponentType chooses the defaults: frontend, worker, prefill, decode, planner and epp have some; any other label value
+	// (main, default, nothing) is accepted and has none.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	// +optional
 	ComponentType string `json:"componentType,omitempty"`
-	// SubComponentType of a worker: prefill or decode.
+	// SubComponentType of a worker: prefill or decode. A label value.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	// +optional
 	SubComponentType string `json:"subComponentType,omitempty"`
-	// DynamoNamespace is deprecated and ignored.
+	// DynamoNamespace is deprecated and ignored: the Dynamo namespace is made from the graph's namespace and name.
 	// +optional
 	DynamoNamespace *string `json:"dynamoNamespace,omitempty"`
 	// GlobalDynamoNamespace puts the service into the Dynamo namespace shared by all graphs.
 	// +optional
 	GlobalDynamoNamespace bool `json:"globalDynamoNamespace,omitempty"`
-	// Resources of the main container. Every leaf is a string.
+	// Resources of the main container. Every amount is a string.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// Autoscaling is deprecated and ignored.
+	// Autoscaling is deprecated and ignored; use scalingAdapter.
 	// +optional
 	Autoscaling *FreeObject `json:"autoscaling,omitempty"`
-	// Envs of the main container.
+	// Envs of the main container. They win over spec.envs and over mainContainer.env.
+	// +listType=atomic
 	// +optional
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
 	// EnvFromSecret names a Secret whose keys become variables of the main container.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	EnvFromSecret *string `json:"envFromSecret,omitempty"`
 	// VolumeMounts of claims listed in spec.pvcs.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
 	// +optional
 	VolumeMounts []VolumeMount `json:"volumeMounts,omitempty"`
 	// Ingress to the service (frontend only).
 	// +optional
 	Ingress *IngressSpec `json:"ingress,omitempty"`
-	// ModelRef names the model the service serves.
+	// ModelRef names the model the service serves; pods of one model are found through one headless Service.
 	// +optional
 	ModelRef *ModelReference `json:"modelRef,omitempty"`
-	// SharedMemory at /dev/shm.
+	// SharedMemory is the size of /dev/shm. 8Gi when unset.
 	// +optional
 	SharedMemory *SharedMemorySpec `json:"sharedMemory,omitempty"`
 	// ExtraPodMetadata is merged into the pods' metadata.
@@ -73,19 +84,22 @@ type ServiceSpec struct {
 	// ExtraPodSpec is merged into the pods' spec.
 	// +optional
 	ExtraPodSpec *ExtraPodSpec `json:"extraPodSpec,omitempty"`
-	// LivenessProbe of the main container.
+	// LivenessProbe of the main container; replaces the default and mainContainer's as a whole.
 	// +optional
 	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
-	// ReadinessProbe of the main container.
+	// ReadinessProbe of the main container; replaces the default and mainContainer's as a whole.
 	// +optional
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
-	// Replicas of the service.
+	// Replicas of the service, 0 or more. A replica of a multinode service is nodeCount pods.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be non-negative"
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// MinAvailable replicas (Grove only).
+	// MinAvailable replicas (Grove only), 1 or more. From Dynamo 1.5.
+	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
-	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers.
+	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
 	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter.
@@ -94,28 +108,29 @@ type ServiceSpec struct {
 	// EPPConfig configures an endpoint picker (componentType epp).
 	// +optional
 	EPPConfig *EPPConfig `json:"eppConfig,omitempty"`
-	// FrontendSidecar runs a frontend beside each pod of the service.
+	// FrontendSidecar runs a frontend beside the main container of each pod.
 	// +optional
 	FrontendSidecar *FrontendSidecar `json:"frontendSidecar,omitempty"`
-	// Checkpoint settings.
+	// Checkpoint settings, kept as written.
 	// +optional
 	Checkpoint *FreeObject `json:"checkpoint,omitempty"`
-	// GPUMemoryService shares GPU memory between pods.
+	// GPUMemoryService shares GPU memory between engine processes.
 	// +optional
 	GPUMemoryService *GPUMemoryService `json:"gpuMemoryService,omitempty"`
-	// Failover keeps shadow replicas.
+	// Failover keeps shadow engines ready to take over.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
-	// TopologyConstraint of the service, equal to or narrower than the deployment's. Immutable.
+	// TopologyConstraint of the service, equal to or narrower than the deployment's. Immutable: adding, removing and changing it
+	// are refused.
 	// +optional
 	TopologyConstraint *ServiceTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// ProviderOverride carries settings for another operator's workload provider.
+	// ProviderOverride carries settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
-	// RuntimeVersionOverride is the runtime version when the image tag does not say it.
+	// RuntimeVersionOverride is the runtime version when the image tag does not say it. From Dynamo 1.5.
 	// +optional
 	RuntimeVersionOverride string `json:"runtimeVersionOverride,omitempty"`
-	// PVC is the removed single-claim field of old manifests; use volumeMounts.
+	// PVC is the single claim of manifests before Dynamo 0.7, removed since; use volumeMounts.
 	// +optional
 	PVC *FreeObject `json:"pvc,omitempty"`
 }
@@ -128,43 +143,15 @@ type FreeObject struct {
 	runtime.RawExtension `json:",inline"`
 }
 
-// Resources of the main container.
-type Resources struct {
-	// Requests of the container.
-	// +optional
-	Requests *ResourceItem `json:"requests,omitempty"`
-	// Limits of the container.
-	// +optional
-	Limits *ResourceItem `json:"limits,omitempty"`
-	// Claims of the container among the pod's resource claims.
-	// +optional
-	Claims []corev1.ResourceClaim `json:"claims,omitempty"`
-}
-
-// ResourceItem lists amounts as strings in Kubernetes quantity notation.
-type ResourceItem struct {
-	// CPU, e.g. "4" or "500m".
-	// +optional
-	CPU string `json:"cpu,omitempty"`
-	// Memory, e.g. "16Gi".
-	// +optional
-	Memory string `json:"memory,omitempty"`
-	// GPU count; counted under gpuType.
-	// +optional
-	GPU string `json:"gpu,omitempty"`
-	// GPUType is the resource name GPUs are counted under. Default nvidia.com/gpu.
-	// +optional
-	GPUType string `json:"gpuType,omitempty"`
-	// Custom resources by name, e.g. "rdma/ib".
-	// +optional
-	Custom map[string]string `json:"custom,omitempty"`
-}
-
 // VolumeMount mounts a claim listed in spec.pvcs.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.mountPoint) && self.mountPoint.size() > 0) || (has(self.useAsCompilationCache) && self.useAsCompilationCache)",fieldPath=".mountPoint",reason=FieldValueRequired,message="mountPoint is required when useAsCompilationCache is false"
 type VolumeMount struct {
 	// Name of the claim.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// MountPoint in the main container.
+	// MountPoint is the absolute path in the main container. Optional for a compilation cache, whose default is the framework's.
 	// +optional
 	MountPoint string `json:"mountPoint,omitempty"`
 	// UseAsCompilationCache keeps the framework's compiled kernels there.
@@ -172,71 +159,29 @@ type VolumeMount struct {
 	UseAsCompilationCache bool `json:"useAsCompilationCache,omitempty"`
 }
 
-// IngressSpec exposes a frontend.
-type IngressSpec struct {
-	// Enabled makes the Ingress.
-	// +optional
-	Enabled bool `json:"enabled,omitempty"`
-	// Host name, without suffix.
-	// +optional
-	Host string `json:"host,omitempty"`
-	// UseVirtualService asks for an Istio VirtualService.
-	// +optional
-	UseVirtualService bool `json:"useVirtualService,omitempty"`
-	// VirtualServiceGateway of the VirtualService.
-	// +optional
-	VirtualServiceGateway *string `json:"virtualServiceGateway,omitempty"`
-	// HostPrefix goes before host.
-	// +optional
-	HostPrefix *string `json:"hostPrefix,omitempty"`
-	// HostSuffix goes after host. Default "local".
-	// +optional
-	HostSuffix *string `json:"hostSuffix,omitempty"`
-	// Annotations of the Ingress.
-	// +optional
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels of the Ingress.
-	// +optional
-	Labels map[string]string `json:"labels,omitempty"`
-	// TLS of the Ingress.
-	// +optional
-	TLS *IngressTLSSpec `json:"tls,omitempty"`
-	// IngressControllerClassName is the ingress class.
-	// +optional
-	IngressControllerClassName *string `json:"ingressControllerClassName,omitempty"`
-}
-
-// IngressTLSSpec names the certificate of an Ingress.
-type IngressTLSSpec struct {
-	// SecretName of the certificate.
-	// +optional
-	SecretName string `json:"secretName,omitempty"`
-}
-
 // ModelReference names a model.
 type ModelReference struct {
 	// Name of the model.
+	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 	// Revision of the model.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 }
 
-// SharedMemorySpec sizes /dev/shm.
-type SharedMemorySpec struct {
-	// Disabled removes the volume.
-	// +optional
-	Disabled bool `json:"disabled,omitempty"`
-	// Size of the volume. Default 8Gi.
-	// +optional
-	Size resource.Quantity `json:"size,omitempty"`
-}
-
 // MultinodeSpec is how many nodes a replica spans.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica: one leader and the rest workers.
+	// NodeCount is the number of pods of one replica, each on a node of its own: one leader and the rest workers. 2 or more;
+	// it may change, within multinode.
 	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=2
 	NodeCount int32 `json:"nodeCount"`
+	// Leader settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
+	// +optional
+	Leader *FreeObject `json:"leader,omitempty"`
+	// Worker settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
+	// +optional
+	Worker *FreeObject `json:"worker,omitempty"`
 }
 
 // ScalingAdapter hands a service's replicas over to an adapter object with a scale subresource.
@@ -244,58 +189,4 @@ type ScalingAdapter struct {
 	// Enabled makes the adapter. An empty scalingAdapter is disabled.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-}
-
-// EPPConfig configures an endpoint picker: exactly one of the two.
-type EPPConfig struct {
-	// ConfigMapRef holds the configuration.
-	// +optional
-	ConfigMapRef *corev1.ConfigMapKeySelector `json:"configMapRef,omitempty"`
-	// Config is the configuration itself.
-	// +optional
-	Config *FreeObject `json:"config,omitempty"`
-}
-
-// FrontendSidecar is a frontend container beside the main one.
-type FrontendSidecar struct {
-	// Image of the sidecar.
-	Image string `json:"image"`
-	// Args of the sidecar.
-	// +optional
-	Args []string `json:"args,omitempty"`
-	// EnvFromSecret names a Secret whose keys become variables.
-	// +optional
-	EnvFromSecret *string `json:"envFromSecret,omitempty"`
-	// Envs of the sidecar.
-	// +optional
-	Envs []corev1.EnvVar `json:"envs,omitempty"`
-}
-
-// GPUMemoryService settings.
-type GPUMemoryService struct {
-	// Enabled turns it on.
-	// +optional
-	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod or interPod.
-	// +optional
-	Mode string `json:"mode,omitempty"`
-	// DeviceClassName of the claimed devices.
-	// +optional
-	DeviceClassName string `json:"deviceClassName,omitempty"`
-	// ExtraClientContainers that also get the devices.
-	// +optional
-	ExtraClientContainers []string `json:"extraClientContainers,omitempty"`
-}
-
-// Failover settings.
-type Failover struct {
-	// Enabled turns it on.
-	// +optional
-	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod or interPod.
-	// +optional
-	Mode string `json:"mode,omitempty"`
-	// NumShadows is the number of shadow replicas.
-	// +optional
-	NumShadows int32 `json:"numShadows,omitempty"`
 }

@@ -8,6 +8,8 @@ import (
 )
 
 // State sums the deployment up in one word, for programs that read no conditions.
+//
+// +kubebuilder:validation:Enum=initializing;pending;successful;failed
 type State string
 
 // The states of a deployment.
@@ -45,6 +47,12 @@ const (
 	ReasonFailedToReconcile     = "failed_to_reconcile_the_resources"
 	ReasonInsufficientCapacity  = "insufficient_capacity"
 )
+
+// ReasonAllReplicasPlaced: every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
+const ReasonAllReplicasPlaced = "AllReplicasPlaced"
+
+// ReasonInvalid: the object says something that admission would have refused (ConditionValid).
+const ReasonInvalid = "Invalid"
 
 // ComponentKindScalingGroup is the kind reported in status.services.
 const ComponentKindScalingGroup = "ScalingGroup"
@@ -90,6 +98,7 @@ type ServiceStatus struct {
 	// ComponentName is the name of that object. Deprecated: use componentNames.
 	ComponentName string `json:"componentName"`
 	// ComponentNames are the names of the objects that own the replicas.
+	// +listType=atomic
 	// +optional
 	ComponentNames []string `json:"componentNames,omitempty"`
 	// Replicas that exist.
@@ -108,7 +117,10 @@ type ServiceStatus struct {
 	// RuntimeNamespace is the Dynamo namespace of the service's pods.
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
-	// Placements says where each replica sits; at most 64 are listed.
+	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=replica
 	// +optional
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
 }
@@ -130,6 +142,7 @@ type RestartStatus struct {
 	// +optional
 	Phase string `json:"phase,omitempty"`
 	// InProgress lists the services restarting now.
+	// +listType=atomic
 	// +optional
 	InProgress []string `json:"inProgress,omitempty"`
 }
@@ -139,6 +152,12 @@ type CheckpointStatus struct {
 	// CheckpointName of the service.
 	// +optional
 	CheckpointName string `json:"checkpointName,omitempty"`
+	// CheckpointID of the stored state. From Dynamo 1.5.
+	// +optional
+	CheckpointID string `json:"checkpointID,omitempty"`
+	// IdentityHash of what was stored.
+	// +optional
+	IdentityHash string `json:"identityHash,omitempty"`
 	// Ready checkpoint.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
@@ -156,6 +175,7 @@ type RollingUpdateStatus struct {
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
 	// UpdatedServices lists the services done.
+	// +listType=atomic
 	// +optional
 	UpdatedServices []string `json:"updatedServices,omitempty"`
 }
@@ -165,7 +185,9 @@ type PlacementStatus struct {
 	// Domain is the graph domain: the path of label values from the broadest level down.
 	// +optional
 	Domain string `json:"domain,omitempty"`
-	// Score in [0,1] says how tight the placement is; 1 is the tightest.
+	// Score from 0 to 1 says how tight the placement is; 1 is the tightest.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
 	// +optional
 	Score *float64 `json:"score,omitempty"`
 	// State is Reported, Partial or Unknown.

@@ -10,63 +10,95 @@ import (
 
 // ScalingGroupSpec is one service of a graph as the operator resolved it: how many replicas, the pods of each, and the frozen constraint.
 // Only the operator writes it.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed: it is what the graph was created with"
 type ScalingGroupSpec struct {
-	// Graph is the name of the owning DynamoGraphDeployment.
+	// Graph is the name of the owning DynamoGraphDeployment. Immutable.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="graph is immutable"
 	Graph string `json:"graph"`
-	// Service is the service's name in the graph, as the user wrote it.
+	// Service is the service's name in the graph, as the user wrote it. Immutable.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="service is immutable"
 	Service string `json:"service"`
-	// Engine is what gets the gangs onto nodes.
+	// Engine is what gets the gangs onto nodes, e.g. Gates.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Engine string `json:"engine"`
-	// Replicas wanted. Each is one gang.
+	// Replicas wanted, 0 or more. Each is one gang.
+	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// Multinode services pack each replica on its own; others pack all replicas together.
+	// Multinode services pack each replica on its own; others pack all replicas together. Immutable.
+	// +kubebuilder:default=false
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="multinode is immutable"
 	// +optional
 	Multinode bool `json:"multinode,omitempty"`
 	// Topology is the constraint with the levels as they were when the graph was first reconciled. Immutable; absent without a constraint.
 	// +optional
 	Topology *ResolvedTopology `json:"topology,omitempty"`
 	// Revision identifies the content of Roles; pods carry it as a label.
+	// +kubebuilder:validation:MaxLength=63
 	Revision string `json:"revision"`
 	// Roles of a replica's pods, in pod index order: a multinode replica is one leader and then its workers.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
 	Roles []Role `json:"roles"`
 }
 
 // ResolvedTopology is a topology constraint as frozen at the first reconcile. Domains name entries of Levels.
 type ResolvedTopology struct {
 	// Profile is the name of the ClusterTopology the levels were read from.
+	// +kubebuilder:validation:MaxLength=253
 	Profile string `json:"profile"`
 	// Levels, from the broadest to the narrowest.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
 	Levels []ResolvedLevel `json:"levels"`
 	// NodeSelector of the ClusterTopology.
+	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// GraphPackDomain: all pods of the graph sit in one domain of this level.
+	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	GraphPackDomain string `json:"graphPackDomain,omitempty"`
 	// GraphPreferredPackDomain is tried first for the graph.
+	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	GraphPreferredPackDomain string `json:"graphPreferredPackDomain,omitempty"`
 	// PackDomain: each unit of this service sits in one domain of this level.
+	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
 	// PreferredPackDomain is tried first for each unit.
+	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
 }
 
 // ResolvedLevel is one level: its domain name and node label key.
 type ResolvedLevel struct {
+	// Domain is the level's name.
+	// +kubebuilder:validation:MaxLength=63
 	Domain string `json:"domain"`
-	Key    string `json:"key"`
+	// Key is the node label key.
+	// +kubebuilder:validation:MaxLength=317
+	Key string `json:"key"`
 }
 
 // Role is a run of equal pods within each replica.
 type Role struct {
 	// Name is "main", "leader" or "worker".
+	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Count of pods of this role in one replica.
+	// Count of pods of this role in one replica, 1 or more.
+	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count"`
-	// Template the pods are made from.
+	// Template the pods are made from. Free of a schema: the operator writes it, and the API server checks the pods.
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
@@ -110,6 +142,9 @@ type ReplicaPlacement struct {
 	Replica int32 `json:"replica"`
 	// Domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
 	Domain string `json:"domain"`
+	// Bound is true while all pods of the replica are bound there; otherwise this is where it last sat.
+	// +optional
+	Bound bool `json:"bound,omitempty"`
 }
 
 // ScalingGroup owns all replicas of one service of a graph.
@@ -117,11 +152,22 @@ type ReplicaPlacement struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sg,categories=dynamo
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Graph",type=string,JSONPath=`.spec.graph`,description="The DynamoGraphDeployment"
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service`,description="The service of the graph"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Replicas wanted"
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Replicas with every pod ready"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,description="Replicas at the current revision"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.spec.engine`,priority=1,description="What gets the gangs onto nodes"
+// +kubebuilder:printcolumn:name="Pack Domain",type=string,JSONPath=`.spec.topology.packDomain`,priority=1,description="The level each unit is packed in"
+// +kubebuilder:printcolumn:name="Graph Domain",type=string,JSONPath=`.spec.topology.graphPackDomain`,priority=1,description="The level the whole graph is packed in"
 type ScalingGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Spec is one service, resolved.
 	Spec ScalingGroupSpec `json:"spec"`
+	// Status counts its replicas.
 	// +optional
 	Status ScalingGroupStatus `json:"status,omitempty"`
 }
@@ -134,3 +180,12 @@ type ScalingGroupList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []ScalingGroup `json:"items"`
 }
+
+// Condition types and reasons of a ScalingGroup.
+const (
+	// ConditionPodsInSync is False when the API server refused to create or delete a pod of the group, e.g. for a quota.
+	ConditionPodsInSync = "PodsInSync"
+
+	ReasonInSync        = "InSync"
+	ReasonChangeRefused = "ChangeRefused"
+)

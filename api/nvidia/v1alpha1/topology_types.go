@@ -1,0 +1,48 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// SpecTopologyConstraint is the deployment-level constraint: one domain for all pods of the graph.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.topologyProfile) && self.topologyProfile.size() > 0",fieldPath=".topologyProfile",reason=FieldValueRequired,message="spec.topologyConstraint.topologyProfile is required when any topology constraint is set: name the ClusterTopology that defines the domains"
+type SpecTopologyConstraint struct {
+	// TopologyProfile is the name of the ClusterTopology that defines the levels. Required, also when only services set a
+	// packDomain; every service inherits it.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	TopologyProfile string `json:"topologyProfile"`
+	// PackDomain is the level inside one domain of which all pods of the graph must sit, e.g. "zone". Optional when a service
+	// sets a constraint of its own.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +optional
+	PackDomain string `json:"packDomain,omitempty"`
+	// PreferredPackDomain is a level narrower than packDomain that is tried first for the whole graph and never blocks it.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +optional
+	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
+}
+
+// ServiceTopologyConstraint is a service's own constraint, equal to or narrower than the deployment's.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.topologyProfile)",fieldPath=".topologyProfile",reason=FieldValueForbidden,message="topologyProfile must not be set on a service: set it once at spec.topologyConstraint.topologyProfile, every service inherits it"
+// +kubebuilder:validation:XValidation:rule="has(self.packDomain) || has(self.preferredPackDomain)",fieldPath=".packDomain",reason=FieldValueRequired,message="topologyConstraint.packDomain is required: set packDomain (must) or preferredPackDomain (best effort)"
+type ServiceTopologyConstraint struct {
+	// TopologyProfile belongs at spec.topologyConstraint; it is declared here only so that it can be refused by name.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	TopologyProfile string `json:"topologyProfile,omitempty"`
+	// PackDomain is the level inside one domain of which each replica of a multinode service, or all replicas of a single-node
+	// service, must sit. Equal to or narrower than the deployment's.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +optional
+	PackDomain string `json:"packDomain,omitempty"`
+	// PreferredPackDomain is a level narrower than packDomain that is tried first and never blocks.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +optional
+	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
+}

@@ -1,0 +1,46 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command trellis-manager is the Trellis operator.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+func main() {
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "trellis-manager:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	o := options{}
+	cmd := &cobra.Command{
+		Use:           "trellis-manager",
+		Short:         "Packs inference graphs into the network domains of a Kubernetes cluster",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	o.addFlags(cmd.Flags())
+	logging, goFlags := zap.Options{}, newGoFlags()
+	logging.BindFlags(goFlags)
+	config.RegisterFlags(goFlags)
+	cmd.Flags().AddGoFlagSet(goFlags)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+		if err := o.complete(); err != nil {
+			return err
+		}
+		return run(cmd.Context(), o)
+	}
+	return cmd
+}

@@ -1,0 +1,136 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
+	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/preflight"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/webhook"
+)
+
+// Names in the shipped manifests.
+const (
+	leaderElectionID  = "trellis-manager.trellis.dev"
+	webhookSecret     = "trellis-webhook-server-cert"
+	mutatingWebhook   = "trellis-mutating-webhook-configuration"
+	validatingWebhook = "trellis-validating-webhook-configuration"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create;get;list;patch;update;watch
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=trellis-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=events,verbs=create;patch
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		nvidiav1alpha1.AddToScheme, grovev1alpha1.AddToScheme, trellisv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err) // a kind registered twice: a fault of the program
+		}
+	}
+	return scheme
+}
+
+// run wires the whole operator and runs it until ctx ends.
+func run(ctx context.Context, o options) error {
+	restConfig, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = o.qps, o.burst
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o))
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if err := preflight.Check(ctx, mgr.GetAPIReader()); err != nil {
+		return err
+	}
+	if err := scheduler.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+
+	changed := make(chan event.GenericEvent, 4096)
+	verdicts := scheduler.NewVerdicts(func(name types.NamespacedName) {
+		changed <- event.GenericEvent{Object: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+	})
+	placer := gates.Placer{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	loop := scheduler.New(mgr.GetCache(), placer, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
+		TakeBackAfter: o.takeBackAfter, HoldFor: o.holdFor,
+	})
+	for _, add := range []func() error{
+		func() error { return setupWebhooks(mgr, o) },
+		func() error { return mgr.Add(loop) },
+		func() error {
+			return (&graphcontroller.Reconciler{
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
+			}).SetupWithManager(ctx, mgr)
+		},
+		func() error {
+			return (&scalinggroup.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr)
+		},
+		func() error {
+			return (&clustertopology.Reconciler{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("trellis")}).SetupWithManager(mgr)
+		},
+		func() error { return mgr.AddHealthzCheck("ping", healthz.Ping) },
+	} {
+		if err := add(); err != nil {
+			return fmt.Errorf("setting up: %w", err)
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+func managerOptions(o options) ctrl.Options {
+	return ctrl.Options{
+		Scheme:                        newScheme(),
+		Cache:                         cacheOptions(o.watchNamespaces),
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}),
+	}
+}
+
+// setupWebhooks serves admission. The operator is ready once it has a certificate and the server runs, on a standby too.
+func setupWebhooks(mgr ctrl.Manager, o options) error {
+	if !o.webhooks {
+		return mgr.AddReadyzCheck("ping", healthz.Ping)
+	}
+	ready, err := webhook.SetupCertRotation(mgr, webhook.CertOptions{
+		Namespace: o.namespace, SecretName: webhookSecret, ServiceName: o.webhookService, CertDir: o.webhookCertDir,
+		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook,
+	})
+	if err != nil {
+		return err
+	}
+	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, CertsReady: ready})
+}

@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clustertopology reports what of each ClusterTopology is real on the cluster's nodes, and who uses it.
+package clustertopology
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// Reconciler writes the status of ClusterTopologies.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+}
+
+// +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=get;patch
+
+// SetupWithManager registers the controller. Of a node only its labels matter here.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	relabelled := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },
+	}
+	profileChanged := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("clustertopology").
+		For(&grovev1alpha1.ClusterTopology{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(relabelled)).
+		Watches(&nvidiav1alpha1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
+		Complete(r)
+}
+
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	topologies := &grovev1alpha1.ClusterTopologyList{}
+	if err := r.Client.List(ctx, topologies); err != nil {
+		log.FromContext(ctx).Error(err, "listing topologies")
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(topologies.Items))
+	for i := range topologies.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&topologies.Items[i])})
+	}
+	return out
+}
+
+func profileOf(_ context.Context, o client.Object) []reconcile.Request {
+	profile := validation.Profile(o.(*nvidiav1alpha1.DynamoGraphDeployment))
+	if profile == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile}}}
+}
+
+// Reconcile surveys the nodes and writes the status if it changed.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ct := &grovev1alpha1.ClusterTopology{}
+	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	users := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
+	}
+	status := statusOf(ct, survey(ct, nodes.Items), users.Items)
+	if equality.Semantic.DeepEqual(ct.Status, status) {
+		return ctrl.Result{}, nil
+	}
+	changed := ct.DeepCopy()
+	changed.Status = status
+	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(ct)); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	r.announce(ct, status)
+	return ctrl.Result{}, nil
+}
+
+func survey(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) topology.Survey {
+	pointers := make([]*corev1.Node, len(nodes))
+	for i := range nodes {
+		pointers[i] = &nodes[i]
+	}
+	levels := make(topology.Levels, 0, len(ct.Spec.Levels))
+	for _, level := range ct.Spec.Levels {
+		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
+	}
+	return topology.SurveyNodes(pointers, levels, ct.Spec.NodeSelector)
+}
+
+// announce warns of each condition that turned False. That nobody uses a topology is no warning.
+func (r *Reconciler) announce(ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) {
+	for _, c := range status.Conditions {
+		before := meta.FindStatusCondition(ct.Status.Conditions, c.Type)
+		if c.Status == metav1.ConditionFalse && c.Type != grovev1alpha1.ConditionInUse && (before == nil || before.Status != c.Status) {
+			r.Recorder.Eventf(ct, nil, corev1.EventTypeWarning, c.Reason, "Report", "%s: %s", c.Type, c.Message)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertopology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// maxNames is how many nodes or deployments a message lists.
+const maxNames = 5
+
+func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvidiav1alpha1.DynamoGraphDeployment) grovev1alpha1.ClusterTopologyStatus {
+	status := *ct.Status.DeepCopy()
+	status.ObservedGeneration = ct.Generation
+	status.Nodes = int32(s.Nodes)
+	status.UsedBy = int32(len(users))
+	status.Levels = nil
+	for _, level := range s.Levels {
+		status.Levels = append(status.Levels, grovev1alpha1.TopologyLevelStatus{
+			Domain: level.Domain, Domains: int32(level.Domains), Nodes: int32(level.Nodes), NodesMissing: int32(level.Missing),
+		})
+	}
+	for _, c := range []metav1.Condition{labelled(s), consistent(s), inUse(users)} {
+		c.ObservedGeneration = ct.Generation
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	return status
+}
+
+func labelled(s topology.Survey) metav1.Condition {
+	c := metav1.Condition{
+		Type: grovev1alpha1.ConditionLevelsLabeled, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonAllNodesLabeled,
+		Message: fmt.Sprintf("all %d nodes carry the label of every level", s.Nodes),
+	}
+	if s.Nodes == 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonNoNodes, "no node matches spec.nodeSelector, or the cluster has no nodes"
+		return c
+	}
+	var missing []string
+	for _, level := range s.Levels {
+		if level.Missing > 0 {
+			missing = append(missing, fmt.Sprintf("%d of %d nodes lack label %s of level '%s' (%s)",
+				level.Missing, s.Nodes, level.Key, level.Level.Domain, some(level.MissingNodes, level.Missing)))
+		}
+	}
+	if len(missing) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonLabelsMissing, strings.Join(missing, "; ")
+	}
+	return c
+}
+
+func consistent(s topology.Survey) metav1.Condition {
+	c := metav1.Condition{
+		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
+		Message: "every hostname belongs to one node",
+	}
+	if s.DuplicateCount == 0 {
+		return c
+	}
+	var duplicates []string
+	for _, d := range s.Duplicates {
+		duplicates = append(duplicates, fmt.Sprintf("hostname %q on nodes %s", d.Value, some(d.Nodes, len(d.Nodes))))
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonDuplicateHostnames, some(duplicates, s.DuplicateCount)
+	return c
+}
+
+func inUse(users []nvidiav1alpha1.DynamoGraphDeployment) metav1.Condition {
+	if len(users) == 0 {
+		return metav1.Condition{
+			Type: grovev1alpha1.ConditionInUse, Status: metav1.ConditionFalse, Reason: grovev1alpha1.ReasonUnreferenced,
+			Message: "no DynamoGraphDeployment names this topology",
+		}
+	}
+	names := make([]string, 0, len(users))
+	for i := range users {
+		names = append(names, users[i].Namespace+"/"+users[i].Name)
+	}
+	slices.SortFunc(names, cmp.Compare)
+	return metav1.Condition{
+		Type: grovev1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonReferenced,
+		Message: "used by " + some(names, len(names)),
+	}
+}
+
+// some lists a few of total names.
+func some(names []string, total int) string {
+	shown := names[:min(len(names), maxNames)]
+	text := strings.Join(shown, ", ")
+	if total > len(shown) {
+		text += fmt.Sprintf(" and %d more", total-len(shown))
+	}
+	return text
+}

@@ -1,0 +1,168 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// condition is a condition to be set. Ready is never Unknown (programs read it), and nor are the others: False says what is missing.
+type condition struct {
+	kind, reason, message string
+	is                    bool
+}
+
+func yes(kind, reason, message string) *condition {
+	return &condition{kind: kind, reason: reason, message: message, is: true}
+}
+
+func no(kind, reason, message string) *condition {
+	return &condition{kind: kind, reason: reason, message: message}
+}
+
+func set(status *nvidiav1alpha1.DynamoGraphDeploymentStatus, o observed, c *condition) {
+	if c == nil {
+		return
+	}
+	value := metav1.ConditionFalse
+	if c.is {
+		value = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: c.kind, Status: value, Reason: c.reason, Message: truncate(c.message), ObservedGeneration: o.dgd.Generation,
+	})
+}
+
+// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. It is absent without a constraint.
+func topologyCondition(o observed) *condition {
+	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	if !validation.Constrained(o.dgd) {
+		return nil
+	}
+	if o.profile == nil || o.profile.DeletionTimestamp != nil {
+		return no(kind, nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(validation.Profile(o.dgd)))
+	}
+	switch lost := lostLevels(o); len(lost) {
+	case 0:
+		return yes(kind, nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
+	case 1:
+		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
+	default:
+		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+	}
+}
+
+// lostLevels are the domains in use, as frozen, that the ClusterTopology does not offer any more, in name order.
+func lostLevels(o observed) []string {
+	var lost []string
+	for _, sg := range o.groups {
+		t := sg.Spec.Topology
+		if t == nil {
+			continue
+		}
+		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain} {
+			if !scheduler.Available(t, o.profile, domain) {
+				lost = append(lost, domain)
+			}
+		}
+	}
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
+// placedCondition says whether every replica has its place, and if not, why. While the scheduler has not looked at the graph since the
+// operator started, the condition stays as it is.
+func placedCondition(o observed, p *problem) *condition {
+	const kind = nvidiav1alpha1.ConditionPlaced
+	switch {
+	case p != nil && len(o.groups) == 0:
+		return no(kind, p.reason, p.message)
+	case !o.judged:
+		return nil
+	case len(o.verdict.Waiting) > 0:
+		return no(kind, reasonOf(o.verdict.Waiting), waitingMessage(o.verdict))
+	case o.verdict.Placed < o.verdict.Wanted:
+		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas have a place; the pods of the rest are being replaced", o.verdict.Placed, o.verdict.Wanted))
+	case o.verdict.Wanted == 0:
+		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
+	case len(o.verdict.Domain) > 0:
+		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain))
+	}
+	return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted))
+}
+
+// reasonOf is the code that says most: a real shortage before a wait that only follows from another.
+func reasonOf(waiting []scheduler.Waiting) string {
+	for _, w := range waiting {
+		if w.Code != scheduler.CodeCreating && w.Code != placement.CodeBaseGangWaits {
+			return w.Code
+		}
+	}
+	return waiting[0].Code
+}
+
+// waitingMessage lists the waiting replicas, those with the same words together.
+func waitingMessage(verdict scheduler.Verdict) string {
+	var order []string
+	who := map[string][]string{}
+	for _, w := range verdict.Waiting {
+		if who[w.Message] == nil {
+			order = append(order, w.Message)
+		}
+		who[w.Message] = append(who[w.Message], fmt.Sprintf("%s-%d", w.Service, w.Ordinal))
+	}
+	parts := make([]string, 0, len(order))
+	for _, message := range order {
+		names := who[message]
+		if len(names) > 4 {
+			names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", len(names)-3))
+		}
+		parts = append(parts, strings.Join(names, ", ")+": "+message)
+	}
+	return fmt.Sprintf("%d of %d packed replicas have a place. %s", verdict.Placed, verdict.Wanted, strings.Join(parts, "; "))
+}
+
+func readyCondition(o observed, wanted *graph.Graph, p *problem, failure error, placed *metav1.Condition) *condition {
+	const kind = nvidiav1alpha1.ConditionReady
+	switch {
+	case p != nil:
+		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, p.message)
+	case failure != nil:
+		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, failure.Error())
+	}
+	var missing []string
+	rolling := false
+	for _, service := range wanted.Services {
+		if why := notReady(o, service.Name); why != "" {
+			missing = append(missing, why)
+		}
+		rolling = rolling || isRolling(o.groups[service.Name])
+	}
+	switch {
+	case len(missing) == 0:
+		return yes(kind, nvidiav1alpha1.ReasonAllResourcesReady, "All resources are ready")
+	case rolling:
+		return no(kind, nvidiav1alpha1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
+	case placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
+		return no(kind, nvidiav1alpha1.ReasonInsufficientCapacity, "Resources not ready: "+strings.Join(missing, "; ")+". Not placed: "+placed.Message)
+	}
+	return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, "Resources not ready: "+strings.Join(missing, "; "))
+}
+
+// isRolling: replicas of an older revision are still there.
+func isRolling(sg *trellisv1alpha1.ScalingGroup) bool {
+	return sg != nil && sg.Status.Replicas == sg.Spec.Replicas && sg.Status.UpdatedReplicas < sg.Status.ReadyReplicas
+}

@@ -1,0 +1,150 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package graph turns DynamoGraphDeployments into scaling groups and Services and reports what became of them.
+//
+// It is the only writer of a deployment's status: the scaling groups' counts reach it through the cache, the scheduler's verdicts in
+// memory. An object that would have been refused at admission (it came while no webhook was there) is reported and otherwise left as
+// it is: what runs goes on running.
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// IndexByProfile finds deployments by the ClusterTopology they name.
+const IndexByProfile = "trellis.profile"
+
+// Reconciler reconciles DynamoGraphDeployments.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads past the cache, before an object is taken over because it seems absent.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	// Verdicts of the scheduler; Changed delivers an event when one has changed.
+	Verdicts *scheduler.Verdicts
+	Changed  <-chan event.GenericEvent
+}
+
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=get;patch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
+// +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=grove.io,resources=clustertopologies,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=services,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, IndexByProfile, func(o client.Object) []string {
+		if profile := validation.Profile(o.(*nvidiav1alpha1.DynamoGraphDeployment)); profile != "" {
+			return []string{profile}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing deployments by topology profile: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("graph").
+		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
+		Owns(&trellisv1alpha1.ScalingGroup{}).
+		Owns(&corev1.Service{}).
+		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
+		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		Complete(r)
+}
+
+func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []reconcile.Request {
+	users := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, users, client.MatchingFields{IndexByProfile: profile.GetName()}); err != nil {
+		log.FromContext(ctx).Error(err, "listing the deployments that use a topology", "topology", profile.GetName())
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(users.Items))
+	for i := range users.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users.Items[i])})
+	}
+	return out
+}
+
+// observed is everything one reconcile decides from.
+type observed struct {
+	dgd *nvidiav1alpha1.DynamoGraphDeployment
+	// profile is the ClusterTopology the deployment names, nil when there is none.
+	profile *grovev1alpha1.ClusterTopology
+	// groups are the deployment's own scaling groups, by service.
+	groups map[string]*trellisv1alpha1.ScalingGroup
+	// verdict of the scheduler; judged is false while there is none since the operator started.
+	verdict scheduler.Verdict
+	judged  bool
+}
+
+// Reconcile observes, decides, applies the children, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if dgd.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil // ownership deletes everything
+	}
+	o, err := r.observe(ctx, dgd)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	wanted, problem := decide(o)
+	if problem == nil {
+		err = r.apply(ctx, o, wanted)
+	}
+	if reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err)); reportErr != nil {
+		return ctrl.Result{}, reportErr
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (observed, error) {
+	o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	err := r.Client.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
+	if err != nil {
+		return o, fmt.Errorf("listing scaling groups: %w", err)
+	}
+	for i := range groups.Items {
+		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
+	}
+	if name := validation.Profile(dgd); name != "" {
+		profile := &grovev1alpha1.ClusterTopology{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
+		if client.IgnoreNotFound(err) != nil {
+			return o, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
+		}
+		if !apierrors.IsNotFound(err) {
+			o.profile = profile
+		}
+	}
+	o.verdict, o.judged = r.Verdicts.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
+	return o, nil
+}

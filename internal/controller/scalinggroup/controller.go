@@ -1,0 +1,228 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scalinggroup makes the pods of scaling groups and counts their replicas.
+//
+// A pod is created once and never changed here: placing it is the engine's, replacing it is the way to update it. Names are
+// deterministic, so creating a pod twice is harmless; every deletion names the pod's UID, so a successor is never hit.
+package scalinggroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+const (
+	// indexPodsByOwner finds the pods that a scaling group's UID controls.
+	indexPodsByOwner = "trellis.pods.owner"
+	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
+	indexPodsByNode = "trellis.pods.node"
+	// parallel is how many pods of one group are written at once.
+	parallel = 16
+)
+
+// Reconciler makes a scaling group's pods.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads past the cache, before something is destroyed because it seems gone.
+	Live client.Reader
+}
+
+// +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/status,verbs=get;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	nodeGone := predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scalinggroup").
+		For(&trellisv1alpha1.ScalingGroup{}).
+		Owns(&corev1.Pod{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		Complete(r)
+}
+
+func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	owner := func(o client.Object) string {
+		if ref := metav1.GetControllerOf(o); ref != nil && ref.Kind == "ScalingGroup" {
+			return string(ref.UID)
+		}
+		return ""
+	}
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByOwner, func(o client.Object) []string {
+		return []string{owner(o)}
+	}); err != nil {
+		return fmt.Errorf("indexing pods by owner: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByNode, func(o client.Object) []string {
+		if owner(o) == "" {
+			return nil
+		}
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	}); err != nil {
+		return fmt.Errorf("indexing pods by node: %w", err)
+	}
+	return nil
+}
+
+func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []reconcile.Request {
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.MatchingFields{indexPodsByNode: node.GetName()}); err != nil {
+		log.FromContext(ctx).Error(err, "listing the pods of a node that is gone", "node", node.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range pods.Items {
+		if ref := metav1.GetControllerOf(&pods.Items[i]); ref != nil {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}})
+		}
+	}
+	return out
+}
+
+// Reconcile observes the group's pods, decides, writes pods, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	sg := &trellisv1alpha1.ScalingGroup{}
+	if err := r.Client.Get(ctx, req.NamespacedName, sg); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if sg.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil // the garbage collector deletes the pods
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByOwner: string(sg.UID)}); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing the pods of the group: %w", err)
+	}
+	replicas := replicasOf(pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	failure := r.apply(ctx, sg, plan(sg, replicas))
+	status := statusOf(sg, replicas, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
+	return ctrl.Result{}, errors.Join(failure, r.report(ctx, sg, status))
+}
+
+func pointers(pods []corev1.Pod) []*corev1.Pod {
+	out := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		out[i] = &pods[i]
+	}
+	return out
+}
+
+// nodeGone asks the API server before it believes that a pod's node does not exist: the cache may not have seen a new node yet.
+func (r *Reconciler) nodeGone(ctx context.Context, pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" || r.nodeLabels(ctx, pod.Spec.NodeName) != nil {
+		return false
+	}
+	return apierrors.IsNotFound(r.Live.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{}))
+}
+
+// nodeLabels returns the labels of a node in the cache, or nil when it is not there.
+func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]string {
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
+		return nil
+	}
+	if node.Labels == nil {
+		return map[string]string{}
+	}
+	return node.Labels
+}
+
+// apply writes the pods, several at a time, and returns all errors.
+func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
+	todo := make([]func() error, 0, len(s.create)+len(s.delete))
+	for _, d := range s.delete {
+		todo = append(todo, func() error { return r.deletePod(ctx, d) })
+	}
+	for _, pod := range s.create {
+		todo = append(todo, func() error { return r.createPod(ctx, sg, pod) })
+	}
+	failures := make([]error, len(todo))
+	slots := make(chan struct{}, parallel)
+	var wait sync.WaitGroup
+	for i, do := range todo {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			failures[i] = do()
+		})
+	}
+	wait.Wait()
+	return errors.Join(failures...)
+}
+
+func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
+	log.FromContext(ctx).Info("deleting a pod", "pod", d.pod.Name, "why", d.why)
+	options := []client.DeleteOption{client.Preconditions{UID: &d.pod.UID}}
+	if d.force {
+		options = append(options, client.GracePeriodSeconds(0))
+	}
+	err := r.Client.Delete(ctx, d.pod, options...)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting pod %s: %w", d.pod.Name, err)
+	}
+	return nil
+}
+
+// createPod creates a pod. One of the same name that is ours is the same pod, not in the cache yet.
+func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
+	err := r.Client.Create(ctx, pod)
+	if err == nil || !apierrors.IsAlreadyExists(err) {
+		return wrapped(err, "creating pod %s", pod.Name)
+	}
+	live := &corev1.Pod{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
+		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)
+	}
+	if metav1.IsControlledBy(live, sg) {
+		return nil
+	}
+	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)
+}
+
+func wrapped(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
+// report writes the status when it changed.
+func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, status trellisv1alpha1.ScalingGroupStatus) error {
+	if equality.Semantic.DeepEqual(sg.Status, status) {
+		return nil
+	}
+	changed := sg.DeepCopy()
+	changed.Status = status
+	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, changed, client.MergeFrom(sg))), "writing the status")
+}

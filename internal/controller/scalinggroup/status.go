@@ -1,0 +1,127 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// statusOf counts the replicas as they are now. nodeLabels returns a node's labels, or nil. failure is what kept pods from being
+// created or deleted in this reconcile, or nil.
+func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string, failure error) trellisv1alpha1.ScalingGroupStatus {
+	status := *sg.Status.DeepCopy()
+	status.ObservedGeneration = sg.Generation
+	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0, 0, 0
+	for _, r := range replicas {
+		if len(r.pods) > 0 {
+			status.Replicas++
+		}
+		if !r.whole(sg) {
+			continue
+		}
+		count(&status.UpdatedReplicas, !r.outdated(sg))
+		count(&status.ScheduledReplicas, r.all(podBound))
+		count(&status.ReadyReplicas, r.all(podReady))
+		count(&status.AvailableReplicas, r.all(podReady))
+	}
+	status.Placements = placementsOf(sg, replicas, nodeLabels)
+	meta.SetStatusCondition(&status.Conditions, podsCondition(sg, failure))
+	return status
+}
+
+func count(n *int32, is bool) {
+	if is {
+		*n++
+	}
+}
+
+func podsCondition(sg *trellisv1alpha1.ScalingGroup, failure error) metav1.Condition {
+	c := metav1.Condition{
+		Type: trellisv1alpha1.ConditionPodsInSync, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
+		Reason: trellisv1alpha1.ReasonInSync, Message: "all changes to pods were accepted",
+	}
+	if failure != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, trellisv1alpha1.ReasonChangeRefused, truncate(failure.Error())
+	}
+	return c
+}
+
+// truncate keeps a message within what a condition should hold.
+func truncate(s string) string {
+	if len(s) > 1024 {
+		return s[:1021] + "..."
+	}
+	return s
+}
+
+// placementsOf says where each wanted replica sits. One that does not sit anywhere keeps the entry of where it last sat.
+func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
+	if sg.Spec.Topology == nil {
+		return nil
+	}
+	last := map[int32]string{}
+	for _, p := range sg.Status.Placements {
+		last[p.Replica] = p.Domain
+	}
+	levels := scheduler.LevelsOf(sg.Spec.Topology)
+	var out []trellisv1alpha1.ReplicaPlacement
+	for ordinal := range sg.Spec.Replicas {
+		entry := trellisv1alpha1.ReplicaPlacement{Replica: ordinal, Domain: last[ordinal]}
+		if r := replicas[ordinal]; r != nil && len(r.pods) > 0 {
+			if path := domainOf(r, levels, nodeLabels); len(path) > 0 {
+				entry.Domain = path.String()
+				entry.Bound = r.whole(sg) && r.all(podBound)
+			}
+		}
+		if entry.Domain != "" {
+			out = append(out, entry)
+		}
+	}
+	slices.SortFunc(out, func(a, b trellisv1alpha1.ReplicaPlacement) int { return cmp.Compare(a.Replica, b.Replica) })
+	return out
+}
+
+// domainOf is the narrowest domain that holds every placed pod of the replica: by the labels of its nodes, or, before it is bound,
+// by what it is pinned to.
+func domainOf(r *replica, levels topology.Levels, nodeLabels func(string) map[string]string) topology.Path {
+	var common topology.Path
+	first := true
+	for _, index := range sortedIndexes(r.pods) {
+		path := podPath(r.pods[index], levels, nodeLabels)
+		if path == nil {
+			continue
+		}
+		if first {
+			common, first = path, false
+		}
+		n := 0
+		for n < min(len(common), len(path)) && common[n] == path[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	return common
+}
+
+func podPath(pod *corev1.Pod, levels topology.Levels, nodeLabels func(string) map[string]string) topology.Path {
+	if pod.Spec.NodeName != "" {
+		if labels := nodeLabels(pod.Spec.NodeName); labels != nil {
+			return levels.PathOf(labels)
+		}
+	}
+	if gates.Closed(pod) {
+		return nil
+	}
+	return levels.PathOf(pod.Spec.NodeSelector)
+}

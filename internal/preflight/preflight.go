@@ -1,0 +1,84 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package preflight looks, before the operator starts, whether the custom resources in the cluster are the ones it works with.
+// Other operators define kinds of the same names (the Dynamo operator, Grove up to v0.1.0-alpha.8); two owners of one definition
+// overwrite each other's schema, and fields would be dropped in silence.
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev,verbs=get
+
+// expected says by which field each definition is known as ours.
+var expected = []struct {
+	name, field, owner string
+}{
+	{"dynamographdeployments.nvidia.com", "spec.topologyConstraint.preferredPackDomain", "the Dynamo operator"},
+	{"clustertopologies.grove.io", "status.levels", "Grove up to v0.1.0-alpha.8"},
+	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
+}
+
+// Check reads the definitions and explains what is in the way of each, all of them at once.
+func Check(ctx context.Context, reader client.Reader) error {
+	var problems []error
+	for _, want := range expected {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := reader.Get(ctx, client.ObjectKey{Name: want.name}, crd)
+		switch {
+		case apierrors.IsNotFound(err):
+			problems = append(problems, fmt.Errorf("preflight: custom resource definition %s is not installed; install Trellis' definitions (kubectl apply --server-side -k config/crd, or the chart with crds.install=true)", want.name))
+		case err != nil:
+			problems = append(problems, fmt.Errorf("preflight: reading custom resource definition %s: %w", want.name, err))
+		default:
+			problems = append(problems, judge(crd, want.field, want.owner))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) error {
+	fix := fmt.Sprintf("It seems to belong to %s. Remove that operator first, then install Trellis' definitions with "+
+		"kubectl apply --server-side --force-conflicts -k config/crd; objects are kept", owner)
+	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return v == "v1alpha1" }); len(others) > 0 {
+		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. %s, after migrating them to v1alpha1",
+			crd.Name, strings.Join(others, ", "), fix)
+	}
+	for _, version := range crd.Spec.Versions {
+		if version.Name != "v1alpha1" || !version.Served {
+			continue
+		}
+		if version.Schema == nil || !has(version.Schema.OpenAPIV3Schema, strings.Split(field, ".")) {
+			return fmt.Errorf("preflight: custom resource definition %s has no field %s, so it is not Trellis'. %s", crd.Name, field, fix)
+		}
+		if version.Subresources == nil || version.Subresources.Status == nil {
+			return fmt.Errorf("preflight: custom resource definition %s has no status subresource, so it is not Trellis'. %s", crd.Name, fix)
+		}
+		return nil
+	}
+	return fmt.Errorf("preflight: custom resource definition %s does not serve version v1alpha1. %s", crd.Name, fix)
+}
+
+func has(schema *apiextensionsv1.JSONSchemaProps, path []string) bool {
+	for _, name := range path {
+		if schema == nil {
+			return false
+		}
+		next, ok := schema.Properties[name]
+		if !ok {
+			return false
+		}
+		schema = &next
+	}
+	return schema != nil
+}

@@ -1,0 +1,113 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// hold keeps the room of a pod that is gone for the pod of the same name that will follow it, so that a replica that is being
+// recreated does not lose its domain to a stranger meanwhile (design §4.14).
+type hold struct {
+	node  string
+	shape *topology.Shape
+	graph types.NamespacedName
+	until time.Time
+}
+
+func (h hold) id(name types.NamespacedName) string { return "hold/" + name.String() }
+
+// holdRoomOf is called with the lock held, while the pod is still counted.
+func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
+	sg := s.groupOf(pod)
+	ordinal, _, ok := graph.ReplicaOf(pod)
+	if sg == nil || !ok || sg.DeletionTimestamp != nil || ordinal >= sg.Spec.Replicas || !graph.Gated(sg) {
+		return
+	}
+	node := pod.Spec.NodeName
+	if node == "" {
+		return // it never had its room for sure: taken back, or never bound
+	}
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	h := hold{
+		node: node, shape: topology.ShapeOf(pod), until: s.options.Clock.Now().Add(s.options.HoldFor),
+		graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph},
+	}
+	s.holds[name] = h
+	s.cluster.DeletePod(topology.PodID(pod))
+	s.cluster.Assume(h.id(name), h.node, h.shape)
+	s.queue.wake() // the loop sets its timer by the holds
+}
+
+// lendHolds frees the held room of the pods that are about to be planned.
+func (s *Scheduler) lendHolds(namespace string, v *view) {
+	for _, service := range v.graph.Services {
+		for _, replica := range service.Waiting {
+			for _, pod := range replica.Pods {
+				name := types.NamespacedName{Namespace: namespace, Name: pod.Name}
+				if h, ok := s.holds[name]; ok {
+					s.cluster.Forget(h.id(name))
+				}
+			}
+		}
+	}
+}
+
+// takeHoldsBack reserves the held room again after a plan that was dropped.
+func (s *Scheduler) takeHoldsBack() {
+	for name, h := range s.holds {
+		s.cluster.Assume(h.id(name), h.node, h.shape)
+	}
+}
+
+// returnHolds ends the holds of pods that have been planned; whether placed or not, they have had their turn.
+func (s *Scheduler) returnHolds(v *view) {
+	for _, pod := range v.gated {
+		delete(s.holds, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	}
+	s.takeHoldsBack()
+}
+
+// dropHolds ends the holds of a graph that is gone.
+func (s *Scheduler) dropHolds(graph types.NamespacedName) {
+	s.mu.Lock()
+	freed := false
+	for name, h := range s.holds {
+		if h.graph == graph {
+			s.cluster.Forget(h.id(name))
+			delete(s.holds, name)
+			freed = true
+		}
+	}
+	s.mu.Unlock()
+	if freed {
+		s.queue.wakeWaiting()
+	}
+}
+
+// expireHolds frees what was held too long and says when the next hold ends.
+func (s *Scheduler) expireHolds() time.Duration {
+	now, next, freed := s.options.Clock.Now(), time.Hour, false
+	s.mu.Lock()
+	for name, h := range s.holds {
+		if wait := h.until.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		s.cluster.Forget(h.id(name))
+		delete(s.holds, name)
+		freed = true
+	}
+	s.mu.Unlock()
+	if freed {
+		s.queue.wakeWaiting()
+	}
+	return next
+}

@@ -1,0 +1,66 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// lostLevels are the required levels of one service that the ClusterTopology does not offer any more (design §4.8); "" when it still does.
+type lostLevels struct {
+	graph, service string
+}
+
+// blocks names the lost level that keeps a replica without a live anchor from being placed, or "".
+func (l lostLevels) blocks(graphAnchored, unitAnchored bool) string {
+	if l.graph != "" && !graphAnchored {
+		return l.graph
+	}
+	if l.service != "" && !unitAnchored {
+		return l.service
+	}
+	return ""
+}
+
+// lostLevel compares the levels a service requires with the ClusterTopology as it is now.
+func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology) lostLevels {
+	if frozen == nil {
+		return lostLevels{}
+	}
+	lost := lostLevels{}
+	if !Available(frozen, profile, frozen.GraphPackDomain) {
+		lost.graph = frozen.GraphPackDomain
+	}
+	if !Available(frozen, profile, frozen.PackDomain) {
+		lost.service = frozen.PackDomain
+	}
+	return lost
+}
+
+// Available says whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it
+// that still exist are above it in the same order. No level ("") is always available.
+func Available(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) bool {
+	if domain == "" {
+		return true
+	}
+	if profile == nil || profile.DeletionTimestamp != nil {
+		return false
+	}
+	now := map[string]int{}
+	for i, level := range profile.Spec.Levels {
+		now[level.Domain] = i
+	}
+	last := -1
+	for _, level := range frozen.Levels {
+		at, exists := now[level.Domain]
+		if level.Domain == domain {
+			return exists && profile.Spec.Levels[at].Key == level.Key && at > last
+		}
+		if exists {
+			last = max(last, at)
+		}
+	}
+	return false
+}

@@ -1,0 +1,318 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// observed is all that one decision about a graph is made from.
+type observed struct {
+	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	groups []*trellisv1alpha1.ScalingGroup
+	pods   []*corev1.Pod
+	// profile is the ClusterTopology the graph names, as it is now; nil when there is none.
+	profile *grovev1alpha1.ClusterTopology
+	// releasing are pins sent out but perhaps not yet seen in pods, by pod ID.
+	releasing map[string]topology.Path
+}
+
+// view is a graph in the planner's terms, with what it takes to carry a plan out.
+type view struct {
+	graph placement.Graph
+	// gated pods by ID: the ones a plan may release.
+	gated map[string]*corev1.Pod
+	// phantoms are IDs of pods that are wanted but not made yet. They count in looking ahead and are never released.
+	phantoms map[string]bool
+	// blocked replicas are not planned at all, because a level they need is gone.
+	blocked []Waiting
+	// creating says that a scaling group or a pod of a first replica is not made yet.
+	creating bool
+	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
+	gangs map[replicaKey]string
+	// wanted and placed count gated replicas.
+	wanted, placed int
+}
+
+type replicaKey struct {
+	service string
+	ordinal int
+}
+
+// replicaState is one replica as its pods show it.
+type replicaState struct {
+	ordinal         int
+	closed, open    []*corev1.Pod
+	leaving, absent int
+	path            topology.Path // where its open pods are pinned
+}
+
+// newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
+func newView(o observed) view {
+	v := view{
+		gated: map[string]*corev1.Pod{}, phantoms: map[string]bool{}, gangs: map[replicaKey]string{},
+		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
+	}
+	v.creating = missingGroups(o)
+	groups := slices.Clone(o.groups)
+	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
+	v.setConstraint(groups)
+	byGroup := podsByGroup(o.pods)
+
+	states := map[string][]replicaState{}
+	for _, sg := range groups {
+		if !graph.Gated(sg) {
+			continue
+		}
+		states[sg.Spec.Service] = v.replicaStates(sg, byGroup[string(sg.UID)], o.releasing)
+	}
+	v.anchorGraph(states)
+	for _, sg := range groups {
+		if graph.Gated(sg) {
+			v.addService(sg, states[sg.Spec.Service], o.profile)
+		}
+	}
+	v.blockBaseGang()
+	return v
+}
+
+// missingGroups says that a service with replicas has no scaling group yet: the cache may lag behind the graph controller.
+func missingGroups(o observed) bool {
+	have := map[string]bool{}
+	for _, sg := range o.groups {
+		have[sg.Spec.Service] = true
+	}
+	for name, service := range o.dgd.Spec.Services {
+		if service != nil && !have[name] && (service.Replicas == nil || *service.Replicas > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		for _, owner := range pod.OwnerReferences {
+			if owner.Controller != nil && *owner.Controller {
+				out[string(owner.UID)] = append(out[string(owner.UID)], pod)
+			}
+		}
+	}
+	return out
+}
+
+// setConstraint takes the graph's own constraint from the first group that carries one: they all froze the same.
+func (v *view) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
+	for _, sg := range groups {
+		t := sg.Spec.Topology
+		if t == nil {
+			continue
+		}
+		v.graph.Levels = LevelsOf(t)
+		v.graph.NodeSelector = t.NodeSelector
+		v.graph.Required = v.graph.Levels.Index(t.GraphPackDomain)
+		v.graph.Preferred = v.graph.Levels.Index(t.GraphPreferredPackDomain)
+		return
+	}
+}
+
+// LevelsOf returns the frozen levels in the planner's terms.
+func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
+	levels := make(topology.Levels, 0, len(t.Levels))
+	for _, level := range t.Levels {
+		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
+	}
+	return levels
+}
+
+// replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
+func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
+	states := make([]replicaState, sg.Spec.Replicas)
+	for i := range states {
+		states[i] = replicaState{ordinal: i, absent: int(graph.PodsPerReplica(sg))}
+	}
+	for _, pod := range pods {
+		ordinal, _, ok := graph.ReplicaOf(pod)
+		if !ok || int(ordinal) >= len(states) {
+			continue
+		}
+		v.sortPod(&states[ordinal], sg, pod, releasing)
+	}
+	return states
+}
+
+func (v *view) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, releasing map[string]topology.Path) {
+	if leaving(pod) {
+		state.leaving++
+		return
+	}
+	state.absent--
+	path, onItsWay := releasing[topology.PodID(pod)]
+	switch {
+	case onItsWay:
+		state.path = path
+	case !gates.Closed(pod):
+		state.path = v.graph.Levels.PathOf(pod.Spec.NodeSelector)
+		if gang := pod.Annotations[graph.AnnotationGang]; gang != "" {
+			v.gangs[replicaKey{sg.Spec.Service, state.ordinal}] = gang
+		}
+	default:
+		state.closed = append(state.closed, pod)
+		return
+	}
+	state.open = append(state.open, pod)
+}
+
+// leaving pods neither anchor nor wait.
+func leaving(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// anchorGraph reads the graph domain from the path pinned on living members (design §4.7).
+func (v *view) anchorGraph(states map[string][]replicaState) {
+	if v.graph.Required == topology.NoLevel {
+		return
+	}
+	for _, service := range sortedKeys(states) {
+		for _, state := range states[service] {
+			if len(state.open) > 0 && len(state.path) > v.graph.Required {
+				v.graph.Anchor = state.path.Truncate(v.graph.Required)
+				return
+			}
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, profile *grovev1alpha1.ClusterTopology) {
+	service := placement.Service{
+		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
+		Required: topology.NoLevel, Preferred: topology.NoLevel,
+	}
+	if t := sg.Spec.Topology; t != nil {
+		service.Required = v.graph.Levels.Index(t.PackDomain)
+		service.Preferred = v.graph.Levels.Index(t.PreferredPackDomain)
+	}
+	for _, state := range states {
+		if len(state.open) == 0 {
+			continue
+		}
+		service.InUse = append(service.InUse, state.path)
+		if !service.Multinode && service.Required != topology.NoLevel && service.Anchor == nil && len(state.path) > service.Required {
+			service.Anchor = state.path.Truncate(service.Required)
+		}
+	}
+	lost := lostLevel(sg.Spec.Topology, profile)
+	hints := hintsOf(sg)
+	for _, state := range states {
+		v.wanted++
+		v.addReplica(sg, &service, state, hints[int32(state.ordinal)], lost)
+	}
+	v.graph.Services = append(v.graph.Services, service)
+}
+
+func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
+	hints := map[int32]topology.Path{}
+	for _, p := range sg.Status.Placements {
+		hints[p.Replica] = parsePath(p.Domain)
+	}
+	return hints
+}
+
+// parsePath reads what Path.String wrote. Label values hold no slash.
+func parsePath(s string) topology.Path {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "/")
+}
+
+func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.Service, state replicaState, hint topology.Path, lost lostLevels) {
+	if state.leaving > 0 || (state.absent > 0 && len(state.open) > 0) {
+		return // the scaling group controller is replacing it
+	}
+	if len(state.closed) == 0 && state.absent == 0 {
+		service.Placed++
+		v.placed++
+		return
+	}
+	replica := placement.Replica{Ordinal: state.ordinal, Hint: hint}
+	if len(state.open) > 0 {
+		replica.Anchor = state.path
+	}
+	if level := lost.blocks(v.graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
+		v.blocked = append(v.blocked, Waiting{
+			Service: service.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
+			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, sg.Spec.Topology.Profile),
+		})
+		return
+	}
+	for _, pod := range state.closed {
+		id := topology.PodID(pod)
+		v.gated[id] = pod
+		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
+	}
+	if state.absent > 0 {
+		v.addPhantoms(sg, &replica, state)
+	}
+	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	service.Waiting = append(service.Waiting, replica)
+}
+
+// addPhantoms lets pods that are still to be made count in looking ahead.
+func (v *view) addPhantoms(sg *trellisv1alpha1.ScalingGroup, replica *placement.Replica, state replicaState) {
+	made := map[int32]bool{}
+	for _, pod := range state.closed {
+		_, index, _ := graph.ReplicaOf(pod)
+		made[index] = true
+	}
+	for index := range graph.PodsPerReplica(sg) {
+		if made[index] {
+			continue
+		}
+		pod := graph.BuildPod(sg, int32(state.ordinal), index)
+		id := "phantom/" + pod.Namespace + "/" + pod.Name
+		v.phantoms[id] = true
+		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
+	}
+}
+
+// blockBaseGang: the base gang goes together, so one blocked service holds all of them (design §4.5).
+func (v *view) blockBaseGang() {
+	if v.graph.Required == topology.NoLevel || v.graph.Anchor != nil || len(v.blocked) == 0 {
+		return
+	}
+	for i := range v.graph.Services {
+		service := &v.graph.Services[i]
+		for _, replica := range service.Waiting {
+			v.blocked = append(v.blocked, Waiting{
+				Service: service.Name, Ordinal: replica.Ordinal, Code: placement.CodeBaseGangWaits,
+				Message: "waits for the rest of its graph, with which it is placed together: " + v.blocked[0].Message,
+			})
+		}
+		service.Waiting = nil
+	}
+}

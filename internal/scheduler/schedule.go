@@ -1,0 +1,248 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// release is one pod on its way to its place.
+type release struct {
+	dgd *nvidiav1alpha1.DynamoGraphDeployment
+	pod *corev1.Pod
+	pin engine.Pin
+}
+
+// schedule looks at one graph: take back what cannot bind, plan what waits, send the placed pods off, report.
+func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) {
+	o, err := s.observe(ctx, dgd)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", client.ObjectKeyFromObject(dgd))
+		s.queue.addAt(client.ObjectKeyFromObject(dgd), s.options.Clock.Now().Add(time.Second))
+		return
+	}
+	name := client.ObjectKeyFromObject(dgd)
+	if s.takeBackStuck(ctx, o) {
+		return // the pods' deletion brings us back
+	}
+	releases, verdict := s.decide(ctx, o)
+	for _, r := range releases {
+		s.writes <- struct{}{}
+		go func() {
+			defer func() { <-s.writes }()
+			s.send(ctx, r)
+		}()
+	}
+	s.queue.setWaiting(name, len(verdict.Waiting) > 0)
+	if s.verdicts.set(name, verdict) {
+		s.announce(ctx, dgd, o.pods, verdict)
+	}
+}
+
+// decide plans under the lock and reserves what it decides.
+func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.releasing = s.releasing
+	v := newView(o)
+	s.recoverReservations(o)
+	verdict := Verdict{UID: o.dgd.UID, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: v.blocked}
+	if wait := s.backingOff(o.dgd); wait != nil && v.hasWaiting() {
+		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeTakenBack, wait.message)...)
+		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), wait.until)
+		return nil, verdict
+	}
+	if !v.hasWaiting() {
+		if allBound(o.pods) {
+			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
+		}
+		if v.creating && len(verdict.Waiting) == 0 && v.placed < v.wanted {
+			verdict.Waiting = v.allWaiting(CodeCreating, "its pods are being created")
+		}
+		return nil, verdict
+	}
+	return s.plan(ctx, o, &v, verdict)
+}
+
+// plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
+func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdict) ([]release, Verdict) {
+	s.lendHolds(o.dgd.Namespace, v)
+	s.cluster.Begin()
+	result := placement.PlanGraph(s.cluster, v.graph, placement.Options{})
+	if v.waitsForCreation(result) {
+		s.cluster.Rollback()
+		s.takeHoldsBack()
+		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeCreating, "its pods are being created")...)
+		return nil, verdict
+	}
+	s.cluster.Commit()
+	var releases []release
+	base := gangName(o.dgd.Name, result, func(r placement.ReplicaResult) bool { return r.Base })
+	for _, replica := range result.Replicas {
+		if replica.Refusal != nil {
+			verdict.Waiting = append(verdict.Waiting, Waiting{
+				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
+			})
+			continue
+		}
+		if s.dropPhantoms(v, replica) {
+			continue
+		}
+		verdict.Placed++
+		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)
+	}
+	s.returnHolds(v)
+	if verdict.Domain == nil {
+		verdict.Domain = result.Domain
+	}
+	if len(releases) > 0 {
+		verdict.Score = result.Score
+		logger(ctx, o.dgd).Info("placed", "domain", verdict.Domain.String(), "pods", len(releases), "replicas", verdict.Placed, "waiting", len(verdict.Waiting))
+	}
+	slices.SortStableFunc(verdict.Waiting, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	return releases, verdict
+}
+
+// releasesOf sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do (design §4.9).
+func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult, base string) []release {
+	gang := v.gangs[replicaKey{replica.Service, replica.Ordinal}]
+	if gang == "" && replica.Base {
+		gang = base
+	}
+	if gang == "" {
+		gang = gangName(dgd.Name, placement.Result{Replicas: []placement.ReplicaResult{replica}}, func(placement.ReplicaResult) bool { return true })
+	}
+	out := make([]release, 0, len(replica.Pods))
+	for _, planned := range replica.Pods {
+		pin := engine.Pin{Gang: gang, Labels: v.graph.Levels.Selector(replica.Domain)}
+		if replica.PinHosts {
+			pin.Node = planned.Node
+		}
+		s.releasing[planned.ID] = replica.Domain
+		out = append(out, release{dgd: dgd, pod: v.gated[planned.ID], pin: pin})
+	}
+	return out
+}
+
+// dropPhantoms gives the room of pods back that are not made yet, and says whether the replica had any. It is placed once they exist.
+func (s *Scheduler) dropPhantoms(v *view, replica placement.ReplicaResult) bool {
+	if !slices.ContainsFunc(replica.Pods, func(p placement.PodResult) bool { return v.phantoms[p.ID] }) {
+		return false
+	}
+	for _, pod := range replica.Pods {
+		s.cluster.Forget(pod.ID)
+	}
+	return true
+}
+
+// gangName is the same for the same pods and differs for their successors.
+func gangName(dgd string, result placement.Result, member func(placement.ReplicaResult) bool) string {
+	hash := sha256.New()
+	for _, replica := range result.Replicas {
+		if replica.Refusal == nil && member(replica) {
+			for _, pod := range replica.Pods {
+				hash.Write([]byte(pod.ID + "\n"))
+			}
+		}
+	}
+	return dgd + "-" + hex.EncodeToString(hash.Sum(nil)[:5])
+}
+
+// send carries one release out. When it fails the pod's room is given back and the graph looked at again: what was released of the
+// gang by then anchors the rest.
+func (s *Scheduler) send(ctx context.Context, r release) {
+	err := s.placer.Release(ctx, r.pod, r.pin)
+	if err == nil {
+		return // the pod's own event ends the release
+	}
+	if !errors.Is(err, engine.ErrPodGone) && ctx.Err() == nil {
+		logger(ctx, r.dgd).Error(err, "releasing a pod", "pod", r.pod.Name, "gang", r.pin.Gang)
+	}
+	id := topology.PodID(r.pod)
+	s.mu.Lock()
+	delete(s.releasing, id)
+	s.cluster.Forget(id)
+	s.mu.Unlock()
+	s.queue.addAt(client.ObjectKeyFromObject(r.dgd), s.options.Clock.Now().Add(time.Second))
+}
+
+// announce tells the user, on the graph and on the pods that wait, since that is where users look.
+func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, pods []*corev1.Pod, verdict Verdict) {
+	for i, w := range verdict.Waiting {
+		if w.Code == CodeCreating {
+			continue
+		}
+		if i == 0 {
+			logger(ctx, dgd).Info("waiting", "service", w.Service, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(verdict.Waiting))
+		}
+		for _, pod := range pods {
+			ordinal, _, ok := graph.ReplicaOf(pod)
+			if ok && int(ordinal) == w.Ordinal && pod.Labels[graph.LabelComponent] == graph.LabelValue(w.Service) && !leaving(pod) {
+				s.recorder.Eventf(pod, dgd, corev1.EventTypeWarning, w.Code, "Place", "%s", w.Message)
+				break // the first pod of a replica speaks for all of them
+			}
+		}
+	}
+}
+
+func allBound(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+}
+
+func (v *view) hasWaiting() bool {
+	return slices.ContainsFunc(v.graph.Services, func(s placement.Service) bool { return len(s.Waiting) > 0 })
+}
+
+func (v *view) allWaiting(code, message string) []Waiting {
+	var out []Waiting
+	for _, service := range v.graph.Services {
+		for _, replica := range service.Waiting {
+			out = append(out, Waiting{Service: service.Name, Ordinal: replica.Ordinal, Code: code, Message: message})
+		}
+	}
+	return out
+}
+
+// waitsForCreation: a base gang goes together, so it is not released while a member of it is still to be created.
+func (v *view) waitsForCreation(result placement.Result) bool {
+	if v.graph.Required == topology.NoLevel || v.graph.Anchor != nil {
+		return false
+	}
+	if v.creating {
+		return true
+	}
+	for _, replica := range result.Replicas {
+		if !replica.Base {
+			continue
+		}
+		for _, pod := range replica.Pods {
+			if v.phantoms[pod.ID] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// String names a waiting replica for messages.
+func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Service, w.Ordinal, w.Message) }

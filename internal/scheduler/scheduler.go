@@ -1,0 +1,202 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scheduler is the loop of the engine Gates: it watches the whole cluster, plans waiting gangs and releases them.
+//
+// One goroutine plans, on an in-memory picture of the cluster in which every released pod holds its room until it is bound;
+// writers outside it send one patch a pod. What was decided but is not yet visible in the API lives here only, and is rebuilt from
+// pinned, unbound pods after a restart:
+//
+//	events ──> cluster picture ──┐
+//	events ──> queue of graphs ──> observe ──> placement.PlanGraph ──> release (writers) ──> pods
+//	                                                  └──> verdicts ──> DGD status
+//
+// A graph is looked at when one of its objects changes, and, while something of it waits, when capacity may have been freed.
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Defaults of Options.
+const (
+	// DefaultTakeBackAfter is how long a released pod may be unschedulable before its gang is taken back (design §4.13).
+	DefaultTakeBackAfter = 30 * time.Second
+	// DefaultHoldFor is how long the room of a lost replica is kept for its successor (design §4.14).
+	DefaultHoldFor = time.Minute
+	// writers is how many patches are under way at once.
+	writers = 32
+)
+
+// Options of the loop; the zero value is the default.
+type Options struct {
+	TakeBackAfter, HoldFor time.Duration
+	Clock                  clock.Clock
+}
+
+// Scheduler is the loop. Start runs it; it needs to be the leader.
+type Scheduler struct {
+	reader   client.Reader
+	cache    cache.Cache
+	placer   engine.Placer
+	recorder events.EventRecorder
+	verdicts *Verdicts
+	options  Options
+	queue    *queue
+	writes   chan struct{}
+
+	// mu guards the picture of the cluster and all that goes with it.
+	mu      sync.Mutex
+	cluster *topology.Cluster
+	// releasing are pods sent on their way that may still look gated in the cache.
+	releasing map[string]topology.Path
+	// stuck is since when a released pod has been unschedulable.
+	stuck map[string]time.Time
+	// holds keep the room of lost pods, by pod name.
+	holds map[types.NamespacedName]hold
+	// backoff counts how often a graph's gangs were taken back.
+	backoff map[types.NamespacedName]takeBack
+}
+
+// New returns a loop that reads from c and reports to verdicts.
+func New(c cache.Cache, placer engine.Placer, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
+	o.TakeBackAfter = cmp.Or(o.TakeBackAfter, DefaultTakeBackAfter)
+	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Scheduler{
+		reader: c, cache: c, placer: placer, recorder: recorder, verdicts: verdicts, options: o,
+		queue: newQueue(), writes: make(chan struct{}, writers),
+		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{},
+		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
+	}
+}
+
+// NeedLeaderElection: only one loop may release pods.
+func (s *Scheduler) NeedLeaderElection() bool { return true }
+
+// Start runs the loop until ctx ends. It plans nothing before it has seen every node and pod.
+func (s *Scheduler) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("scheduler"))
+	if err := s.watch(ctx); err != nil {
+		return err
+	}
+	if err := s.recoverAll(ctx); err != nil {
+		return err
+	}
+	for {
+		due, next := s.queue.take(s.options.Clock.Now())
+		next = min(next, s.expireHolds())
+		for _, dgd := range s.inOrder(ctx, due) {
+			s.schedule(ctx, dgd)
+		}
+		if len(due) > 0 {
+			continue
+		}
+		timer := s.options.Clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.queue.signal:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// inOrder returns the graphs that still exist, oldest first: equal ones are served in creation order.
+func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) []*nvidiav1alpha1.DynamoGraphDeployment {
+	var out []*nvidiav1alpha1.DynamoGraphDeployment
+	for _, name := range names {
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		err := s.reader.Get(ctx, name, dgd)
+		if apierrors.IsNotFound(err) || (err == nil && dgd.DeletionTimestamp != nil) {
+			s.forgetGraph(name)
+			continue
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", name)
+			s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
+			continue
+		}
+		out = append(out, dgd)
+	}
+	slices.SortFunc(out, func(a, b *nvidiav1alpha1.DynamoGraphDeployment) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func (s *Scheduler) forgetGraph(name types.NamespacedName) {
+	s.queue.drop(name)
+	s.verdicts.drop(name)
+	s.mu.Lock()
+	delete(s.backoff, name)
+	s.mu.Unlock()
+	s.dropHolds(name)
+}
+
+// observe reads everything about one graph from the cache.
+func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (observed, error) {
+	o := observed{dgd: dgd}
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := s.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}); err != nil {
+		return o, err
+	}
+	for i := range groups.Items {
+		if groups.Items[i].DeletionTimestamp == nil {
+			o.groups = append(o.groups, &groups.Items[i])
+		}
+	}
+	pods := &corev1.PodList{}
+	if err := s.reader.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexPodsByGraph: graph.LabelValue(dgd.Name)}); err != nil {
+		return o, err
+	}
+	for i := range pods.Items {
+		o.pods = append(o.pods, &pods.Items[i])
+	}
+	profile, err := s.profile(ctx, o.groups)
+	o.profile = profile
+	return o, err
+}
+
+func (s *Scheduler) profile(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (*grovev1alpha1.ClusterTopology, error) {
+	for _, sg := range groups {
+		if sg.Spec.Topology == nil || sg.Spec.Topology.Profile == "" {
+			continue
+		}
+		profile := &grovev1alpha1.ClusterTopology{}
+		err := s.reader.Get(ctx, types.NamespacedName{Name: sg.Spec.Topology.Profile}, profile)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return profile, err
+	}
+	return nil, nil
+}
+
+func logger(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) logr.Logger {
+	return log.FromContext(ctx).WithValues("graph", client.ObjectKeyFromObject(dgd))
+}

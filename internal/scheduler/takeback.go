@@ -1,0 +1,112 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Back-off of a graph whose gangs were taken back: doubled each time, from the first to the last.
+const (
+	firstBackoff = time.Second
+	lastBackoff  = 5 * time.Minute
+)
+
+// takeBack is the state of a graph after a gang was taken back.
+type takeBack struct {
+	until   time.Time
+	times   int
+	message string
+}
+
+// trackStuck notes since when a released pod of ours has been unschedulable. A pod that waits for a preemption it was promised
+// (a nominated node) is not stuck. Called with the lock held.
+func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
+	if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) ||
+		pod.Status.NominatedNodeName != "" || !unschedulable(pod) {
+		delete(s.stuck, id)
+		return
+	}
+	if _, known := s.stuck[id]; known {
+		return
+	}
+	s.stuck[id] = s.options.Clock.Now()
+	if sg := s.groupOf(pod); sg != nil {
+		s.queue.addAt(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, s.stuck[id].Add(s.options.TakeBackAfter))
+	}
+}
+
+func unschedulable(pod *corev1.Pod) bool {
+	return whyUnschedulable(pod) != ""
+}
+
+func whyUnschedulable(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// takeBackStuck deletes every gang that has a pod stuck for too long, bound members included (design §4.13). Such a gang was never
+// whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own.
+func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
+	gangs := map[string]string{}
+	s.mu.Lock()
+	for _, pod := range o.pods {
+		since, stuck := s.stuck[topology.PodID(pod)]
+		if stuck && s.options.Clock.Since(since) >= s.options.TakeBackAfter {
+			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, whyUnschedulable(pod))
+		}
+	}
+	s.mu.Unlock()
+	if len(gangs) == 0 {
+		return false
+	}
+	name := client.ObjectKeyFromObject(o.dgd)
+	for gang, why := range gangs {
+		s.backOff(name, why)
+		logger(ctx, o.dgd).Info("taking a gang back that cannot be bound", "gang", gang, "why", why)
+		s.recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, CodeTakenBack, "TakeBack", "gang %s is taken back and planned again: %s", gang, why)
+	}
+	for _, pod := range o.pods {
+		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if err := s.placer.TakeBack(ctx, pod); err != nil {
+			logger(ctx, o.dgd).Error(err, "taking a pod back")
+			s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
+		}
+	}
+	return true
+}
+
+func (s *Scheduler) backOff(name types.NamespacedName, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.backoff[name]
+	wait := min(firstBackoff<<min(b.times, 20), lastBackoff)
+	s.backoff[name] = takeBack{until: s.options.Clock.Now().Add(wait), times: b.times + 1, message: why}
+}
+
+// backingOff returns the graph's back-off while it lasts. Called with the lock held.
+func (s *Scheduler) backingOff(dgd *nvidiav1alpha1.DynamoGraphDeployment) *takeBack {
+	b, ok := s.backoff[client.ObjectKeyFromObject(dgd)]
+	if !ok || !s.options.Clock.Now().Before(b.until) {
+		return nil
+	}
+	return &b
+}
