@@ -5,6 +5,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -12,6 +13,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/trellis-k8s/trellis/internal/operator"
 )
 
 func main() {
@@ -22,7 +25,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	o := options{}
+	o := operator.Options{}
 	cmd := &cobra.Command{
 		Use:           "trellis-manager",
 		Short:         "Packs inference graphs into the network domains of a Kubernetes cluster",
@@ -30,17 +33,21 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	o.addFlags(cmd.Flags())
-	logging, goFlags := zap.Options{}, newGoFlags()
+	o.AddFlags(cmd.Flags())
+	logging, goFlags := zap.Options{}, flag.NewFlagSet("trellis-manager", flag.ContinueOnError)
 	logging.BindFlags(goFlags)
 	config.RegisterFlags(goFlags)
 	cmd.Flags().AddGoFlagSet(goFlags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
-		if err := o.complete(); err != nil {
+		if err := o.Complete(); err != nil {
 			return err
 		}
-		return run(cmd.Context(), o)
+		restConfig, err := config.GetConfig()
+		if err != nil {
+			return fmt.Errorf("finding the cluster: %w", err)
+		}
+		return operator.Run(cmd.Context(), restConfig, o)
 	}
 	return cmd
 }

@@ -68,6 +68,7 @@ func (q *queue) setWaiting(name types.NamespacedName, waits bool) {
 	} else {
 		delete(q.waiting, name)
 	}
+	graphsWaiting.Set(float64(len(q.waiting)))
 }
 
 func (q *queue) drop(name types.NamespacedName) {
@@ -75,6 +76,7 @@ func (q *queue) drop(name types.NamespacedName) {
 	defer q.mu.Unlock()
 	delete(q.waiting, name)
 	delete(q.later, name)
+	graphsWaiting.Set(float64(len(q.waiting)))
 }
 
 func (q *queue) wake() {

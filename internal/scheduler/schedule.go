@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -86,7 +87,9 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdict) ([]release, Verdict) {
 	s.lendHolds(o.dgd.Namespace, v)
 	s.cluster.Begin()
+	started := s.options.Clock.Now()
 	result := placement.PlanGraph(s.cluster, v.graph, placement.Options{})
+	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
 	if v.waitsForCreation(result) {
 		s.cluster.Rollback()
 		s.takeHoldsBack()
@@ -98,6 +101,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 	base := gangName(o.dgd.Name, result, func(r placement.ReplicaResult) bool { return r.Base })
 	for _, replica := range result.Replicas {
 		if replica.Refusal != nil {
+			replicasRefused.WithLabelValues(replica.Refusal.Code).Inc()
 			verdict.Waiting = append(verdict.Waiting, Waiting{
 				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
 			})
@@ -107,6 +111,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 			continue
 		}
 		verdict.Placed++
+		replicasPlaced.Inc()
 		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)
 	}
 	s.returnHolds(v)
@@ -134,7 +139,7 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 	}
 	out := make([]release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
-		pin := engine.Pin{Gang: gang, Labels: v.graph.Levels.Selector(replica.Domain)}
+		pin := engine.Pin{Gang: gang, Labels: v.labelsOf(replica.Domain)}
 		if replica.PinHosts {
 			pin.Node = planned.Node
 		}
@@ -246,3 +251,14 @@ func (v *view) waitsForCreation(result placement.Result) bool {
 
 // String names a waiting replica for messages.
 func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Service, w.Ordinal, w.Message) }
+
+// labelsOf are the labels that only nodes of the domain carry: the whole path, and those of the node pool that the topology describes.
+func (v *view) labelsOf(domain topology.Path) map[string]string {
+	labels := v.graph.Levels.Selector(domain)
+	if len(v.graph.NodeSelector) == 0 {
+		return labels
+	}
+	out := maps.Clone(v.graph.NodeSelector)
+	maps.Copy(out, labels)
+	return out
+}

@@ -118,11 +118,19 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		timer := s.options.Clock.NewTimer(next)
 		select {
 		case <-ctx.Done():
+			s.finishWrites()
 			return nil
 		case <-s.queue.signal:
 		case <-timer.C():
 		}
 		timer.Stop()
+	}
+}
+
+// finishWrites waits for the writes under way, so that no write outlives the loop.
+func (s *Scheduler) finishWrites() {
+	for range writers {
+		s.writes <- struct{}{}
 	}
 }
 

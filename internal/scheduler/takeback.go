@@ -79,6 +79,7 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 	name := client.ObjectKeyFromObject(o.dgd)
 	for gang, why := range gangs {
 		s.backOff(name, why)
+		gangsTakenBack.Inc()
 		logger(ctx, o.dgd).Info("taking a gang back that cannot be bound", "gang", gang, "why", why)
 		s.recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, CodeTakenBack, "TakeBack", "gang %s is taken back and planned again: %s", gang, why)
 	}

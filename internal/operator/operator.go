@@ -1,7 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package operator wires everything into one program: the whole operator on one screen.
+package operator
 
 import (
 	"context"
@@ -12,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -44,7 +47,8 @@ const (
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=trellis-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=trellis-system,resources=events,verbs=create;patch
 
-func newScheme() *runtime.Scheme {
+// NewScheme knows every kind the operator reads or writes.
+func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
@@ -57,13 +61,10 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// run wires the whole operator and runs it until ctx ends.
-func run(ctx context.Context, o options) error {
-	restConfig, err := config.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
-	}
-	restConfig.QPS, restConfig.Burst = o.qps, o.burst
+// Run wires the whole operator and runs it until ctx ends.
+func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
 	mgr, err := ctrl.NewManager(restConfig, managerOptions(o))
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
@@ -81,7 +82,7 @@ func run(ctx context.Context, o options) error {
 	})
 	placer := gates.Placer{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	loop := scheduler.New(mgr.GetCache(), placer, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
-		TakeBackAfter: o.takeBackAfter, HoldFor: o.holdFor,
+		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor,
 	})
 	for _, add := range []func() error{
 		func() error { return setupWebhooks(mgr, o) },
@@ -106,27 +107,29 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
-func managerOptions(o options) ctrl.Options {
+func managerOptions(o Options) ctrl.Options {
 	return ctrl.Options{
-		Scheme:                        newScheme(),
-		Cache:                         cacheOptions(o.watchNamespaces),
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.probeAddress,
-		LeaderElection:                o.leaderElect,
+		Scheme:                        NewScheme(),
+		Cache:                         cacheOptions(o.WatchNamespaces),
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}),
+		NewClient:                     o.NewClient,
+		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
+		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
 	}
 }
 
 // setupWebhooks serves admission. The operator is ready once it has a certificate and the server runs, on a standby too.
-func setupWebhooks(mgr ctrl.Manager, o options) error {
-	if !o.webhooks {
+func setupWebhooks(mgr ctrl.Manager, o Options) error {
+	if !o.Webhooks {
 		return mgr.AddReadyzCheck("ping", healthz.Ping)
 	}
 	ready, err := webhook.SetupCertRotation(mgr, webhook.CertOptions{
-		Namespace: o.namespace, SecretName: webhookSecret, ServiceName: o.webhookService, CertDir: o.webhookCertDir,
+		Namespace: o.Namespace, SecretName: webhookSecret, ServiceName: o.WebhookService, CertDir: o.WebhookCertDir,
 		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook,
 	})
 	if err != nil {

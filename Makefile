@@ -1,0 +1,64 @@
+# Trellis. `make demo` shows it, `make test` proves it; both set up all they need on a machine with Go.
+
+SHELL       := /usr/bin/env bash -o pipefail
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TOOL        := go tool -modfile=hack/tools/go.mod
+GO_BUILD    := CGO_ENABLED=0 go build -trimpath
+GOTESTFLAGS ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+
+.PHONY: demo
+demo: build ## Bring a cluster up, place three graphs, show every refusal, take it down again (KEEP=1 leaves it running)
+	@go run ./hack/demo $(if $(KEEP),--keep)
+
+.PHONY: build
+build: ## Build bin/trellis-manager and bin/kubectl-trellis
+	@$(GO_BUILD) -o bin/trellis-manager ./cmd/trellis-manager
+	@$(GO_BUILD) -o bin/kubectl-trellis ./cmd/kubectl-trellis
+
+.PHONY: dist
+dist: ## Write dist/install.yaml
+	@mkdir -p dist
+	@$(TOOL) kustomize build config/default > dist/install.yaml
+
+##@ Test
+
+.PHONY: test
+test: lint verify build control-plane ## Lint, check generated files, run every test
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
+		-timeout 20m $(GOTESTFLAGS) ./...
+
+.PHONY: control-plane
+control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
+	@bin/kubectl-trellis sandbox binaries > /dev/null
+
+.PHONY: lint
+lint: ## Run golangci-lint
+	@$(TOOL) golangci-lint run
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)
+	@$(TOOL) govulncheck ./...
+
+##@ Generate
+
+.PHONY: generate
+generate: ## Make every generated file anew
+	@$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
+	@go run ./hack/crdgen
+
+.PHONY: verify
+verify: ## Check that generated files are up to date
+	@hack/verify-generated.sh
+
+.PHONY: clean
+clean: ## Remove what was built
+	@rm -rf bin dist

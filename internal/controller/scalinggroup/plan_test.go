@@ -1,0 +1,184 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// group returns a multinode group of replicas replicas with size pods each.
+func group(replicas, size int32) *trellisv1alpha1.ScalingGroup {
+	roles := []trellisv1alpha1.Role{{Name: "leader", Count: 1}, {Name: "worker", Count: size - 1}}
+	if size == 1 {
+		roles = []trellisv1alpha1.Role{{Name: "main", Count: 1}}
+	}
+	return &trellisv1alpha1.ScalingGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-worker", UID: "sg"},
+		Spec: trellisv1alpha1.ScalingGroupSpec{
+			Graph: "g", Service: "Worker", Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
+			Topology: &trellisv1alpha1.ResolvedTopology{Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack"}}, PackDomain: "rack"},
+		},
+	}
+}
+
+// state is what became of a pod.
+type state func(*corev1.Pod)
+
+func gated(*corev1.Pod) {}
+
+func running(pod *corev1.Pod) {
+	pod.Spec.SchedulingGates = nil
+	pod.Spec.NodeName = "node"
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}
+
+func unready(pod *corev1.Pod) { running(pod); pod.Status.Conditions = nil }
+
+func old(s state) state {
+	return func(pod *corev1.Pod) { s(pod); pod.Labels[graph.LabelRevision] = "old" }
+}
+
+func terminating(pod *corev1.Pod) { running(pod); now := metav1.Now(); pod.DeletionTimestamp = &now }
+
+func failed(pod *corev1.Pod) { running(pod); pod.Status.Phase = corev1.PodFailed }
+
+func nodeless(pod *corev1.Pod) { running(pod); pod.Spec.NodeName = "gone" }
+
+// podsOf makes the pods of one replica; a nil state leaves the pod out.
+func podsOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32, states ...state) []*corev1.Pod {
+	var out []*corev1.Pod
+	for index, s := range states {
+		if s == nil {
+			continue
+		}
+		pod := graph.BuildPod(sg, ordinal, int32(index))
+		pod.UID = types.UID(fmt.Sprintf("%d-%d", ordinal, index))
+		s(pod)
+		out = append(out, pod)
+	}
+	return out
+}
+
+func TestPlan(t *testing.T) {
+	cases := map[string]struct {
+		sg                     *trellisv1alpha1.ScalingGroup
+		pods                   [][]state
+		wantCreate, wantDelete []string
+	}{
+		"nothing there: everything is created": {
+			sg: group(2, 2), wantCreate: []string{"g-worker-0-0", "g-worker-0-1", "g-worker-1-0", "g-worker-1-1"},
+		},
+		"creation was cut short: only the missing pod is created": {
+			sg: group(1, 3), pods: [][]state{{gated, nil, gated}}, wantCreate: []string{"g-worker-0-1"},
+		},
+		"whole and running: nothing": {
+			sg: group(1, 2), pods: [][]state{{running, running}},
+		},
+		"a released replica lost a pod: the rest goes too": {
+			sg: group(1, 3), pods: [][]state{{running, nil, running}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},
+		},
+		"a release cut short that lost a pod goes too": {
+			sg: group(1, 3), pods: [][]state{{running, nil, gated}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},
+		},
+		"a pod is terminating: the rest goes, nothing is created before it is gone": {
+			sg: group(1, 2), pods: [][]state{{running, terminating}}, wantDelete: []string{"g-worker-0-0"},
+		},
+		"a pod failed: the whole replica goes": {
+			sg: group(2, 2), pods: [][]state{{running, failed}, {running, running}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
+		},
+		"a node is gone: the whole replica goes": {
+			sg: group(1, 2), pods: [][]state{{running, nodeless}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
+		},
+		"scale-in takes the last replica whole": {
+			sg: group(1, 2), pods: [][]state{{running, running}, {running, running}}, wantDelete: []string{"g-worker-1-0", "g-worker-1-1"},
+		},
+		"scale to zero": {
+			sg: group(0, 2), pods: [][]state{{running, gated}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
+		},
+		"rolling update takes one serving replica at a time, the last first": {
+			sg: group(3, 1), pods: [][]state{{old(running)}, {old(running)}, {old(running)}}, wantDelete: []string{"g-worker-2"},
+		},
+		"rolling update waits while a replica does not serve": {
+			sg: group(3, 1), pods: [][]state{{old(running)}, {old(running)}, {unready}},
+		},
+		"rolling update replaces what does not serve anyway, at once": {
+			sg: group(3, 1), pods: [][]state{{old(running)}, {old(unready)}, {old(gated)}}, wantDelete: []string{"g-worker-1", "g-worker-2"},
+		},
+		"a single pod that is gone is made anew": {
+			sg: group(2, 1), pods: [][]state{{running}, {nil}}, wantCreate: []string{"g-worker-1"},
+		},
+		"a single pod of the same name is awaited until it is gone": {
+			sg: group(1, 1), pods: [][]state{{terminating}},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var pods []*corev1.Pod
+			for ordinal, states := range c.pods {
+				pods = append(pods, podsOf(c.sg, int32(ordinal), states...)...)
+			}
+			got := plan(c.sg, replicasOf(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" }))
+			var create, remove []string
+			for _, pod := range got.create {
+				create = append(create, pod.Name)
+			}
+			for _, d := range got.delete {
+				remove = append(remove, d.pod.Name)
+				if d.force != (d.pod.Spec.NodeName == "gone") {
+					t.Errorf("pod %s: force = %v; only a pod without a node is deleted without its kubelet", d.pod.Name, d.force)
+				}
+			}
+			slices.Sort(remove)
+			if diff := cmp.Diff(c.wantCreate, create); diff != "" {
+				t.Errorf("created pods (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.wantDelete, remove); diff != "" {
+				t.Errorf("deleted pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	sg := group(3, 2)
+	sg.Generation = 7
+	sg.Spec.Topology.Levels = []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "zone"}, {Domain: "rack", Key: "rack"}}
+	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 2, Domain: "a/r9", Bound: true}}
+	on := func(node string) state {
+		return func(pod *corev1.Pod) { running(pod); pod.Spec.NodeName = node }
+	}
+	pinned := func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = nil
+		pod.Spec.NodeSelector = map[string]string{"zone": "a", "rack": "r2"}
+	}
+	var pods []*corev1.Pod
+	pods = append(pods, podsOf(sg, 0, on("n1"), on("n2"))...)
+	pods = append(pods, podsOf(sg, 1, pinned, pinned)...)
+	pods = append(pods, podsOf(sg, 2, gated, gated)...)
+	labels := map[string]map[string]string{"n1": {"zone": "a", "rack": "r1"}, "n2": {"zone": "a", "rack": "r1"}}
+	got := statusOf(sg, replicasOf(pods, func(*corev1.Pod) bool { return false }), func(n string) map[string]string { return labels[n] }, nil)
+	got.Conditions = nil
+	want := trellisv1alpha1.ScalingGroupStatus{
+		ObservedGeneration: 7, Replicas: 3, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+		Placements: []trellisv1alpha1.ReplicaPlacement{
+			{Replica: 0, Domain: "a/r1", Bound: true},
+			{Replica: 1, Domain: "a/r2"},
+			{Replica: 2, Domain: "a/r9"}, // where it last sat
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,89 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package framework knows how vLLM, SGLang and TensorRT-LLM start on several nodes.
+//
+// A replica of a multinode service is one leader pod and some worker pods, all made from the user's one container. What tells them apart
+// has to reach the program: where the leader is, how many nodes there are, which one this is. All pods of a role share one template, so
+// the answers are variables that every pod gets (PodVars) and that Kubernetes puts into commands where they say $(NAME):
+//
+//	written:  python3 -m dynamo.sglang --model-path m --tp 16
+//	started:  python3 -m dynamo.sglang --model-path m --tp 16 \
+//	              --dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 --nnodes 2 --node-rank $(TRELLIS_POD_INDEX)
+//
+// The command stays in the user's shape: words are appended to a list of words, and flags go right behind the module's name in a shell
+// script, wherever that script stands. Nothing is quoted anew. A flag the user gave himself is never given again, and a command in which no
+// known framework can be found starts as written.
+package framework
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Frameworks by name.
+const (
+	None   = ""
+	VLLM   = "vllm"
+	SGLang = "sglang"
+	TRTLLM = "trtllm"
+)
+
+// Variables that every pod of a multinode replica has, before its others.
+const (
+	EnvLeaderAddress = "TRELLIS_LEADER_ADDRESS"
+	EnvHosts         = "TRELLIS_HOSTS" // the addresses of all pods, leader first, with commas between
+	EnvPodIndex      = "TRELLIS_POD_INDEX"
+	EnvReplica       = "TRELLIS_REPLICA"
+)
+
+const (
+	leaderAddress = "$(" + EnvLeaderAddress + ")"
+	podIndex      = "$(" + EnvPodIndex + ")"
+)
+
+// Replica is what the launch of a multinode replica depends on besides its command.
+type Replica struct {
+	// Nodes is the number of pods: the leader and its workers.
+	Nodes int32
+	// GPUs of each pod.
+	GPUs int64
+	// Executor is vLLM's way of spreading over nodes, "mp" or "ray"; empty is mp.
+	Executor string
+}
+
+// PodVars are the variables of pod index of a replica; address gives each pod's DNS name.
+func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.EnvVar {
+	hosts := make([]string, pods)
+	for i := range hosts {
+		hosts[i] = address(int32(i))
+	}
+	return []corev1.EnvVar{
+		{Name: EnvLeaderAddress, Value: address(0)},
+		{Name: EnvHosts, Value: strings.Join(hosts, ",")},
+		{Name: EnvPodIndex, Value: strconv.Itoa(int(index))},
+		{Name: EnvReplica, Value: strconv.Itoa(int(ordinal))},
+	}
+}
+
+// Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false when the
+// framework or how its ranks are to be spread cannot be told from the command: then both are left as they are.
+func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
+	switch Found(&leader.Containers[0]) {
+	case VLLM:
+		return launchVLLM(replica, leader, worker)
+	case SGLang:
+		launchSGLang(replica, leader, worker)
+		return true
+	case TRTLLM:
+		return launchTRTLLM(replica, leader, worker)
+	}
+	return false
+}
+
+// withoutProbes: a worker answers no requests of its own, the leader speaks for the replica.
+func withoutProbes(c *corev1.Container) {
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
+}

@@ -1,0 +1,223 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestDetect(t *testing.T) {
+	tests := map[string]struct {
+		command, args []string
+		declared      string
+		want, wantErr string
+	}{
+		"words in command":           {command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--model", "m"}, want: VLLM},
+		"module in args":             {command: []string{"python3"}, args: []string{"-m", "dynamo.sglang"}, want: SGLang},
+		"script in args":             {command: []string{"/bin/sh", "-c"}, args: []string{"python3 -m dynamo.trtllm --x"}, want: TRTLLM},
+		"login shell":                {command: []string{"/bin/bash", "-lc"}, args: []string{"set -eu\npython3 -m dynamo.vllm \\\n  --model m"}, want: VLLM},
+		"script in command":          {command: []string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm --model m"}, want: VLLM},
+		"after other commands":       {command: []string{"bash", "-c"}, args: []string{"ulimit -l unlimited && exec python3 -m dynamo.sglang --tp 16"}, want: SGLang},
+		"a submodule":                {command: []string{"python3.12", "-u", "-m", "dynamo.sglang.worker"}, want: SGLang},
+		"continued line":             {command: []string{"sh", "-c"}, args: []string{"python3 \\\n -m dynamo.vllm"}, want: VLLM},
+		"quoted inside":              {command: []string{"sh", "-c"}, args: []string{"sh -c 'python3 -m dynamo.vllm'"}, want: VLLM},
+		"commented out":              {command: []string{"sh", "-c"}, args: []string{"# python3 -m dynamo.vllm\npython3 -m my.server"}, want: None},
+		"another module":             {command: []string{"python3", "-m", "dynamo.mocker"}, want: None},
+		"similar module":             {command: []string{"python3", "-m", "dynamo.vllm_omni"}, want: None},
+		"no command":                 {want: None},
+		"declared":                   {command: []string{"./start"}, declared: VLLM, want: VLLM},
+		"declared the same":          {command: []string{"python3", "-m", "dynamo.vllm"}, declared: VLLM, want: VLLM},
+		"declared another":           {command: []string{"python3", "-m", "dynamo.vllm"}, declared: SGLang, wantErr: `backend framework mismatch: detected "vllm" from command but explicitly configured as "sglang"`},
+		"several in one script":      {command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm & python3 -m dynamo.sglang"}, wantErr: "several frameworks (vllm, sglang)"},
+		"the same twice in a script": {command: []string{"sh", "-c"}, args: []string{"if x; then python3 -m dynamo.vllm; else python3 -m dynamo.vllm -q; fi"}, want: VLLM},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Detect(&corev1.Container{Command: tc.command, Args: tc.args}, tc.declared)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("error %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || got != tc.want {
+				t.Errorf("got %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestPodVars(t *testing.T) {
+	address := func(i int32) string { return "w-1-" + string(rune('0'+i)) + ".w-pods.ns.svc" }
+	want := []corev1.EnvVar{
+		{Name: "TRELLIS_LEADER_ADDRESS", Value: "w-1-0.w-pods.ns.svc"},
+		{Name: "TRELLIS_HOSTS", Value: "w-1-0.w-pods.ns.svc,w-1-1.w-pods.ns.svc"},
+		{Name: "TRELLIS_POD_INDEX", Value: "1"},
+		{Name: "TRELLIS_REPLICA", Value: "1"},
+	}
+	if diff := cmp.Diff(want, PodVars(1, 1, 2, address)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// started is what a replica's commands became.
+type started struct{ leader, worker []string }
+
+func TestLaunch(t *testing.T) {
+	sglang := "--dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 --nnodes 2 --node-rank $(TRELLIS_POD_INDEX)"
+	mp := "--distributed-executor-backend mp --nnodes 2 --master-addr $(TRELLIS_LEADER_ADDRESS) --master-port 29500 --node-rank $(TRELLIS_POD_INDEX)"
+	tests := map[string]struct {
+		command, args []string
+		replica       Replica
+		want          started
+		asWritten     bool
+	}{
+		"sglang, words": {
+			command: []string{"python3", "-m", "dynamo.sglang"}, args: []string{"--tp", "16"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: same(words1("python3 -m dynamo.sglang --tp 16 " + sglang)),
+		},
+		"sglang, words in args": {
+			command: []string{"python3"}, args: []string{"-m", "dynamo.sglang", "--tp", "16"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: same(words1("python3 -m dynamo.sglang --tp 16 " + sglang)),
+		},
+		"sglang, script behind other commands": {
+			command: []string{"bash", "-c"}, args: []string{`ulimit -l unlimited && exec python3 -m dynamo.sglang --x '{"a": "b c"}'`}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"bash", "-c", "ulimit -l unlimited && exec python3 -m dynamo.sglang " + sglang + ` --x '{"a": "b c"}'`}),
+		},
+		"sglang, script behind options": {
+			command: []string{"bash", "--login", "-euo", "pipefail", "-c", "python3 -m dynamo.sglang; echo done"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"bash", "--login", "-euo", "pipefail", "-c", "python3 -m dynamo.sglang " + sglang + "; echo done"}),
+		},
+		"sglang, words behind a wrapper": {
+			command: []string{"bash", "wrap.sh"}, args: []string{"python3", "-m", "dynamo.sglang"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same(words1("bash wrap.sh python3 -m dynamo.sglang " + sglang)),
+		},
+		"sglang, only what is run": {
+			command: []string{"sh", "-c"}, args: []string{"# python3 -m dynamo.sglang\nif x; then python3 -m dynamo.sglang -a\nelse python3 -m dynamo.sglang -b; fi"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"sh", "-c", "# python3 -m dynamo.sglang\nif x; then python3 -m dynamo.sglang " + sglang + " -a\nelse python3 -m dynamo.sglang " + sglang + " -b; fi"}),
+		},
+		"sglang, the user's own rank stays": {
+			command: []string{"sh", "-c", "python3 -m dynamo.sglang --nnodes=2 --node-rank $RANK"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"sh", "-c", "python3 -m dynamo.sglang --dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 --nnodes=2 --node-rank $RANK"}),
+		},
+		"vllm, a model larger than a node, words": {
+			command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--tensor-parallel-size", "2"}, replica: Replica{Nodes: 2, GPUs: 1},
+			want: started{words1("python3 -m dynamo.vllm --tensor-parallel-size 2 " + mp), words1("python3 -m dynamo.vllm --tensor-parallel-size 2 " + mp + " --headless")},
+		},
+		"vllm, the same in a script inside command": {
+			command: []string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm -tp=4 -pp 2"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: started{
+				[]string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm " + mp + " -tp=4 -pp 2"},
+				[]string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm --headless " + mp + " -tp=4 -pp 2"},
+			},
+		},
+		"vllm, no flag says how large": {
+			command: []string{"/bin/sh", "-c"}, args: []string{"python3 -m dynamo.vllm --model big"}, replica: Replica{Nodes: 4, GPUs: 8},
+			want: same([]string{"/bin/sh", "-c", "python3 -m dynamo.vllm --model big"}),
+		},
+		"vllm, size in a variable": {
+			command: []string{"/bin/sh", "-c"}, args: []string{"python3 -m dynamo.vllm --tensor-parallel-size $TP"}, replica: Replica{Nodes: 4, GPUs: 8},
+			want: same([]string{"/bin/sh", "-c", "python3 -m dynamo.vllm --tensor-parallel-size $TP"}), asWritten: true,
+		},
+		"vllm, ray in a script": {
+			command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm --tensor-parallel-size 16"}, replica: Replica{Nodes: 2, GPUs: 8, Executor: "ray"},
+			want: started{
+				[]string{"sh", "-c", "ray start --head --port=6379 || exit 1\npython3 -m dynamo.vllm --distributed-executor-backend ray --tensor-parallel-size 16"},
+				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
+			},
+		},
+		"vllm, ray from words": {
+			command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--tensor-parallel-size", "16"}, replica: Replica{Nodes: 2, GPUs: 8, Executor: "ray"},
+			want: started{
+				[]string{"/bin/sh", "-c", `ray start --head --port=6379 && exec "$0" "$@"`, "python3", "-m", "dynamo.vllm", "--tensor-parallel-size", "16", "--distributed-executor-backend", "ray"},
+				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
+			},
+		},
+		"an unknown program": {
+			command: []string{"python3", "-m", "dynamo.mocker"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: same([]string{"python3", "-m", "dynamo.mocker"}), asWritten: true,
+		},
+		"trtllm without gpus": {
+			command: []string{"python3", "-m", "dynamo.trtllm"}, replica: Replica{Nodes: 2},
+			want: same([]string{"python3", "-m", "dynamo.trtllm"}), asWritten: true,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			leader, worker := twoPods(tc.command, tc.args)
+			if ok := Launch(tc.replica, leader, worker); ok == tc.asWritten {
+				t.Errorf("Launch = %v", ok)
+			}
+			got := started{commandOf(leader), commandOf(worker)}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(started{})); diff != "" {
+				t.Errorf("commands (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWorkersHaveNoProbes(t *testing.T) {
+	for _, module := range []string{"dynamo.vllm", "dynamo.sglang"} {
+		leader, worker := twoPods([]string{"python3", "-m", module}, nil)
+		Launch(Replica{Nodes: 2, GPUs: 8}, leader, worker)
+		if c := leader.Containers[0]; c.LivenessProbe == nil || c.ReadinessProbe == nil || c.StartupProbe == nil {
+			t.Errorf("%s: the leader lost probes", module)
+		}
+		if c := worker.Containers[0]; c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
+			t.Errorf("%s: the worker kept probes", module)
+		}
+	}
+}
+
+func TestWorkersOfVLLMWaitForTheLeader(t *testing.T) {
+	leader, worker := twoPods([]string{"python3", "-m", "dynamo.vllm", "--tensor-parallel-size", "16"}, nil)
+	Launch(Replica{Nodes: 2, GPUs: 8}, leader, worker)
+	if len(leader.InitContainers) != 0 || len(worker.InitContainers) != 1 {
+		t.Fatalf("init containers: leader %d, worker %d", len(leader.InitContainers), len(worker.InitContainers))
+	}
+	wait := worker.InitContainers[0]
+	if wait.Name != "wait-for-leader-mp" || wait.Image != "img" || !strings.Contains(wait.Command[2], `"TRELLIS_LEADER_ADDRESS"], 29500`) {
+		t.Errorf("init container %+v", wait)
+	}
+	env := worker.Containers[0].Env
+	if len(env) != 1 || env[0].Name != "VLLM_NIXL_SIDE_CHANNEL_HOST" || env[0].ValueFrom.FieldRef.FieldPath != "status.podIP" {
+		t.Errorf("env %+v", env)
+	}
+}
+
+func TestTensorRTLLMPods(t *testing.T) {
+	leader, worker := twoPods([]string{"python3", "-m", "dynamo.trtllm"}, []string{"--model-path", "m"})
+	if !Launch(Replica{Nodes: 2, GPUs: 4}, leader, worker) {
+		t.Fatal("not launched")
+	}
+	for name, pod := range map[string]*corev1.PodSpec{"leader": leader, "worker": worker} {
+		if len(pod.Volumes) != 1 || pod.Volumes[0].Secret.SecretName != SSHSecret || pod.Containers[0].VolumeMounts[0].MountPath != "/ssh-pk" {
+			t.Errorf("%s has no ssh keys", name)
+		}
+	}
+	c := worker.Containers[0]
+	if c.LivenessProbe != nil || c.StartupProbe != nil || c.ReadinessProbe == nil || c.ReadinessProbe.TCPSocket.Port.IntValue() != 2222 {
+		t.Errorf("worker's probes: %v %v %v", c.LivenessProbe, c.StartupProbe, c.ReadinessProbe)
+	}
+}
+
+func same(words []string) started { return started{words, words} }
+
+func words1(s string) []string { return strings.Fields(s) }
+
+func commandOf(pod *corev1.PodSpec) []string {
+	return append(append([]string{}, pod.Containers[0].Command...), pod.Containers[0].Args...)
+}
+
+func twoPods(command, args []string) (leader, worker *corev1.PodSpec) {
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/live"}}}
+	pod := corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "main", Image: "img", Command: command, Args: args, LivenessProbe: probe, ReadinessProbe: probe, StartupProbe: probe,
+	}}}
+	return pod.DeepCopy(), pod.DeepCopy()
+}

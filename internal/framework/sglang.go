@@ -1,0 +1,24 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// distributedPort is where ranks of SGLang, and of vLLM without Ray, meet.
+const distributedPort = "29500"
+
+// launchSGLang starts the same command everywhere; it divides the model by the number of nodes itself.
+func launchSGLang(replica Replica, leader, worker *corev1.PodSpec) {
+	for _, pod := range []*corev1.PodSpec{leader, worker} {
+		addFlags(&pod.Containers[0],
+			flag{name: "--dist-init-addr", value: leaderAddress + ":" + distributedPort},
+			flag{name: "--nnodes", value: strconv.Itoa(int(replica.Nodes))},
+			flag{name: "--node-rank", value: podIndex})
+	}
+	withoutProbes(&worker.Containers[0])
+}

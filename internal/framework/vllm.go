@@ -1,0 +1,143 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	rayPort     = "6379"
+	dataRPCPort = "13445"
+	executorRay = "ray"
+)
+
+// launchVLLM chooses by how many GPUs the model asks for (tensor x pipeline x data parallel) and a node has:
+//
+//	one copy of the model does not fit on a node  -> its ranks span nodes, by vLLM's own processes or, if asked for, Ray
+//	one does, but not all data parallel copies    -> each node runs its share of the copies
+//	all fit on a node                             -> nothing to add
+//
+// Elastic expert parallelism adds nodes while it runs, so it always starts a Ray cluster and lets the workers join it.
+func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
+	main := &leader.Containers[0]
+	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
+	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")
+	data, okData := flagNumber(main, "--data-parallel-size", "-dp")
+	if !okTensor || !okPipeline || !okData {
+		return false
+	}
+	model, nodes := tensor*pipeline, int64(replica.Nodes)
+	gpus := replica.GPUs
+	if gpus == 0 { // claimed some other way: as many as the model needs
+		gpus = (model*data + nodes - 1) / nodes
+	}
+	switch {
+	case hasFlag(main, "--enable-elastic-ep"):
+		vllmRay(leader, worker, joinWhenLive)
+	case model > gpus && replica.Executor == executorRay:
+		addFlags(main, flag{name: "--distributed-executor-backend", value: executorRay})
+		vllmRay(leader, worker, join)
+	case model > gpus:
+		vllmProcesses(replica, leader, worker)
+	case model*data > gpus:
+		local := gpus / model
+		if data%nodes == 0 { // evenly, should there be more room than copies
+			local = min(local, data/nodes)
+		}
+		vllmDataParallel(local, data, leader, worker)
+	}
+	withoutProbes(&worker.Containers[0])
+	return true
+}
+
+// vllmProcesses spans one copy of the model over the nodes with vLLM's own processes.
+func vllmProcesses(replica Replica, leader, worker *corev1.PodSpec) {
+	for _, pod := range []*corev1.PodSpec{leader, worker} {
+		main := &pod.Containers[0]
+		addFlags(main,
+			flag{name: "--distributed-executor-backend", value: "mp"},
+			flag{name: "--nnodes", value: strconv.Itoa(int(replica.Nodes))},
+			flag{name: "--master-addr", value: leaderAddress},
+			flag{name: "--master-port", value: distributedPort},
+			flag{name: "--node-rank", value: podIndex})
+		addEnv(main, corev1.EnvVar{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
+		}})
+	}
+	addFlags(&worker.Containers[0], flag{name: "--headless", alone: true})
+	worker.InitContainers = append(worker.InitContainers, waitForLeader(&worker.Containers[0]))
+}
+
+// waitForLeader holds a worker until the leader listens, so that a slow leader is no crash loop of its workers.
+func waitForLeader(main *corev1.Container) corev1.Container {
+	const script = `import os, socket, time
+leader = (os.environ["` + EnvLeaderAddress + `"], ` + distributedPort + `)
+while True:
+    try:
+        socket.create_connection(leader, timeout=5).close()
+        break
+    except OSError as why:
+        print("waiting for the leader at %s:%d: %s" % (*leader, why), flush=True)
+        time.sleep(2)
+`
+	return corev1.Container{
+		Name:            "wait-for-leader-mp",
+		Image:           main.Image,
+		ImagePullPolicy: main.ImagePullPolicy,
+		Command:         []string{"python3", "-c", script},
+		SecurityContext: main.SecurityContext.DeepCopy(),
+	}
+}
+
+// vllmDataParallel gives each node its share of the data parallel copies, all behind one address space of ranks.
+func vllmDataParallel(local, data int64, leader, worker *corev1.PodSpec) {
+	share := strconv.FormatInt(local, 10)
+	start := map[*corev1.PodSpec]flag{
+		leader: {name: "--data-parallel-start-rank", value: "0"},
+		worker: {name: "--data-parallel-start-rank", value: fmt.Sprintf("$((%s * %s))", share, EnvPodIndex), shell: true},
+	}
+	for _, pod := range []*corev1.PodSpec{leader, worker} {
+		addFlags(&pod.Containers[0],
+			flag{name: "--data-parallel-hybrid-lb", alone: true},
+			flag{name: "--data-parallel-size", value: strconv.FormatInt(data, 10)},
+			flag{name: "--data-parallel-size-local", value: share},
+			start[pod],
+			flag{name: "--data-parallel-address", value: leaderAddress},
+			flag{name: "--data-parallel-rpc-port", value: dataRPCPort})
+	}
+}
+
+// How a worker joins the leader's Ray cluster.
+const (
+	join         = `exec ray start --address="$` + EnvLeaderAddress + `:` + rayPort + `" --block`
+	joinWhenLive = `until python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)' ` +
+		`"http://$` + EnvLeaderAddress + `:${DYN_SYSTEM_PORT:-9090}/live"; do sleep 5; done; ` + join
+)
+
+// vllmRay starts a Ray cluster: the leader is its head and runs the command, the workers only join.
+func vllmRay(leader, worker *corev1.PodSpec, joining string) {
+	const head = "ray start --head --port=" + rayPort
+	main := &leader.Containers[0]
+	if script := shellScript(main); script != nil {
+		*script = head + " || exit 1\n" + *script
+	} else {
+		throughShell(main, head+` && exec "$0" "$@"`)
+	}
+	member := &worker.Containers[0]
+	member.Command, member.Args = []string{"/bin/sh", "-c", joining}, nil
+}
+
+// addEnv adds a variable unless the user has it.
+func addEnv(c *corev1.Container, env corev1.EnvVar) {
+	for i := range c.Env {
+		if c.Env[i].Name == env.Name {
+			return
+		}
+	}
+	c.Env = append(c.Env, env)
+}

@@ -1,0 +1,98 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// mainContainer is the user's mainContainer with the service's own fields merged in and the component type's defaults in the gaps.
+func (t *templater) mainContainer() corev1.Container {
+	c := corev1.Container{}
+	if extra := t.spec.ExtraPodSpec; extra != nil && extra.MainContainer != nil {
+		extra.MainContainer.DeepCopyInto(&c)
+	}
+	if c.Name == "" {
+		c.Name = mainContainerName
+	}
+	fillCommand(&c, t.defaults)
+	c.Ports = mergePorts(c.Ports, t.defaults.ports)
+	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, t.spec.ComponentType), t.defaults.env), c.Env, t.dgd.Spec.Envs, t.spec.Envs)
+	c.EnvFrom = appendSecret(c.EnvFrom, t.spec.EnvFromSecret)
+	t.mergeResources(&c.Resources)
+	t.fillProbes(&c)
+	return c
+}
+
+// fillCommand gives a container without a command the default one. The user's args stand behind the default program; the default args
+// only go with it. A shell is nothing without args: then the image's own entry point runs.
+func fillCommand(c *corev1.Container, d defaults) {
+	if len(c.Command) > 0 {
+		return
+	}
+	if len(c.Args) == 0 {
+		c.Args = slices.Clone(d.args)
+	}
+	if len(c.Args) > 0 {
+		c.Command = slices.Clone(d.command)
+	}
+}
+
+// fillProbes: the service's own probes win over the main container's, and those over the defaults; each as a whole.
+func (t *templater) fillProbes(c *corev1.Container) {
+	c.LivenessProbe = firstProbe(c.Ports, t.spec.LivenessProbe, c.LivenessProbe, t.defaults.liveness)
+	c.ReadinessProbe = firstProbe(c.Ports, t.spec.ReadinessProbe, c.ReadinessProbe, t.defaults.readiness)
+	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, t.defaults.startup)
+}
+
+// firstProbe returns a copy of the first probe there is. The last one is a default, whose port name the user's ports may have displaced.
+func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.Probe {
+	for i, p := range probes {
+		if p == nil {
+			continue
+		}
+		p = p.DeepCopy()
+		if i == len(probes)-1 && p.HTTPGet != nil {
+			p.HTTPGet.Port = portRef(ports, p.HTTPGet.Port.StrVal, wellKnownPorts[p.HTTPGet.Port.StrVal])
+		}
+		return p
+	}
+	return nil
+}
+
+var wellKnownPorts = map[string]int32{portHTTP: httpPort, portSystem: systemPort}
+
+// mergePorts keeps the user's ports and adds the defaults that clash with none of them.
+func mergePorts(users, ours []corev1.ContainerPort) []corev1.ContainerPort {
+	out := users
+	for _, port := range ours {
+		clash := slices.ContainsFunc(users, func(p corev1.ContainerPort) bool {
+			return p.Name == port.Name || p.ContainerPort == port.ContainerPort
+		})
+		if !clash {
+			out = append(out, port)
+		}
+	}
+	return out
+}
+
+// portRef refers to a port by name where the container has that name, else by number.
+func portRef(ports []corev1.ContainerPort, name string, number int32) intstr.IntOrString {
+	if slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == name }) {
+		return intstr.FromString(name)
+	}
+	return intstr.FromInt32(number)
+}
+
+// appendSecret adds all keys of a Secret as variables.
+func appendSecret(sources []corev1.EnvFromSource, secret *string) []corev1.EnvFromSource {
+	if secret == nil || *secret == "" {
+		return sources
+	}
+	reference := corev1.LocalObjectReference{Name: *secret}
+	return append(sources, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: reference}})
+}

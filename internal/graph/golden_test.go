@@ -1,0 +1,123 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestGolden shows, for each deployment below testdata/graphs, every object Trellis makes of it: groups, Services, and the first two
+// pods of each service's first replica.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/graphs/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			g := resolveFile(t, file)
+			var out []string
+			for _, sg := range g.ScalingGroups() {
+				out = append(out, toYAML(t, sg))
+			}
+			for _, service := range g.KubernetesServices() {
+				out = append(out, toYAML(t, service))
+			}
+			for _, pod := range firstPods(g) {
+				out = append(out, toYAML(t, pod))
+			}
+			golden(t, strings.Replace(file, "graphs", "objects", 1), strings.Join(out, "---\n"))
+		})
+	}
+}
+
+// TestRevisions holds the revisions of the examples: a change here restarts every pod of every user at the next upgrade of the operator.
+func TestRevisions(t *testing.T) {
+	files, _ := filepath.Glob("testdata/graphs/*.yaml")
+	var out strings.Builder
+	for _, file := range files {
+		for _, s := range resolveFile(t, file).Services {
+			out.WriteString(strings.TrimSuffix(filepath.Base(file), ".yaml") + "/" + s.Name + " " + s.Revision + "\n")
+		}
+	}
+	golden(t, "testdata/revisions.golden", out.String())
+}
+
+func firstPods(g *Graph) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, sg := range g.ScalingGroups() {
+		for index := range min(2, PodsPerReplica(sg)) {
+			pods = append(pods, BuildPod(sg, 0, index))
+		}
+	}
+	return pods
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not what it was (go test ./internal/graph -update rewrites it; -want +got):\n%s", file, diff)
+	}
+}
+
+func resolveFile(t *testing.T, file string) *Graph {
+	t.Helper()
+	g, err := Resolve(fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, file), Inputs{Topology: hallOne(t), Engine: EngineGates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func hallOne(t *testing.T) *grovev1alpha1.ClusterTopology {
+	t.Helper()
+	return fromYAML[grovev1alpha1.ClusterTopology](t, "testdata/topology.yaml")
+}
+
+func fromYAML[T any](t *testing.T, file string) *T {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := new(T)
+	if err := yaml.UnmarshalStrict(raw, out); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return out
+}
+
+func toYAML(t *testing.T, object any) string {
+	t.Helper()
+	raw, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

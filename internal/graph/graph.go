@@ -1,0 +1,107 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"errors"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Inputs is what Resolve needs to know besides the deployment itself.
+type Inputs struct {
+	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
+	Topology *grovev1alpha1.ClusterTopology
+	// Frozen holds, by service name, the constraint in the spec of each existing ScalingGroup. It wins over Topology.
+	// A key with a nil value means frozen as unconstrained.
+	Frozen map[string]*trellisv1alpha1.ResolvedTopology
+	// Engine that gets the gangs onto nodes.
+	Engine string
+}
+
+// Graph is a deployment with everything decided that can be decided without looking at nodes.
+type Graph struct {
+	Name, Namespace string
+	Engine          string
+	// Services sorted by name.
+	Services []Service
+}
+
+// Service is one service of a graph.
+type Service struct {
+	// Name as the user wrote it.
+	Name string
+	// GroupName is <deployment>-<lower-cased service>, shortened with a hash where pods' names would be too long. It names the
+	// ScalingGroup and begins the pods' names. ServiceName is the same for the Kubernetes Service, which may be longer.
+	GroupName, ServiceName string
+	ComponentType          string
+	Replicas               int32
+	Multinode              bool
+	// NodeCount is the number of pods of one replica.
+	NodeCount int32
+	// Topology is nil when the deployment has no constraint at all.
+	Topology *trellisv1alpha1.ResolvedTopology
+	// Roles of a replica's pods in pod index order.
+	Roles []trellisv1alpha1.Role
+	// Revision identifies Roles.
+	Revision string
+	// Labels and Annotations of every object made for the service.
+	Labels, Annotations map[string]string
+}
+
+// Resolve turns a deployment into its graph. The error joins one *Error per wrong field.
+func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, error) {
+	names, errs := nameServices(dgd)
+	topologies, topologyErrs := resolveTopology(dgd, in)
+	errs = append(errs, topologyErrs...)
+
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine}
+	for _, name := range sortedKeys(dgd.Spec.Services) {
+		service, serviceErrs := resolveService(dgd, name)
+		errs = append(errs, serviceErrs...)
+		service.GroupName, service.ServiceName = names[name].group, names[name].service
+		service.Topology = topologies[name]
+		g.Services = append(g.Services, service)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return g, nil
+}
+
+func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string) (Service, []error) {
+	spec := dgd.Spec.Services[name]
+	if spec == nil {
+		spec = &nvidiav1alpha1.ServiceSpec{}
+	}
+	s := Service{Name: name, ComponentType: spec.ComponentType, Replicas: 1}
+	s.NodeCount, s.Multinode = nodeCount(spec)
+	var errs []error
+	if spec.Replicas != nil {
+		s.Replicas = *spec.Replicas
+	}
+	if s.Replicas < 0 {
+		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
+	}
+	t := newTemplater(dgd, name, spec)
+	s.Labels, s.Annotations = t.labels(), t.annotations()
+	s.Roles = t.roles(s.NodeCount)
+	s.Revision = revision(s.Roles)
+	return s, append(errs, t.errs...)
+}
+
+// nodeCount is the number of pods of one replica, and whether that makes the service multinode.
+func nodeCount(spec *nvidiav1alpha1.ServiceSpec) (int32, bool) {
+	switch {
+	case spec == nil || spec.Multinode == nil:
+		return 1, false
+	case spec.Multinode.NodeCount == 0: // the default of the API
+		return 2, true
+	case spec.Multinode.NodeCount < 2:
+		return 1, false
+	}
+	return spec.Multinode.NodeCount, true
+}

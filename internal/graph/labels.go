@@ -1,0 +1,43 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+// Label keys that other programs read on pods. Names and meaning are those DynamoGraphDeployment users know.
+const (
+	LabelSelector         = "nvidia.com/selector"
+	LabelGraph            = "nvidia.com/dynamo-graph-deployment-name"
+	LabelComponent        = "nvidia.com/dynamo-component"
+	LabelNamespace        = "nvidia.com/dynamo-namespace"
+	LabelComponentType    = "nvidia.com/dynamo-component-type"
+	LabelSubComponentType = "nvidia.com/dynamo-sub-component-type"
+	LabelMetricsEnabled   = "nvidia.com/metrics-enabled"
+	LabelBaseModelHash    = "nvidia.com/dynamo-base-model-hash"
+	LabelDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
+	LabelDiscoveryEnabled = "nvidia.com/dynamo-discovery-enabled"
+)
+
+// Label keys of our own. They say which pod of which replica a pod is.
+const (
+	LabelScalingGroup = "trellis.dev/scaling-group"
+	LabelReplica      = "trellis.dev/replica"
+	LabelPodIndex     = "trellis.dev/pod-index"
+	LabelRevision     = "trellis.dev/revision"
+	LabelRole         = "trellis.dev/role"
+)
+
+// PlacementGate is the scheduling gate that holds a gang's pods until the whole gang has a place.
+const PlacementGate = "trellis.dev/placement"
+
+// AnnotationGang names the gang a pod belongs to, for people and for messages.
+const AnnotationGang = "trellis.dev/gang"
+
+// EngineGates is the name of the default engine, the only one whose pods are gated.
+const EngineGates = "Gates"
+
+// Names of roles.
+const (
+	RoleMain   = "main"
+	RoleLeader = "leader"
+	RoleWorker = "worker"
+)

@@ -1,0 +1,141 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+func TestNotActedOn(t *testing.T) {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	const text = `
+metadata:
+  annotations: {nvidia.com/kai-scheduler-queue: q, nvidia.com/enable-metrics: "false"}
+spec:
+  pvcs: [{name: a}, {name: b, create: true}]
+  restart: {id: "1"}
+  providerOverride: {a: b}
+  experimental: {a: b}
+  services:
+    none: null
+    quiet:
+      ingress: {enabled: false}
+      scalingAdapter: {}
+      gpuMemoryService: {}
+      failover: {}
+    loud:
+      ingress: {enabled: true, host: h}
+      modelRef: {name: m}
+      minAvailable: 1
+      scalingAdapter: {enabled: true}
+      eppConfig: {config: {a: b}}
+      checkpoint: {a: b}
+      gpuMemoryService: {enabled: true}
+      failover: {enabled: true}
+      providerOverride: {a: b}
+      runtimeVersionOverride: "1.0"
+`
+	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"metadata.annotations[nvidia.com/kai-scheduler-queue]",
+		"spec.pvcs[1].create", "spec.restart", "spec.providerOverride", "spec.experimental",
+	}
+	for _, field := range []string{"ingress", "modelRef", "minAvailable", "scalingAdapter", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "runtimeVersionOverride"} {
+		want = append(want, "spec.services[loud]."+field)
+	}
+	if diff := cmp.Diff(want, NotActedOn(dgd)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLaunchWarnings(t *testing.T) {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	const text = `
+spec:
+  services:
+    single: {}
+    vllm: {multinode: {nodeCount: 2}, extraPodSpec: {mainContainer: {command: [python3, -m, dynamo.vllm]}}}
+    trt: {multinode: {nodeCount: 2}, resources: {limits: {gpu: "4"}}, extraPodSpec: {mainContainer: {command: [python3, -m, dynamo.trtllm]}}}
+    a: {multinode: {nodeCount: 2}}
+    b: {multinode: {nodeCount: 2}}
+    c: {multinode: {nodeCount: 2}}
+    d: {multinode: {nodeCount: 2}}
+`
+	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"spec.services[*].multinode: how the pods form one program cannot be told from the command, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
+		`spec.services[*].multinode: TensorRT-LLM starts over ssh and needs Secret "mpi-run-ssh-secret" with keys private.key and private.key.pub in the namespace; pods wait until it is there (trt)`,
+	}
+	if diff := cmp.Diff(want, LaunchWarnings(dgd)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDeterministic: the same deployment, its maps filled in another order and read back from JSON, gives the same graph.
+func TestDeterministic(t *testing.T) {
+	dgd := fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, "testdata/graphs/everything.yaml")
+	first := objects(t, dgd)
+	for range 30 {
+		raw, err := json.Marshal(dgd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dgd = &nvidiav1alpha1.DynamoGraphDeployment{}
+		if err := json.Unmarshal(raw, dgd); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first, objects(t, dgd)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func objects(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+	t.Helper()
+	g, err := Resolve(dgd, Inputs{Topology: hallOne(t), Engine: EngineGates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return toYAML(t, g.ScalingGroups()) + toYAML(t, g.KubernetesServices())
+}
+
+func TestRevisionIsOfTheRolesOnly(t *testing.T) {
+	base := constraints{profile: "hall-one", graph: "zone"}.deployment()
+	revisionOf := func(change func(*nvidiav1alpha1.DynamoGraphDeployment)) string {
+		dgd := base.DeepCopy()
+		change(dgd)
+		g, err := Resolve(dgd, Inputs{Topology: hallOne(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Services[0].Revision
+	}
+	was := revisionOf(func(*nvidiav1alpha1.DynamoGraphDeployment) {})
+	tests := map[string]struct {
+		change func(*nvidiav1alpha1.DynamoGraphDeployment)
+		same   bool
+	}{
+		"replicas":         {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].Replicas = new(int32) }, true},
+		"topology":         {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.TopologyConstraint.PackDomain = "rack" }, true},
+		"another service":  {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Frontend"].ComponentType = "frontend" }, true},
+		"nodes":            {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].Multinode.NodeCount = 3 }, false},
+		"a label":          {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Labels = map[string]string{"a": "b"} }, false},
+		"the subcomponent": {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].SubComponentType = "decode" }, false},
+	}
+	for name, tc := range tests {
+		if got := revisionOf(tc.change); (got == was) != tc.same {
+			t.Errorf("%s: %s, was %s", name, got, was)
+		}
+	}
+}

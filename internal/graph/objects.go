@@ -1,0 +1,113 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// ScalingGroups returns the ScalingGroup of every service. Owner references are the caller's.
+func (g *Graph) ScalingGroups() []*trellisv1alpha1.ScalingGroup {
+	groups := make([]*trellisv1alpha1.ScalingGroup, 0, len(g.Services))
+	for i := range g.Services {
+		groups = append(groups, g.scalingGroup(&g.Services[i]))
+	}
+	return groups
+}
+
+func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
+	sg := &trellisv1alpha1.ScalingGroup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: trellisv1alpha1.GroupVersion.String(), Kind: "ScalingGroup"},
+		ObjectMeta: g.meta(s, s.GroupName),
+		Spec: trellisv1alpha1.ScalingGroupSpec{
+			Graph:     g.Name,
+			Service:   s.Name,
+			Engine:    g.Engine,
+			Replicas:  s.Replicas,
+			Multinode: s.Multinode,
+			Topology:  s.Topology.DeepCopy(),
+			Revision:  s.Revision,
+		},
+	}
+	for i := range s.Roles {
+		sg.Spec.Roles = append(sg.Spec.Roles, *s.Roles[i].DeepCopy())
+	}
+	return sg
+}
+
+// KubernetesServices returns one Service for every service of the graph, reaching whole replicas at their leader, and for each
+// multinode service a headless one that gives its pods their DNS names before they are ready.
+func (g *Graph) KubernetesServices() []*corev1.Service {
+	var services []*corev1.Service
+	for i := range g.Services {
+		s := &g.Services[i]
+		services = append(services, g.componentService(s))
+		if s.Multinode {
+			services = append(services, g.headlessService(s))
+		}
+	}
+	return services
+}
+
+func (g *Graph) componentService(s *Service) *corev1.Service {
+	service := g.kubernetesService(s, s.ServiceName)
+	service.Spec.Ports = []corev1.ServicePort{servicePort(s)}
+	if s.Multinode {
+		service.Spec.Selector[LabelRole] = RoleLeader
+	}
+	return service
+}
+
+func (g *Graph) headlessService(s *Service) *corev1.Service {
+	service := g.kubernetesService(s, headlessName(s.GroupName))
+	// Programs that discover workers by these labels want ready ones only.
+	delete(service.Labels, LabelDiscoveryBackend)
+	delete(service.Labels, LabelDiscoveryEnabled)
+	service.Spec.ClusterIP = corev1.ClusterIPNone
+	service.Spec.PublishNotReadyAddresses = true
+	return service
+}
+
+func (g *Graph) kubernetesService(s *Service, name string) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: g.meta(s, name),
+		Spec:       corev1.ServiceSpec{Selector: groupSelector(g.Name, s.GroupName)},
+	}
+}
+
+func (g *Graph) meta(s *Service, name string) metav1.ObjectMeta {
+	labels := maps.Clone(s.Labels)
+	maps.Copy(labels, groupSelector(g.Name, s.GroupName))
+	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels, Annotations: maps.Clone(s.Annotations)}
+}
+
+// groupSelector selects exactly the pods of one service. The graph's name is part of it because "a-b"+"c" and "a"+"b-c" give one group name.
+func groupSelector(graph, group string) map[string]string {
+	return map[string]string{LabelGraph: LabelValue(graph), LabelScalingGroup: group}
+}
+
+func servicePort(s *Service) corev1.ServicePort {
+	port := corev1.ServicePort{Name: portSystem, Port: systemPort}
+	switch s.ComponentType {
+	case nvidiav1alpha1.ComponentTypeFrontend:
+		port = corev1.ServicePort{Name: portHTTP, Port: httpPort}
+	case nvidiav1alpha1.ComponentTypeEPP:
+		port = corev1.ServicePort{Name: portGRPC, Port: grpcPort, AppProtocol: ptr.To("http2")}
+	}
+	port.Protocol = corev1.ProtocolTCP
+	port.TargetPort = intstr.FromInt32(port.Port)
+	if len(s.Roles) > 0 && len(s.Roles[0].Template.Spec.Containers) > 0 {
+		port.TargetPort = portRef(s.Roles[0].Template.Spec.Containers[0].Ports, port.Name, port.Port)
+	}
+	return port
+}

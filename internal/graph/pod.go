@@ -1,0 +1,118 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+)
+
+// PodsPerReplica counts the pods of one replica.
+func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
+	var pods int32
+	for i := range sg.Spec.Roles {
+		pods += sg.Spec.Roles[i].Count
+	}
+	return pods
+}
+
+// Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or
+// preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
+func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
+	if sg.Spec.Engine != EngineGates {
+		return false
+	}
+	if sg.Spec.Multinode {
+		return true
+	}
+	t := sg.Spec.Topology
+	return t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+}
+
+// BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
+// Owner references are the caller's.
+func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
+	role := roleOf(sg, index)
+	if role == nil {
+		return nil
+	}
+	template := role.Template.DeepCopy()
+	pod := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        podName(sg.Name, sg.Spec.Multinode, ordinal, index),
+			Namespace:   sg.Namespace,
+			Labels:      template.Labels,
+			Annotations: template.Annotations,
+		},
+		Spec: template.Spec,
+	}
+	labelPod(pod, sg, role.Name, ordinal, index)
+	if sg.Spec.Multinode {
+		introduce(pod, sg, ordinal, index)
+	}
+	if Gated(sg) {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})
+	}
+	return pod
+}
+
+func roleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
+	for i := range sg.Spec.Roles {
+		role := &sg.Spec.Roles[i]
+		if index >= 0 && index < role.Count {
+			return role
+		}
+		index -= role.Count
+	}
+	return nil
+}
+
+func labelPod(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, role string, ordinal, index int32) {
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	maps.Copy(pod.Labels, groupSelector(sg.Spec.Graph, sg.Name))
+	pod.Labels[LabelRevision] = LabelValue(sg.Spec.Revision)
+	pod.Labels[LabelRole] = role
+	pod.Labels[LabelReplica] = strconv.Itoa(int(ordinal))
+	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))
+}
+
+// introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
+func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) {
+	domain := headlessName(sg.Name)
+	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, domain
+	address := func(i int32) string {
+		return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
+	}
+	vars := framework.PodVars(ordinal, index, PodsPerReplica(sg), address)
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			containers[i].Env = slices.Concat(vars, containers[i].Env)
+		}
+	}
+}
+
+// ReplicaOf reads from a pod's labels which pod of which replica it is.
+func ReplicaOf(pod *corev1.Pod) (ordinal, index int32, ok bool) {
+	ordinal, okOrdinal := labelNumber(pod, LabelReplica)
+	index, okIndex := labelNumber(pod, LabelPodIndex)
+	if !okOrdinal || !okIndex {
+		return 0, 0, false
+	}
+	return ordinal, index, true
+}
+
+func labelNumber(pod *corev1.Pod, key string) (int32, bool) {
+	n, err := strconv.ParseInt(pod.Labels[key], 10, 32)
+	return int32(n), err == nil && n >= 0
+}

@@ -1,0 +1,119 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+func TestGated(t *testing.T) {
+	topology := func(change func(*trellisv1alpha1.ResolvedTopology)) *trellisv1alpha1.ResolvedTopology {
+		out := &trellisv1alpha1.ResolvedTopology{Profile: "hall-one"}
+		change(out)
+		return out
+	}
+	tests := map[string]struct {
+		engine    string
+		multinode bool
+		topology  *trellisv1alpha1.ResolvedTopology
+		want      bool
+	}{
+		"one pod, no constraint":         {engine: EngineGates},
+		"one pod, constraint elsewhere":  {engine: EngineGates, topology: topology(func(*trellisv1alpha1.ResolvedTopology) {})},
+		"several pods":                   {engine: EngineGates, multinode: true, want: true},
+		"graph":                          {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPackDomain = "zone" }), want: true},
+		"graph preferred":                {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
+		"service":                        {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
+		"service preferred":              {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
+		"another engine has its own way": {engine: "PodGroup", multinode: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{
+				Engine: tc.engine, Multinode: tc.multinode, Topology: tc.topology, Roles: []trellisv1alpha1.Role{{Name: "main", Count: 1}},
+			}}
+			sg.Name = "g-w"
+			if got := Gated(sg); got != tc.want {
+				t.Errorf("Gated = %v", got)
+			}
+			if gates := BuildPod(sg, 0, 0).Spec.SchedulingGates; (len(gates) == 1 && gates[0].Name == PlacementGate) != tc.want {
+				t.Errorf("gates %v", gates)
+			}
+		})
+	}
+}
+
+func TestUsersGatesStay(t *testing.T) {
+	dgd := graphOf("llm", map[string]int32{"w": 2})
+	dgd.Spec.Services["w"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/quota"}}}}
+	sg := group(t, dgd)
+	want := []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: PlacementGate}}
+	if diff := cmp.Diff(want, BuildPod(sg, 0, 1).Spec.SchedulingGates); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPodsOfAGroupAreTheirOwn: a pod can be changed without changing the template, twice made is twice the same.
+func TestPodsOfAGroupAreTheirOwn(t *testing.T) {
+	sg := group(t, graphOf("llm", map[string]int32{"w": 3}))
+	before := sg.DeepCopy()
+	pod := BuildPod(sg, 1, 2)
+	pod.Labels["x"], pod.Spec.Containers[0].Env[0].Value = "y", "changed"
+	if diff := cmp.Diff(before, sg); diff != "" {
+		t.Errorf("the group changed:\n%s", diff)
+	}
+	if diff := cmp.Diff(BuildPod(sg, 1, 2), BuildPod(sg, 1, 2)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	pod := BuildPod(group(t, graphOf("llm", map[string]int32{"Decode": 2})), 3, 1)
+	got := map[string]string{"name": pod.Name, "hostname": pod.Spec.Hostname, "subdomain": pod.Spec.Subdomain, "role": pod.Labels[LabelRole]}
+	for _, env := range pod.Spec.Containers[0].Env[:4] {
+		got[env.Name] = env.Value
+	}
+	want := map[string]string{
+		"name": "llm-decode-3-1", "hostname": "llm-decode-3-1", "subdomain": "llm-decode-pods", "role": RoleWorker,
+		"TRELLIS_LEADER_ADDRESS": "llm-decode-3-0.llm-decode-pods.team.svc",
+		"TRELLIS_HOSTS":          "llm-decode-3-0.llm-decode-pods.team.svc,llm-decode-3-1.llm-decode-pods.team.svc",
+		"TRELLIS_POD_INDEX":      "1",
+		"TRELLIS_REPLICA":        "3",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReplicaOf(t *testing.T) {
+	for name, labels := range map[string]map[string]string{
+		"none":     nil,
+		"half":     {LabelReplica: "1"},
+		"negative": {LabelReplica: "-1", LabelPodIndex: "0"},
+		"words":    {LabelReplica: "one", LabelPodIndex: "0"},
+		"too much": {LabelReplica: "99999999999", LabelPodIndex: "0"},
+	} {
+		pod := &corev1.Pod{}
+		pod.Labels = labels
+		if ordinal, index, ok := ReplicaOf(pod); ok {
+			t.Errorf("%s: %d %d", name, ordinal, index)
+		}
+	}
+}
+
+// group resolves a deployment of one service.
+func group(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) *trellisv1alpha1.ScalingGroup {
+	t.Helper()
+	g, err := Resolve(dgd, Inputs{Engine: EngineGates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.ScalingGroups()[0]
+}

@@ -1,0 +1,99 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+)
+
+// templater makes the pod template of one service. It collects what is wrong instead of stopping at the first.
+type templater struct {
+	dgd      *nvidiav1alpha1.DynamoGraphDeployment
+	name     string
+	spec     *nvidiav1alpha1.ServiceSpec
+	path     string
+	defaults defaults
+	errs     []error
+	// launched: the replica's pods start as one distributed program.
+	launched bool
+}
+
+func newTemplater(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, spec *nvidiav1alpha1.ServiceSpec) *templater {
+	t := &templater{dgd: dgd, name: name, spec: spec, path: servicePath(name)}
+	t.defaults = defaultsOf(spec.ComponentType, t.dynamoNamespace())
+	return t
+}
+
+func (t *templater) invalid(path, format string, args ...any) {
+	t.errs = append(t.errs, invalid(path, format, args...))
+}
+
+// roles returns the pods of one replica: one main pod, or a leader and its workers.
+func (t *templater) roles(nodes int32) []trellisv1alpha1.Role {
+	template := t.template()
+	if nodes == 1 {
+		return []trellisv1alpha1.Role{{Name: RoleMain, Count: 1, Template: *template}}
+	}
+	leader, worker := template, template.DeepCopy()
+	t.launch(nodes, leader, worker)
+	return []trellisv1alpha1.Role{
+		{Name: RoleLeader, Count: 1, Template: *leader},
+		{Name: RoleWorker, Count: nodes - 1, Template: *worker},
+	}
+}
+
+// launch makes the pods of a replica find each other, where the command runs a framework we know. Others start as written.
+func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) {
+	main := &leader.Spec.Containers[0]
+	if _, err := framework.Detect(main, string(t.dgd.Spec.BackendFramework)); err != nil {
+		t.invalid(t.path+".extraPodSpec.mainContainer", "%s", err)
+		return
+	}
+	replica := framework.Replica{Nodes: nodes, GPUs: t.gpus(main), Executor: t.annotations()[annotationVLLMExecutor]}
+	t.launched = framework.Launch(replica, &leader.Spec, &worker.Spec)
+}
+
+// gpus counts the accelerators of the main container.
+func (t *templater) gpus(main *corev1.Container) int64 {
+	name := corev1.ResourceName(resourceGPU)
+	if r := t.spec.Resources; r != nil {
+		for _, item := range []*nvidiav1alpha1.ResourceItem{r.Requests, r.Limits} {
+			if item != nil && item.GPUType != "" {
+				name = corev1.ResourceName(item.GPUType)
+			}
+		}
+	}
+	quantity := main.Resources.Limits[name]
+	return quantity.Value()
+}
+
+func (t *templater) template() *corev1.PodTemplateSpec {
+	template := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: t.podLabels(), Annotations: t.podAnnotations()},
+		Spec:       t.podSpec(),
+	}
+	for _, list := range []struct {
+		field      string
+		containers []corev1.Container
+	}{{"initContainers", template.Spec.InitContainers}, {"containers", template.Spec.Containers}} {
+		for i := range list.containers {
+			c := &list.containers[i]
+			t.normalise(t.resourcesPath(list.field, i, c.Name), &c.Resources)
+		}
+	}
+	return template
+}
+
+// resourcesPath is where the user wrote the amounts of a container.
+func (t *templater) resourcesPath(field string, index int, container string) string {
+	if field == "containers" && index == 0 {
+		return t.path + ".resources"
+	}
+	return t.path + ".extraPodSpec." + field + "[" + container + "].resources"
+}

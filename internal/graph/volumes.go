@@ -1,0 +1,98 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+)
+
+const (
+	sharedMemoryVolume  = "shared-memory"
+	sharedMemoryPath    = "/dev/shm"
+	sharedMemoryDefault = "8Gi"
+
+	vllmCachePath = "/root/.cache/vllm"
+	vllmCacheEnv  = "VLLM_CACHE_ROOT"
+)
+
+// addClaims mounts the claims of the service's volumeMounts. A claim's volume is named after it; one the user declared himself stays.
+func (t *templater) addClaims(spec *corev1.PodSpec, c *corev1.Container) {
+	for i := range t.spec.VolumeMounts {
+		mount := &t.spec.VolumeMounts[i]
+		path := t.mountPath(mount, c)
+		if path == "" {
+			t.invalid(t.path+".volumeMounts["+mount.Name+"].mountPoint", "mountPoint is required when useAsCompilationCache is false or the framework has no well-known cache")
+			continue
+		}
+		volume := volumeName(mount.Name)
+		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
+			claim := corev1.PersistentVolumeClaimVolumeSource{ClaimName: mount.Name}
+			spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &claim}})
+		}
+		mountAt(c, volume, path)
+	}
+}
+
+// mountPath also tells vLLM where a compilation cache is.
+func (t *templater) mountPath(mount *nvidiav1alpha1.VolumeMount, c *corev1.Container) string {
+	if !mount.UseAsCompilationCache || t.framework(c) != framework.VLLM {
+		return mount.MountPoint
+	}
+	path := mount.MountPoint
+	if path == "" {
+		path = vllmCachePath
+	}
+	if indexEnv(c.Env, vllmCacheEnv) < 0 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: vllmCacheEnv, Value: path})
+	}
+	return path
+}
+
+// framework of the main container, or none where it cannot be told.
+func (t *templater) framework(c *corev1.Container) string {
+	name, err := framework.Detect(c, string(t.dgd.Spec.BackendFramework))
+	if err != nil {
+		return framework.None
+	}
+	return name
+}
+
+// volumeName is the claim's name, shortened where a volume's must be.
+func volumeName(claim string) string {
+	if len(validation.IsDNS1123Label(claim)) == 0 {
+		return claim
+	}
+	return hashed(dnsLabel(claim), claim, validation.DNS1123LabelMaxLength)
+}
+
+// mountAt mounts a volume in place of whatever is mounted there.
+func mountAt(c *corev1.Container, volume, path string) {
+	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
+}
+
+// addSharedMemory gives the main container a /dev/shm larger than the container runtime's. Unless sharedMemory is written out, a volume
+// that the user mounts there himself stays.
+func (t *templater) addSharedMemory(spec *corev1.PodSpec, c *corev1.Container) {
+	shm := t.spec.SharedMemory
+	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == sharedMemoryPath })
+	if shm != nil && shm.Disabled || shm == nil && mounted {
+		return
+	}
+	size := resource.MustParse(sharedMemoryDefault)
+	if shm != nil && !shm.Size.IsZero() {
+		size = shm.Size.DeepCopy()
+	}
+	source := corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &size}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == sharedMemoryVolume })
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: sharedMemoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &source}})
+	mountAt(c, sharedMemoryVolume, sharedMemoryPath)
+}

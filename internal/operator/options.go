@@ -1,0 +1,74 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// Options are the operator's settings.
+type Options struct {
+	// MetricsAddress and ProbeAddress are where metrics and probes are served, host:port; "0" turns metrics off.
+	MetricsAddress, ProbeAddress string
+	// LeaderElect runs one active replica of several.
+	LeaderElect bool
+	// Namespace is the operator's own.
+	Namespace string
+	// WatchNamespaces whose deployments are managed; empty: all.
+	WatchNamespaces []string
+	// Webhooks serves admission, on WebhookPort, with the certificate in WebhookCertDir made for WebhookService.
+	Webhooks       bool
+	WebhookPort    int
+	WebhookCertDir string
+	WebhookService string
+	// QPS and Burst bound the requests to the API server.
+	QPS   float32
+	Burst int
+	// TakeBackAfter and HoldFor are the scheduler's (see scheduler.Options).
+	TakeBackAfter, HoldFor time.Duration
+	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
+	NewClient client.NewClientFunc
+}
+
+// AddFlags makes every setting a flag, with its default.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0 turns it off")
+	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	f.BoolVar(&o.LeaderElect, "leader-elect", false, "run one active replica of several")
+	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace (default: $POD_NAMESPACE)")
+	f.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil, "namespaces whose deployments are managed (default: all); capacity is always counted cluster-wide")
+	f.BoolVar(&o.Webhooks, "webhooks", true, "serve the admission webhooks")
+	f.IntVar(&o.WebhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs", "directory with tls.crt and tls.key of the webhooks")
+	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service", "name of the webhooks' Service, which the certificate is made for")
+	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
+	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
+	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")
+	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the room of a lost replica is kept for its successor")
+}
+
+// Complete checks the flags and fills in what follows from others.
+func (o *Options) Complete() error {
+	if o.Namespace == "" {
+		return errors.New("the operator's namespace is not known: set --namespace or the environment variable POD_NAMESPACE")
+	}
+	for i, ns := range o.WatchNamespaces {
+		o.WatchNamespaces[i] = strings.TrimSpace(ns)
+		if o.WatchNamespaces[i] == "" {
+			return errors.New("--watch-namespaces has an empty name; write it as --watch-namespaces=team-a,team-b or leave it out")
+		}
+	}
+	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 {
+		return errors.New("--take-back-after and --hold-for must be positive durations, e.g. 30s")
+	}
+	return nil
+}
