@@ -135,5 +135,5 @@ func setupWebhooks(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, CertsReady: ready})
+	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, CertsReady: ready})
 }

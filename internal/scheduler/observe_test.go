@@ -1,0 +1,276 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+var profile = &grovev1alpha1.ClusterTopology{
+	ObjectMeta: metav1.ObjectMeta{Name: "p"},
+	Spec:       grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}}},
+}
+
+func frozen(graphDomain, serviceDomain string) *trellisv1alpha1.ResolvedTopology {
+	return &trellisv1alpha1.ResolvedTopology{
+		Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
+		GraphPackDomain: graphDomain, PackDomain: serviceDomain,
+	}
+}
+
+// newGroup is a service of replicas replicas with size pods each.
+func newGroup(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopology) *trellisv1alpha1.ScalingGroup {
+	roles := []trellisv1alpha1.Role{{Name: graph.RoleMain, Count: 1}}
+	if size > 1 {
+		roles = []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}}
+	}
+	return &trellisv1alpha1.ScalingGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + service, UID: types.UID(service)},
+		Spec: trellisv1alpha1.ScalingGroupSpec{
+			Graph: "g", Service: service, Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
+		},
+	}
+}
+
+// newPod is a pod of the group: gated when path is empty, else released and pinned there.
+func newPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, path ...string) *corev1.Pod {
+	pod := graph.BuildPod(sg, ordinal, index)
+	pod.UID = types.UID(pod.Name)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
+	if len(path) > 0 {
+		pod.Spec.SchedulingGates = nil
+		pod.Spec.NodeSelector = map[string]string{"z": path[0]}
+		if len(path) > 1 {
+			pod.Spec.NodeSelector["r"] = path[1]
+		}
+	}
+	return pod
+}
+
+// story is a view in one line a service, for comparing.
+func story(v view) []string {
+	out := []string{fmt.Sprintf("graph anchor=%q creating=%v placed %d of %d", v.graph.Anchor.String(), v.creating, v.placed, v.wanted)}
+	for _, s := range v.graph.Services {
+		line := fmt.Sprintf("%s required=%d anchor=%q placed=%d", s.Name, s.Required, s.Anchor.String(), s.Placed)
+		for _, r := range s.Waiting {
+			line += fmt.Sprintf(" waits(%d pods=%d anchor=%q hint=%q)", r.Ordinal, len(r.Pods), r.Anchor.String(), r.Hint.String())
+		}
+		out = append(out, line)
+	}
+	for _, w := range v.blocked {
+		out = append(out, fmt.Sprintf("blocked %s-%d %s", w.Service, w.Ordinal, w.Code))
+	}
+	if len(v.phantoms) > 0 {
+		out = append(out, fmt.Sprintf("%d phantoms", len(v.phantoms)))
+	}
+	return out
+}
+
+func TestView(t *testing.T) {
+	mixed := func(replicas int32) []*trellisv1alpha1.ScalingGroup {
+		return []*trellisv1alpha1.ScalingGroup{
+			newGroup("front", 1, 1, frozen("zone", "")), newGroup("work", replicas, 2, frozen("zone", "rack")),
+		}
+	}
+	withoutRack := profile.DeepCopy()
+	withoutRack.Spec.Levels = withoutRack.Spec.Levels[:1]
+	terminating := func(pod *corev1.Pod) *corev1.Pod { pod.DeletionTimestamp = ptr.To(metav1.Now()); return pod }
+
+	cases := map[string]struct {
+		groups    []*trellisv1alpha1.ScalingGroup
+		pods      func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod
+		profile   *grovev1alpha1.ClusterTopology
+		releasing map[string]topology.Path
+		want      []string
+	}{
+		"all gated: everything waits, nothing anchors": {
+			groups: mixed(1), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
+			},
+		},
+		"pods not made yet are counted as phantoms": {
+			groups: mixed(2), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0)}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 3`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="") waits(1 pods=2 anchor="" hint="")`,
+				"3 phantoms",
+			},
+		},
+		"a released member anchors the graph; a scaled-out replica waits": {
+			groups: mixed(2), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{
+					newPod(g[0], 0, 0, "a"), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1, "a", "1"), newPod(g[1], 1, 0), newPod(g[1], 1, 1),
+				}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 2 of 3`,
+				`front required=-1 anchor="" placed=1`,
+				`work required=1 anchor="" placed=1 waits(1 pods=2 anchor="" hint="")`,
+			},
+		},
+		"a release cut short: the rest of the replica is anchored where the first part went": {
+			groups: mixed(1), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=1 anchor="a/1" hint="")`,
+			},
+		},
+		"a release not yet seen in the pods counts": {
+			groups: mixed(1), profile: profile, releasing: map[string]topology.Path{"g-front-0": {"b"}},
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="b" creating=false placed 1 of 2`,
+				`front required=-1 anchor="" placed=1`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
+			},
+		},
+		"terminating members do not anchor, and their replica is left to be made anew": {
+			groups: mixed(1), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), terminating(newPod(g[1], 0, 0, "a", "1")), terminating(newPod(g[1], 0, 1, "a", "1"))}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0`,
+			},
+		},
+		"a single-node service with a level of its own is anchored by its living replicas": {
+			groups:  []*trellisv1alpha1.ScalingGroup{newGroup("decode", 2, 1, frozen("zone", "rack"))},
+			profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0, "a", "7"), newPod(g[0], 1, 0)}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 1 of 2`,
+				`decode required=1 anchor="a/7" placed=1 waits(1 pods=1 anchor="" hint="")`,
+			},
+		},
+		"a lost level holds new replicas of the service that needs it, and only those": {
+			groups: mixed(2), profile: withoutRack,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1, "a", "1"), newPod(g[1], 1, 0), newPod(g[1], 1, 1)}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 1 of 3`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=1`,
+				`blocked work-1 LevelGone`,
+			},
+		},
+		"a lost level of one service holds the whole base gang": {
+			groups: mixed(1), profile: withoutRack,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0`,
+				`work required=1 anchor="" placed=0`,
+				`blocked work-0 LevelGone`,
+				`blocked front-0 BaseGangWaits`,
+			},
+		},
+		"no topology at all holds everything that is not anchored": {
+			groups: []*trellisv1alpha1.ScalingGroup{newGroup("work", 1, 2, frozen("", "rack"))}, profile: nil,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[0], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 1`,
+				`work required=1 anchor="" placed=0`,
+				`blocked work-0 LevelGone`,
+			},
+		},
+		"an unconstrained single-pod service is not ours to place": {
+			groups: []*trellisv1alpha1.ScalingGroup{newGroup("front", 3, 1, nil)}, profile: profile,
+			pods: func([]*trellisv1alpha1.ScalingGroup) []*corev1.Pod { return nil },
+			want: []string{`graph anchor="" creating=false placed 0 of 0`},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
+			got := story(newView(observed{dgd: dgd, groups: c.groups, pods: c.pods(c.groups), profile: c.profile, releasing: c.releasing}))
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("view (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestViewWaitsForScalingGroups(t *testing.T) {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{
+		"front": {}, "idle": {Replicas: ptr.To[int32](0)}, "work": {},
+	}}}
+	groups := []*trellisv1alpha1.ScalingGroup{newGroup("front", 1, 1, frozen("zone", ""))}
+	if !newView(observed{dgd: dgd, groups: groups, profile: profile}).creating {
+		t.Error("service work has no scaling group yet, but the view is complete")
+	}
+	groups = append(groups, newGroup("work", 1, 1, frozen("zone", "")))
+	if newView(observed{dgd: dgd, groups: groups, profile: profile}).creating {
+		t.Error("a service without replicas needs no scaling group to be complete")
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	levels := func(pairs ...string) *grovev1alpha1.ClusterTopology {
+		ct := &grovev1alpha1.ClusterTopology{}
+		for i := 0; i < len(pairs); i += 2 {
+			ct.Spec.Levels = append(ct.Spec.Levels, grovev1alpha1.TopologyLevel{Domain: pairs[i], Key: pairs[i+1]})
+		}
+		return ct
+	}
+	cases := map[string]struct {
+		now    *grovev1alpha1.ClusterTopology
+		domain string
+		want   bool
+	}{
+		"unchanged":                    {levels("zone", "z", "rack", "r"), "rack", true},
+		"no level is always available": {nil, "", true},
+		"topology is gone":             {nil, "rack", false},
+		"level is gone":                {levels("zone", "z"), "rack", false},
+		"level has another key":        {levels("zone", "z", "rack", "other"), "rack", false},
+		"order is reversed":            {levels("rack", "r", "zone", "z"), "rack", false},
+		"a level was put in between":   {levels("zone", "z", "block", "b", "rack", "r"), "rack", true},
+		"a broader level is gone":      {levels("rack", "r"), "rack", true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Available(frozen("zone", "rack"), c.now, c.domain); got != c.want {
+				t.Errorf("Available = %v, want %v", got, c.want)
+			}
+		})
+	}
+}
