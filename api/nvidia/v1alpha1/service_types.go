@@ -19,7 +19,7 @@ const (
 	ComponentTypeEPP      = "epp"
 )
 
-// ServiceSpec is one service of a graph.
+// ServiceSpec is one service of a graph. A name with nothing behind it is a service with every default.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
 // +kubebuilder:validation:XValidation:rule="has(self.multinode) == has(oldSelf.multinode)",fieldPath=".multinode",reason=FieldValueForbidden,message="cannot change node topology (between single-node and multi-node) after creation"
@@ -175,7 +175,8 @@ type MultinodeSpec struct {
 	// it may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
-	NodeCount int32 `json:"nodeCount"`
+	// +optional
+	NodeCount int32 `json:"nodeCount,omitempty"`
 	// Leader settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
 	// +optional
 	Leader *FreeObject `json:"leader,omitempty"`

@@ -1,0 +1,162 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+type schema = apiextensionsv1.JSONSchemaProps
+
+// coreFields are the properties whose schema comes from Kubernetes' own types.
+var coreFields = []string{"envs", "extraPodSpec", "livenessProbe", "readinessProbe", "claims", "configMapRef", "conditions"}
+
+// repeatable are lists that Kubernetes declares as maps but whose keys a valid pod may repeat, or whose keys need a default.
+// The API server refuses a repeated key only in custom resources.
+var repeatable = []string{"env", "ports", "claims", "imagePullSecrets", "hostAliases"}
+
+const (
+	// quantityPattern is stricter than Kubernetes' in two places: the exponent is a whole number of at most two digits. The
+	// usual pattern also takes "1e1.5", which Go cannot parse, and "1e-999999999", which takes it minutes.
+	quantityPattern   = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
+	quantityMaxLength = 64
+
+	// maxSafeInteger keeps whole numbers exact in JSON, where numbers have 53 bits.
+	maxSafeInteger = 1<<53 - 1
+)
+
+// finish turns controller-gen's schema of a whole kind into ours.
+func finish(root *schema) {
+	walk("", root, func(name string, s *schema) {
+		if slices.Contains(coreFields, name) {
+			stripBelow(s)
+		}
+		switch name {
+		case "extraPodSpec":
+			relaxPodSpec(s)
+		case "custom":
+			boundQuantities(s.AdditionalProperties.Schema)
+		}
+		boundNumbers(s)
+	})
+	spec := root.Properties["spec"]
+	walk("spec", &spec, func(name string, s *schema) {
+		allowNulls(s)
+		if name == "services" {
+			keepEmptyServices(s)
+		}
+	})
+	root.Properties["spec"] = spec
+}
+
+// walk visits every schema below s, and s itself, with the name of the property it belongs to ("" for items and map values).
+func walk(name string, s *schema, visit func(name string, s *schema)) {
+	visit(name, s)
+	for property, child := range s.Properties {
+		walk(property, &child, visit)
+		s.Properties[property] = child
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		walk("", s.Items.Schema, visit)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		walk("", s.AdditionalProperties.Schema, visit)
+	}
+}
+
+// stripBelow drops the texts and defaults of everything inside s. The pod gets its defaults from the API server, and the
+// object stays as its author wrote it.
+func stripBelow(s *schema) {
+	own := s.Description
+	walk("", s, func(_ string, child *schema) {
+		child.Description = ""
+		child.Default = nil
+	})
+	s.Description = own
+}
+
+// relaxPodSpec makes a whole pod spec one that is merged into another: nothing at its top is required, the main container
+// needs no name, and lists take what pods take.
+func relaxPodSpec(s *schema) {
+	s.Required = nil
+	main := s.Properties["mainContainer"]
+	main.Required = nil
+	main.Description = "MainContainer is merged over the service's default container. Its name is always main."
+	s.Properties["mainContainer"] = main
+	walk("", s, func(name string, child *schema) {
+		if slices.Contains(repeatable, name) && child.XListType != nil {
+			child.XListType = new("atomic")
+			child.XListMapKeys = nil
+		}
+	})
+}
+
+// allowNulls takes `containers: null`, an empty key of a template, for a field left out, as built-in kinds do. The API server
+// drops such nulls by itself except in a server-side apply. Required fields, fields with a default and fields that a rule
+// looks at stay as they are.
+func allowNulls(s *schema) {
+	rules := ""
+	for _, rule := range s.XValidations {
+		rules += rule.Rule
+	}
+	for property, child := range s.Properties {
+		if slices.Contains(s.Required, property) || strings.Contains(rules, "."+property) || child.Default != nil || len(child.XValidations) > 0 {
+			continue
+		}
+		child.Nullable = true
+		s.Properties[property] = child
+	}
+}
+
+// keepEmptyServices turns a service's name with nothing behind it into a service with every default. The API server would
+// otherwise drop it without a word. (controller-gen has no marker for the values of a map.)
+func keepEmptyServices(s *schema) {
+	s.AdditionalProperties.Schema.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
+}
+
+// boundNumbers refuses what the schema's type would take and Go's would not.
+func boundNumbers(s *schema) {
+	switch {
+	case s.XIntOrString && s.Pattern != "":
+		boundQuantities(s)
+	case s.XIntOrString, s.Type == "integer" && s.Format == "int32":
+		limit(s, math.MinInt32, math.MaxInt32)
+	case s.Type == "integer":
+		limit(s, -maxSafeInteger, maxSafeInteger)
+	}
+}
+
+func boundQuantities(s *schema) {
+	s.Pattern = quantityPattern
+	s.MaxLength = new(int64(quantityMaxLength))
+}
+
+// limit keeps bounds that are there already.
+func limit(s *schema, low, high float64) {
+	if s.Minimum == nil {
+		s.Minimum = &low
+	}
+	if s.Maximum == nil {
+		s.Maximum = &high
+	}
+}
+
+// checkListKeys fails when an entry of a keyed list could come without its key, which the API server would refuse.
+func checkListKeys(kind string, root *schema) error {
+	var err error
+	walk("", root, func(name string, s *schema) {
+		for _, key := range s.XListMapKeys {
+			items := s.Items.Schema
+			if !slices.Contains(items.Required, key) && items.Properties[key].Default == nil {
+				err = fmt.Errorf("%s: list %s has the key %s, which is neither required nor defaulted", kind, name, key)
+			}
+		}
+	})
+	return err
+}

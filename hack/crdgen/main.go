@@ -1,0 +1,123 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command crdgen writes everything that is generated from the API types: their deepcopy functions and config/crd/bases.
+// Run it from the repository's root:
+//
+//	go run ./hack/crdgen
+//
+// controller-gen does the work. What it makes of the pod specs inside a DynamoGraphDeployment is then changed in four ways,
+// each in embedded.go: no texts, fewer fields required, no list keys that a valid pod may repeat, and no numbers that the
+// schema takes but Go cannot read back. The last one matters most: one object that the operator's informer cannot decode
+// stops it for all objects.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	toolsModule = "hack/tools/go.mod"
+	toolPath    = "sigs.k8s.io/controller-tools/cmd/controller-gen"
+	toolVersion = "v0.23.0" // used while there is no tools module
+	basesDir    = "config/crd/bases"
+
+	// annotationLimit is what the API server takes in annotations, hence what client-side `kubectl apply` can record.
+	annotationLimit = 256 * 1024
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	raw, err := controllerGen()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(basesDir, 0o755); err != nil {
+		return err
+	}
+	for _, doc := range bytes.Split(raw, []byte("\n---\n")) {
+		if len(bytes.TrimSpace(doc)) == 0 {
+			continue
+		}
+		if err := writeBase(doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// controllerGen writes the deepcopy files and returns the definitions, one YAML document each.
+func controllerGen() ([]byte, error) {
+	command := []string{"run", toolPath + "@" + toolVersion}
+	if _, err := os.Stat(toolsModule); err == nil {
+		command = []string{"tool", "-modfile=" + toolsModule, toolPath}
+	}
+	cmd := exec.Command("go", append(command,
+		"object:headerFile=hack/boilerplate.go.txt",
+		"crd:allowDangerousTypes=true,generateEmbeddedObjectMeta=true",
+		"paths=./api/...",
+		"output:crd:stdout")...)
+	cmd.Stderr = os.Stderr
+	raw, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	return raw, nil
+}
+
+// writeBase finishes one definition and writes it under the name controller-gen would give it.
+func writeBase(doc []byte) error {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(doc, &crd); err != nil {
+		return fmt.Errorf("reading controller-gen's output: %w", err)
+	}
+	for i := range crd.Spec.Versions {
+		finish(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
+		if err := checkListKeys(crd.Spec.Names.Plural, crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
+			return err
+		}
+	}
+	compact, err := compactJSON(&crd)
+	if err != nil {
+		return err
+	}
+	if len(compact) > annotationLimit {
+		return fmt.Errorf("%s has %d bytes: client-side kubectl apply takes %d at most", crd.Name, len(compact), annotationLimit)
+	}
+	text, err := yaml.JSONToYAML(compact)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(basesDir, crd.Spec.Group+"_"+crd.Spec.Names.Plural+".yaml")
+	fmt.Printf("%s: %d bytes, %d as compact JSON\n", path, len(text), len(compact))
+	return os.WriteFile(path, append([]byte("---\n"), text...), 0o644)
+}
+
+// compactJSON leaves out the status that every Go-written definition carries and that belongs to the API server.
+func compactJSON(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
+	raw, err := json.Marshal(crd)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	return json.Marshal(object)
+}

@@ -1,0 +1,83 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli holds what the subcommands of kubectl trellis share: how they reach a cluster and how names are given to them.
+// Each subcommand is a package below this one, split in three: reading (needs a cluster), deciding and rendering (pure).
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// NewScheme knows the kinds that subcommands read.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme, grovev1alpha1.AddToScheme, trellisv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// NewClient connects to the cluster that the user's flags and kubeconfig name, and returns the namespace they name as well.
+func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace string, err error) {
+	namespace, _, err = flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.QPS = -1 // a handful of lists; nothing to hold back
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err = client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, "", fmt.Errorf("connecting to %s: %w", config.Host, err)
+	}
+	return c, namespace, nil
+}
+
+// graphKinds are the ways kubectl users write the kind.
+var graphKinds = map[string]bool{"dgd": true, "dynamographdeployment": true, "dynamographdeployments": true}
+
+// GraphName reads the name of a DynamoGraphDeployment as kubectl users give it: dgd/NAME, or the NAME alone.
+func GraphName(arg string) (string, error) {
+	kind, name, slash := strings.Cut(arg, "/")
+	if !slash {
+		kind, name = "dgd", arg
+	}
+	resource, _, _ := strings.Cut(strings.ToLower(kind), ".")
+	switch {
+	case !graphKinds[resource]:
+		return "", fmt.Errorf("%s: want a DynamoGraphDeployment, as dgd/NAME", arg)
+	case name == "" || strings.Contains(name, "/"):
+		return "", fmt.Errorf("%q: want dgd/NAME; the namespace is given with -n", arg)
+	}
+	return name, nil
+}
+
+// Explain puts an error of the API server into words for somebody whose cluster may lack Trellis.
+func Explain(err error, doing string) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%s: the cluster does not know this kind; is Trellis installed there? (%w)", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,20 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tree shows where the pods of inference graphs sit: zone, block, rack, host, pod.
+//
+// [Read] takes a [Snapshot] of a cluster, [Build] makes a [Report] of it and [Report.Text] renders that; the last two are pure.
+// Only what holds pods of the graphs asked for is drawn. The rest of each domain is one line ("3 other racks"), so the
+// tree grows with the graphs and not with the cluster:
+//
+//	DOMAIN                         GPUS USED  FREE  PODS
+//	hall                                  33    63
+//	├── zone-0                            33    31
+//	│   ├── rack-0                        32     0
+//	│   │   ├── host-0                     8     0  chat: Worker-0 (leader)
+//	│   │   ...
+//	│   └── 1 other rack                   0    32
+//	└── 1 other zone                       0    32
+//
+// A graph is shown by the levels it was placed by, which its ScalingGroups carry, even when the ClusterTopology has changed since.
+package tree

@@ -1,0 +1,158 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// States of a pod that is not ready.
+const (
+	stateTerminating = "terminating"
+	stateNotReady    = "not ready"
+)
+
+// podOf reads from its labels which pod of the group it is.
+func podOf(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) Pod {
+	pod := Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Service: sg.Spec.Service, Role: p.Labels[graph.LabelRole]}
+	pod.Replica, pod.Index, _ = graph.ReplicaOf(p)
+	switch {
+	case p.DeletionTimestamp != nil:
+		pod.State = stateTerminating
+	case p.Spec.NodeName != "" && !podReady(p):
+		pod.State = stateNotReady
+	}
+	return pod
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func comparePods(a, b Pod) int {
+	return cmp.Or(
+		strings.Compare(a.Namespace, b.Namespace), natural(a.Graph, b.Graph), natural(a.Service, b.Service),
+		cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Index, b.Index), strings.Compare(a.Name, b.Name),
+	)
+}
+
+// groupPods names pods as a person would, those that belong together in one text:
+//
+//	Frontend-0..2,5
+//	Worker-1 (leader, workers 1..3)
+//	Worker-2 (worker 1), not ready
+//
+// prefix says which graph a pod belongs to, or "".
+func groupPods(pods []Pod, prefix func(Pod) string) []string {
+	type key struct {
+		namespace, graph, service, state string
+		multinode                        bool
+		replica                          int32
+	}
+	var order []key
+	members := map[key][]Pod{}
+	for _, p := range slices.SortedFunc(slices.Values(pods), comparePods) {
+		k := key{namespace: p.Namespace, graph: p.Graph, service: p.Service, state: p.State, multinode: p.Role != graph.RoleMain}
+		if k.multinode {
+			k.replica = p.Replica
+		}
+		if members[k] == nil {
+			order = append(order, k)
+		}
+		members[k] = append(members[k], p)
+	}
+	texts := make([]string, 0, len(order))
+	for _, k := range order {
+		text := prefix(members[k][0]) + k.service + "-"
+		if k.multinode {
+			text += fmt.Sprintf("%d (%s)", k.replica, rolesText(members[k]))
+		} else {
+			text += ranges(members[k], func(p Pod) int32 { return p.Replica })
+		}
+		if k.state != "" {
+			text += ", " + k.state
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// rolesText is "leader, workers 1..3" for pods of one replica, in index order.
+func rolesText(pods []Pod) string {
+	var parts []string
+	workers := slices.Clone(pods)
+	if pods[0].Role == graph.RoleLeader {
+		parts, workers = append(parts, graph.RoleLeader), workers[1:]
+	}
+	switch len(workers) {
+	case 0:
+	case 1:
+		parts = append(parts, fmt.Sprintf("%s %d", graph.RoleWorker, workers[0].Index))
+	default:
+		parts = append(parts, graph.RoleWorker+"s "+ranges(workers, func(p Pod) int32 { return p.Index }))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ranges is "0..2,5" for rising numbers.
+func ranges(pods []Pod, number func(Pod) int32) string {
+	var parts []string
+	for i := 0; i < len(pods); {
+		first := number(pods[i])
+		last := first
+		for i++; i < len(pods) && number(pods[i]) <= last+1; i++ {
+			last = number(pods[i])
+		}
+		switch last - first {
+		case 0:
+			parts = append(parts, strconv.Itoa(int(first)))
+		case 1:
+			parts = append(parts, fmt.Sprintf("%d,%d", first, last))
+		default:
+			parts = append(parts, fmt.Sprintf("%d..%d", first, last))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// natural compares names so that rack-2 comes before rack-10.
+func natural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		xd, yd := digits(x), digits(y)
+		if xd == 0 || yd == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		xn, yn := strings.TrimLeft(x[:xd], "0"), strings.TrimLeft(y[:yd], "0")
+		if c := cmp.Or(cmp.Compare(len(xn), len(yn)), strings.Compare(xn, yn)); c != 0 {
+			return c
+		}
+		x, y = x[xd:], y[yd:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+}
+
+// digits counts the digits a text begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,192 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+)
+
+// page is how many objects are asked for at a time.
+const page = 1000
+
+// Request says which graphs are wanted.
+type Request struct {
+	// Namespace of the graphs; empty for all.
+	Namespace string
+	// Name of the one graph wanted; empty for all.
+	Name string
+	// Topology to show them in; empty for the one they are placed by.
+	Topology string
+}
+
+// Snapshot is what a tree is made of.
+type Snapshot struct {
+	// Graphs to show, and their groups.
+	Graphs []nvidiav1alpha1.DynamoGraphDeployment
+	Groups []trellisv1alpha1.ScalingGroup
+	// Topology to show all of them in; nil for the one each is placed by.
+	Topology   *grovev1alpha1.ClusterTopology
+	Topologies []grovev1alpha1.ClusterTopology
+	// Nodes of the cluster, unless NodesHidden.
+	Nodes       []corev1.Node
+	NodesHidden bool
+	// Pods that have not ended: of the whole cluster, or of the graphs' namespaces when OthersHidden.
+	Pods         []corev1.Pod
+	OthersHidden bool
+}
+
+// Read takes a snapshot. What the user may not read is left out and marked, as long as there is something to show.
+func Read(ctx context.Context, c client.Reader, r Request) (*Snapshot, error) {
+	s := &Snapshot{}
+	var err error
+	if s.Graphs, err = readGraphs(ctx, c, r); err != nil {
+		return nil, err
+	}
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := c.List(ctx, groups, client.InNamespace(r.Namespace)); err != nil {
+		return nil, cli.Explain(err, "listing ScalingGroups")
+	}
+	s.Groups = groups.Items
+	if err := s.readTopologies(ctx, c, r.Topology); err != nil {
+		return nil, err
+	}
+	s.Nodes, err = readNodes(ctx, c)
+	if s.NodesHidden = apierrors.IsForbidden(err); err != nil && !s.NodesHidden {
+		return nil, cli.Explain(err, "listing nodes")
+	}
+	s.Pods, err = readPods(ctx, c, "")
+	if s.OthersHidden = apierrors.IsForbidden(err) && r.Namespace != ""; s.OthersHidden {
+		s.Pods, err = readPods(ctx, c, r.Namespace)
+	}
+	if err != nil {
+		return nil, cli.Explain(err, "listing pods")
+	}
+	return s, nil
+}
+
+func readGraphs(ctx context.Context, c client.Reader, r Request) ([]nvidiav1alpha1.DynamoGraphDeployment, error) {
+	list := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	if r.Name == "" {
+		if err := c.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+			return nil, cli.Explain(err, "listing DynamoGraphDeployments")
+		}
+		return list.Items, nil
+	}
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, dgd)
+	if err == nil {
+		return []nvidiav1alpha1.DynamoGraphDeployment{*dgd}, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s/%s", r.Namespace, r.Name))
+	}
+	if err := c.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("DynamoGraphDeployment %s/%s not found", r.Namespace, r.Name)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return nil, notFound(fmt.Sprintf("DynamoGraphDeployment %s/%s", r.Namespace, r.Name), names, "none in this namespace")
+}
+
+// readTopologies needs the right to read them only when one is asked for by name.
+func (s *Snapshot) readTopologies(ctx context.Context, c client.Reader, name string) error {
+	list := &grovev1alpha1.ClusterTopologyList{}
+	err := c.List(ctx, list)
+	if err != nil && (name != "" || !apierrors.IsForbidden(err)) {
+		return cli.Explain(err, "listing ClusterTopologies")
+	}
+	s.Topologies = list.Items
+	if name == "" {
+		return nil
+	}
+	var names []string
+	for i := range s.Topologies {
+		if s.Topologies[i].Name == name {
+			s.Topology = &s.Topologies[i]
+			return nil
+		}
+		names = append(names, s.Topologies[i].Name)
+	}
+	return notFound("ClusterTopology "+name, names, "none in this cluster")
+}
+
+// maxNames bounds what an error lists.
+const maxNames = 10
+
+func notFound(what string, names []string, none string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("%s not found; there are %s", what, none)
+	}
+	slices.SortFunc(names, natural)
+	if len(names) > maxNames {
+		names = append(names[:maxNames], fmt.Sprintf("%d more", len(names)-maxNames))
+	}
+	return fmt.Errorf("%s not found; there are: %s", what, strings.Join(names, ", "))
+}
+
+func readNodes(ctx context.Context, c client.Reader) ([]corev1.Node, error) {
+	var all []corev1.Node
+	list := &corev1.NodeList{}
+	for {
+		if err := c.List(ctx, list, client.Limit(page), client.Continue(list.Continue)); err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		if list.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// readPods lists the pods that have not ended, and keeps of each what a tree needs: clusters have many.
+func readPods(ctx context.Context, c client.Reader, namespace string) ([]corev1.Pod, error) {
+	living := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	)}
+	var all []corev1.Pod
+	list := &corev1.PodList{}
+	for {
+		if err := c.List(ctx, list, client.InNamespace(namespace), living, client.Limit(page), client.Continue(list.Continue)); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			all = append(all, strip(&list.Items[i]))
+		}
+		if list.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+func strip(p *corev1.Pod) corev1.Pod {
+	kept := corev1.Pod{}
+	kept.Namespace, kept.Name, kept.Labels, kept.DeletionTimestamp = p.Namespace, p.Name, p.Labels, p.DeletionTimestamp
+	kept.Spec.NodeName, kept.Spec.NodeSelector, kept.Spec.Overhead = p.Spec.NodeName, p.Spec.NodeSelector, p.Spec.Overhead
+	kept.Spec.Resources, kept.Spec.SchedulingGates = p.Spec.Resources, p.Spec.SchedulingGates
+	kept.Status.Conditions = p.Status.Conditions
+	for i := range p.Spec.Containers {
+		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Resources: p.Spec.Containers[i].Resources})
+	}
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		kept.Spec.InitContainers = append(kept.Spec.InitContainers, corev1.Container{Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+	}
+	return kept
+}

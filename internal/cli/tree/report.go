@@ -1,0 +1,96 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+// Report is what the command shows, and its JSON form.
+type Report struct {
+	// Graphs that were asked for.
+	Graphs []Graph `json:"graphs"`
+	// Resource whose amounts are counted, e.g. nvidia.com/gpu; empty when nothing of the kind is known.
+	Resource string `json:"resource,omitempty"`
+	// Trees, one for each topology that the graphs are placed by.
+	Trees []Tree `json:"trees"`
+	// Notes on what the reader should know about the picture.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Graph is one DynamoGraphDeployment.
+type Graph struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Constraints in words.
+	Constraints []string `json:"constraints,omitempty"`
+	// Domain all of it sits in, as a path.
+	Domain string `json:"domain,omitempty"`
+	Ready  bool   `json:"ready"`
+	// Waiting is there when something of the graph has no node yet.
+	Waiting *Waiting `json:"waiting,omitempty"`
+}
+
+// Waiting says what of a graph has no node, and why.
+type Waiting struct {
+	Pods    []Pod  `json:"pods,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message"`
+}
+
+// Tree is one hierarchy with the pods in it.
+type Tree struct {
+	// Topology is the name of the ClusterTopology; empty when there is none.
+	Topology string `json:"topology,omitempty"`
+	// Levels from the broadest to the single node.
+	Levels []string `json:"levels"`
+	// Cluster is the root: all nodes of the hierarchy.
+	Cluster *Domain `json:"cluster"`
+}
+
+// Domain is the cluster, one domain of a level, or one node.
+type Domain struct {
+	// Level is empty for the cluster.
+	Level string `json:"level,omitempty"`
+	// Name is the label value, or the node's name. It is empty for the nodes that lack the level's label.
+	Name string `json:"name"`
+	// Node: this is one node.
+	Node bool `json:"node,omitempty"`
+	// State of a node that takes no pods: cordoned, not ready, gone.
+	State string `json:"state,omitempty"`
+	// Amount of the resource; absent when unknown.
+	*Amount
+	Pods     []Pod     `json:"pods,omitempty"`
+	Children []*Domain `json:"children,omitempty"`
+	// Others sums up the children without a pod of the graphs.
+	Others []Others `json:"others,omitempty"`
+
+	nodes int
+}
+
+// Amount of the counted resource. What is free on a node that takes no pods is neither used nor free.
+type Amount struct {
+	Used int64 `json:"used"`
+	Free int64 `json:"free"`
+}
+
+// Others are domains or nodes of one level that hold no pod of the graphs.
+type Others struct {
+	Level string `json:"level"`
+	Count int    `json:"count"`
+	// Unlabeled is the level whose label these nodes lack.
+	Unlabeled string `json:"unlabeled,omitempty"`
+	*Amount
+}
+
+// Pod of a graph.
+type Pod struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Graph     string `json:"graph"`
+	Service   string `json:"service"`
+	Replica   int32  `json:"replica"`
+	// Index within the replica; 0 is the leader of a multinode one.
+	Index int32 `json:"index"`
+	// Role is main, leader or worker.
+	Role string `json:"role"`
+	// State when it is not ready: "not ready", "terminating".
+	State string `json:"state,omitempty"`
+}

@@ -1,0 +1,267 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// attempt is a graph placed as far as it goes inside one domain.
+type attempt struct {
+	p     *planner
+	bound topology.DomainID
+	// results are per service and waiting replica.
+	results [][]ReplicaResult
+	placed  int
+	// soft are the domains that the graph's preferred level found so far, used those of each service; unit is the one domain of a
+	// single-node service.
+	soft []topology.Path
+	used [][]topology.Path
+	unit []topology.Path
+	// base is why the base gang does not fit; nothing is placed then.
+	base *Refusal
+	// spread sums up how tight the placed pods sit.
+	tight, weight float64
+}
+
+func newAttempt(p *planner, bound topology.DomainID) *attempt {
+	a := &attempt{p: p, bound: bound}
+	a.results = make([][]ReplicaResult, len(p.services))
+	a.used = make([][]topology.Path, len(p.services))
+	a.unit = make([]topology.Path, len(p.services))
+	for si, s := range p.services {
+		a.results[si] = make([]ReplicaResult, len(s.Waiting))
+		a.used[si] = slices.Clone(s.InUse)
+		a.unit[si] = s.Anchor
+		for ri := range s.Waiting {
+			a.results[si][ri] = ReplicaResult{Service: s.Name, Ordinal: s.Waiting[ri].Ordinal}
+		}
+	}
+	return a
+}
+
+// attempt places what it can inside one domain: the base gang first when asked for (with the given search, whose steps it shares with other
+// attempts), then every other replica as a gang of its own, in service and ordinal order.
+func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
+	a := newAttempt(p, bound)
+	first := 0
+	if base {
+		if !a.placeBase(shared) {
+			return a
+		}
+		first = 1
+	}
+	for si, s := range p.services {
+		for ri := first; ri < len(s.Waiting); ri++ {
+			a.placeReplica(si, ri)
+		}
+	}
+	return a
+}
+
+// baseGroup is one replica of every service with replicas to place.
+func (a *attempt) baseGroup() *Group {
+	g := &Group{Name: "base gang", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
+	for si := range a.p.services {
+		g.Groups = append(g.Groups, a.replicaGroup(si, 0))
+	}
+	return g
+}
+
+func (a *attempt) placeBase(s *search) bool {
+	t := a.p.tree
+	g := a.baseGroup()
+	if g.Preferred > t.LevelOf(a.bound) {
+		g.want = a.rest(0, 1)
+	}
+	u := prepare(t, g)
+	if !s.place(u, a.bound) {
+		return false
+	}
+	s.keep(u)
+	a.soften(u.domain)
+	for _, sub := range u.subs {
+		si := slices.Index(g.Groups, sub.group)
+		a.settle(si, 0, sub)
+		a.results[si][0].Base = true
+	}
+	return true
+}
+
+// rest lists the pods of all replicas from ordinal position on, beginning with a service.
+func (a *attempt) rest(si, position int) []Pod {
+	var pods []Pod
+	for i, s := range a.p.services {
+		from := position
+		if i < si {
+			from = len(s.Waiting)
+		} else if i > si && position > 1 {
+			from = 0
+		}
+		for ri := from; ri < len(s.Waiting); ri++ {
+			pods = append(pods, s.Waiting[ri].Pods...)
+		}
+	}
+	return pods
+}
+
+// replicaGroup is one replica with the constraint of its service.
+func (a *attempt) replicaGroup(si, ri int) *Group {
+	s := a.p.services[si]
+	r := &s.Waiting[ri]
+	g := &Group{
+		Name: s.Name + "-" + strconv.Itoa(r.Ordinal), Required: s.Required, Preferred: s.Preferred,
+		Hint: r.Hint, Within: r.Anchor, Pods: r.Pods, near: a.used[si],
+	}
+	if !s.one() || len(r.Anchor) > 0 {
+		return g
+	}
+	if g.Within = a.unit[si]; len(g.Within) == 0 {
+		for i := ri + 1; i < len(s.Waiting); i++ {
+			g.want = append(g.want, s.Waiting[i].Pods...)
+		}
+	}
+	return g
+}
+
+// placeReplica places one replica as a gang of its own.
+func (a *attempt) placeReplica(si, ri int) {
+	s, t := a.p.services[si], a.p.tree
+	g := a.replicaGroup(si, ri)
+	if a.p.gone(s.Required) {
+		if len(g.Within) == 0 {
+			a.refuse(si, ri, &Refusal{Code: CodeLevelGone, Gang: g.Name, Level: s.Required, LevelName: "level"})
+			return
+		}
+		g.Required = topology.NoLevel
+	}
+	if r := a.refusedBefore(si, ri); r != nil {
+		a.refuse(si, ri, r)
+		return
+	}
+	outer := g
+	if a.p.graph.Preferred > t.LevelOf(a.bound) {
+		outer = &Group{
+			Name: g.Name, Required: topology.NoLevel, Preferred: a.p.graph.Preferred, Hint: g.Hint, Groups: []*Group{g}, near: a.soft,
+		}
+		if len(a.soft) == 0 {
+			outer.want = a.rest(si, ri+1)
+		}
+	}
+	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
+	if !search.place(u, a.bound) {
+		a.refuse(si, ri, search.refusal(inner(u), a.bound))
+		return
+	}
+	search.keep(u)
+	if outer != g {
+		a.soften(u.domain)
+	}
+	a.settle(si, ri, inner(u))
+}
+
+// inner is the unit with the pods.
+func inner(u *unit) *unit {
+	if len(u.subs) == 1 && len(u.own) == 0 {
+		return u.subs[0]
+	}
+	return u
+}
+
+// refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: room has not grown since.
+func (a *attempt) refusedBefore(si, ri int) *Refusal {
+	s := a.p.services[si]
+	for i := ri - 1; i >= 0; i-- {
+		if r := a.results[si][i].Refusal; r != nil && s.of[i] == s.of[ri] && s.Waiting[i].Anchor.Equal(s.Waiting[ri].Anchor) {
+			return r
+		}
+	}
+	return nil
+}
+
+// soften remembers a domain that the graph's preferred level found.
+func (a *attempt) soften(d topology.DomainID) {
+	if a.p.tree.LevelOf(d) > a.p.tree.LevelOf(a.bound) {
+		a.soft = addPath(a.soft, a.p.tree.Path(d))
+	}
+}
+
+func addPath(paths []topology.Path, p topology.Path) []topology.Path {
+	if slices.ContainsFunc(paths, p.Equal) {
+		return paths
+	}
+	return append(paths, p)
+}
+
+// settle writes down where a replica went.
+func (a *attempt) settle(si, ri int, u *unit) {
+	s, path := a.p.services[si], a.p.tree.Path(u.domain)
+	r := &a.results[si][ri]
+	r.Domain, r.Pods = path, podResults(a.p.cluster, u)
+	a.placed++
+	a.weigh(u)
+	if s.one() && len(a.unit[si]) == 0 {
+		a.unit[si] = path.Truncate(s.Required)
+	}
+	if s.Preferred > s.Required && len(path) > 0 {
+		a.used[si] = addPath(a.used[si], path)
+	}
+}
+
+func (a *attempt) refuse(si, ri int, r *Refusal) {
+	own := *r
+	own.Service, own.Ordinal = a.p.services[si].Name, a.p.services[si].Waiting[ri].Ordinal
+	a.results[si][ri].Refusal = &own
+}
+
+// weigh adds a replica to the score.
+func (a *attempt) weigh(u *unit) {
+	levels := a.p.tree.Levels()
+	sum, counted := 0.0, 0
+	for i, l := range levels {
+		if l.Key == hostnameKey {
+			continue
+		}
+		sum += 1 / float64(max(a.domainsUsed(u, i), 1))
+		counted++
+	}
+	if counted == 0 {
+		sum, counted = 1, 1
+	}
+	a.tight += sum / float64(counted) * float64(u.size)
+	a.weight += float64(u.size)
+}
+
+// domainsUsed counts the domains of a level that hold pods of a unit; a host above that level counts as one of its own.
+func (a *attempt) domainsUsed(u *unit, level int) int {
+	if a.p.tree.LevelOf(u.domain) >= level {
+		return 1
+	}
+	var seen []topology.DomainID
+	loose := 0
+	for _, d := range u.own {
+		for i, n := range d.hosts {
+			at := a.p.tree.At(a.p.tree.Home(n), level)
+			switch {
+			case at == topology.Nowhere && (i == 0 || d.hosts[i-1] != n):
+				loose++
+			case at != topology.Nowhere && !slices.Contains(seen, at):
+				seen = append(seen, at)
+			}
+		}
+	}
+	return len(seen) + loose
+}
+
+func (a *attempt) score() float64 {
+	if a.weight == 0 {
+		return 0
+	}
+	return min(a.tight/a.weight, 1)
+}
+
+const hostnameKey = "kubernetes.io/hostname"

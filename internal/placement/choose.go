@@ -1,0 +1,256 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// shortlist is how many domains of a level are compared by how they would really be used; the rest follows by the cheap figures.
+const shortlist = 32
+
+// choices hands out the domains in which a unit may go, best first (design §4.4, §4.6, §4.7): its former domain; then level by level from
+// the preferred one up to the required one, at each level the domains in use before the others.
+type choices struct {
+	s      *search
+	u      *unit
+	bound  topology.DomainID
+	broad  int
+	level  int
+	queue  []topology.DomainID
+	more   bool
+	hinted bool
+	tried  []topology.DomainID
+}
+
+func (s *search) choices(u *unit, at topology.DomainID) *choices {
+	c := &choices{s: s, u: u, bound: at, level: topology.NoLevel - 1}
+	if u.within != topology.Nowhere && !s.tree.Within(at, u.within) {
+		c.bound = u.within
+		if !s.tree.Within(u.within, at) {
+			return c
+		}
+	}
+	if u.gone {
+		return c
+	}
+	c.broad = max(u.required, s.tree.LevelOf(c.bound))
+	c.level = max(u.preferred, c.broad)
+	c.hinted = u.hint == topology.Nowhere
+	return c
+}
+
+// next returns the next domain to try; Nowhere when there is none left.
+func (c *choices) next() topology.DomainID {
+	for {
+		if len(c.queue) > 0 {
+			d := c.queue[0]
+			c.queue = c.queue[1:]
+			return d
+		}
+		switch {
+		case c.level < topology.NoLevel || c.level < c.broad:
+			return topology.Nowhere
+		case !c.hinted:
+			c.hinted = true
+			if h := c.u.hint; c.s.tree.LevelOf(h) >= c.broad {
+				c.offer(h)
+			}
+		case c.more:
+			c.more = false
+			c.queue = c.ranked(0)
+			c.queue = c.queue[min(shortlist, len(c.queue)):]
+			c.level--
+		default:
+			c.open()
+		}
+	}
+}
+
+// offer queues a domain that is to be tried before the ranking.
+func (c *choices) offer(d topology.DomainID) {
+	if d != topology.Nowhere && c.s.tree.Within(d, c.bound) && !slices.Contains(c.tried, d) && c.s.holds(c.u, d) {
+		c.tried = append(c.tried, d)
+		c.queue = append(c.queue, d)
+	}
+}
+
+// open queues what is tried first of the current level.
+func (c *choices) open() {
+	for _, n := range c.u.near {
+		c.offer(c.s.tree.At(n, c.level))
+	}
+	first := c.ranked(shortlist)
+	c.queue = append(c.queue, first...)
+	if len(first) == shortlist {
+		c.more = true
+	} else {
+		c.level--
+	}
+}
+
+// holds says whether a domain has room for each shape of the unit taken by itself.
+func (s *search) holds(u *unit, d topology.DomainID) bool {
+	for i := range u.total {
+		if u.total[i].view.Fit(d) < u.total[i].pods {
+			return false
+		}
+	}
+	return true
+}
+
+// choice is what a domain is ranked by.
+type choice struct {
+	domain topology.DomainID
+	// ahead is how much of what is still to come it holds too.
+	ahead int
+	// used is the least number of sub-domains it needs, then the real numbers per level.
+	used   int
+	spread []int
+	// slack is what it holds of the scarcest shapes beyond that.
+	slack [2]int
+}
+
+func compareChoices(a, b *choice) int {
+	if a.ahead != b.ahead {
+		return b.ahead - a.ahead
+	}
+	if a.spread != nil && b.spread != nil {
+		if c := slices.Compare(a.spread, b.spread); c != 0 {
+			return c
+		}
+	} else if a.used != b.used {
+		return a.used - b.used
+	}
+	return cmp.Or(a.slack[0]-b.slack[0], a.slack[1]-b.slack[1])
+}
+
+// ranked returns the domains of the current level that hold the unit, best first; at most limit of them unless that is 0. Domains are
+// looked at in path order and ties keep it.
+func (c *choices) ranked(limit int) []topology.DomainID {
+	var best []choice
+	for _, d := range c.s.tree.Domains(c.level, c.bound) {
+		if len(c.tried) > 0 && slices.Contains(c.tried, d) || !c.s.holds(c.u, d) {
+			continue
+		}
+		one := c.s.rank(c.u, d)
+		full := limit > 0 && len(best) == limit
+		if full && compareChoices(&best[limit-1], &one) <= 0 {
+			continue
+		}
+		if full {
+			best = best[:limit-1]
+		}
+		at := len(best)
+		for at > 0 && compareChoices(&best[at-1], &one) > 0 {
+			at--
+		}
+		best = slices.Insert(best, at, one)
+	}
+	if limit > 0 {
+		c.refine(best)
+	}
+	domains := make([]topology.DomainID, len(best))
+	for i := range best {
+		domains[i] = best[i].domain
+	}
+	return domains
+}
+
+// rank works out the cheap figures of one domain.
+func (s *search) rank(u *unit, d topology.DomainID) choice {
+	one := choice{domain: d}
+	for i := range u.total {
+		t := &u.total[i]
+		spare := t.view.Fit(d) - t.pods
+		used := t.pods
+		for j := range u.want {
+			if u.want[j].view == t.view {
+				held := min(spare, u.want[j].pods)
+				one.ahead += held
+				spare -= held
+				used += held
+			}
+		}
+		if i < len(one.slack) {
+			one.slack[i] = spare
+		}
+		if i == 0 && s.tree.LevelOf(d) < len(s.tree.Levels())-1 {
+			one.used = (used + t.view.Biggest(d) - 1) / max(t.view.Biggest(d), 1)
+		}
+	}
+	return one
+}
+
+// refine orders the shortlist by the sub-domains each would really use, level by level from broad to narrow, counted for the scarcest
+// shape. It has nothing to do at the narrowest level.
+func (c *choices) refine(best []choice) {
+	t, u := c.s.tree, c.u
+	if len(best) < 2 || len(u.total) == 0 || c.level >= len(t.Levels())-1 {
+		return
+	}
+	for i := range best {
+		best[i].spread = c.s.spreadOf(u, best[i].domain)
+	}
+	slices.SortStableFunc(best, func(a, b choice) int { return compareChoices(&a, &b) })
+}
+
+// spreadOf counts, per level, the sub-domains that the scarcest shape of a unit would use in a domain.
+func (s *search) spreadOf(u *unit, d topology.DomainID) []int {
+	scarce := u.total[0]
+	n := scarce.pods
+	for _, w := range u.want {
+		if w.view == scarce.view {
+			n += min(w.pods, scarce.view.Fit(d)-scarce.pods)
+		}
+	}
+	used := make([]int, len(s.tree.Levels()))
+	spread(s.tree, scarce.view, d, n, used)
+	return used
+}
+
+// enough compares, resource by resource, what the unit asks for with what is free in a domain on hosts that take any of its pods. It sees
+// what counting each shape by itself does not, and saves the search from proving it pod by pod.
+func (s *search) enough(u *unit, d topology.DomainID) bool {
+	if len(u.total) < 2 {
+		return true
+	}
+	s.steps -= s.tree.Size(d) / 16
+	need, unit := map[string]int64{}, map[string]int64{}
+	for _, c := range u.total {
+		for _, r := range c.view.Shape().Requests() {
+			need[r.Name] += r.Amount * int64(c.pods)
+			unit[r.Name] = gcd(unit[r.Name], r.Amount)
+		}
+	}
+	s.tree.AllNodes(d, func(n topology.NodeID) bool {
+		usable := false
+		for _, c := range u.total {
+			usable = usable || c.view.NodeFit(n) > 0
+		}
+		for name, left := range need {
+			if usable && left > 0 {
+				free := max(s.cluster.Free(n, name), 0)
+				need[name] = left - free/unit[name]*unit[name]
+			}
+		}
+		return true
+	})
+	for _, left := range need {
+		if left > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

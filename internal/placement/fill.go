@@ -1,0 +1,168 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// fill spreads n pods of a demand over as few sub-domains as it can, level by level, down to the hosts: the tightest one that holds them
+// all, else the fullest, and so on with the rest (design §4.6). The domain must hold n.
+func (s *search) fill(dm *demand, at topology.DomainID, n int) {
+	for n > 0 {
+		child, node, fit := tightest(s.tree, dm.view, at, n)
+		k := min(n, fit)
+		if child != topology.Nowhere {
+			s.fill(dm, child, k)
+		} else {
+			s.take(dm, node, k)
+		}
+		n -= k
+	}
+}
+
+// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most.
+func tightest(t *topology.Tree, v *topology.View, at topology.DomainID, n int) (topology.DomainID, topology.NodeID, int) {
+	child, node, best := topology.Nowhere, topology.NodeID(-1), 0
+	for _, c := range t.Children(at) {
+		if fit := v.Fit(c); better(fit, best, n) {
+			child, best = c, fit
+		}
+	}
+	for _, h := range t.Nodes(at) {
+		if fit := v.NodeFit(h); better(fit, best, n) {
+			child, node, best = topology.Nowhere, h, fit
+		}
+	}
+	return child, node, best
+}
+
+// better compares two fits for n pods: enough beats too little, then the smaller of two that are enough, the larger of two that are not.
+func better(fit, best, n int) bool {
+	if fit >= n {
+		return best < n || fit < best
+	}
+	return best < n && fit > best
+}
+
+// spread counts the domains per level (narrower than at) over which fill would spread n pods.
+func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, used []int) {
+	children := t.Children(at)
+	if len(children) == 0 {
+		return
+	}
+	level := t.LevelOf(at) + 1
+	if len(children) == 1 {
+		used[level]++
+		spread(t, v, children[0], min(n, v.Fit(children[0])), used)
+		return
+	}
+	fits := make([]count2, 0, len(children))
+	for _, c := range children {
+		if fit := v.Fit(c); fit > 0 {
+			fits = append(fits, count2{c, fit})
+		}
+	}
+	slices.SortStableFunc(fits, func(a, b count2) int { return -cmp.Compare(a.fit, b.fit) })
+	for i := 0; i < len(fits) && n > 0; i++ {
+		pick := fits[i]
+		if pick.fit >= n { // the last one: the tightest that is enough
+			for j := i + 1; j < len(fits) && fits[j].fit >= n; j++ {
+				if fits[j].fit < pick.fit {
+					pick = fits[j]
+				}
+			}
+		}
+		used[level]++
+		k := min(n, pick.fit)
+		spread(t, v, pick.domain, k, used)
+		n -= k
+	}
+}
+
+type count2 struct {
+	domain topology.DomainID
+	fit    int
+}
+
+// every goes over all ways to spread the pods of a demand over the hosts of a domain, and after each over the goals that follow.
+// Hosts that are alike are taken in order, each at most as full as the one before, so that no way is tried twice.
+func (s *search) every(g *goal) bool {
+	var hosts []host
+	home, last := 0, topology.Nowhere
+	s.tree.AllNodes(g.at, func(n topology.NodeID) bool {
+		if h := s.tree.Home(n); h != last {
+			home, last = home+1, h
+		}
+		if fit := g.demand.view.NodeFit(n); fit > 0 {
+			hosts = append(hosts, host{node: n, fit: fit, home: home, alike: s.nodeMark(n)})
+		}
+		return true
+	})
+	slices.SortStableFunc(hosts, func(a, b host) int {
+		return cmp.Or(cmp.Compare(a.fit, b.fit), cmp.Compare(a.home, b.home), cmp.Compare(a.alike, b.alike))
+	})
+	room := 0
+	for i := range slices.Backward(hosts) {
+		room += hosts[i].fit
+		hosts[i].room = room
+	}
+	return s.over(g, hosts, len(g.demand.pods), len(g.demand.pods))
+}
+
+// host is a candidate for the pods of one demand; room is what it and all candidates after it hold.
+type host struct {
+	node            topology.NodeID
+	fit, home, room int
+	alike           uint64
+}
+
+// over tries each number of pods on the first host, at most most of them, and the rest on the hosts after it.
+func (s *search) over(g *goal, hosts []host, left, most int) bool {
+	if left == 0 {
+		return s.promising(g.next) && s.solve(g.next)
+	}
+	if len(hosts) == 0 || hosts[0].room < left || !s.step() {
+		return false
+	}
+	first, mark := hosts[0], len(s.taken)
+	for k := min(first.fit, left, most); k >= 0; k-- {
+		if k > 0 {
+			s.take(g.demand, first.node, k)
+		}
+		next := left
+		if len(hosts) > 1 && hosts[1].alike == first.alike && hosts[1].home == first.home {
+			next = k
+		}
+		if s.over(g, hosts[1:], left-k, next) {
+			return true
+		}
+		s.giveBack(mark)
+		if s.spent {
+			return false
+		}
+	}
+	return false
+}
+
+// promising says whether every goal that is left, taken by itself, still has room.
+func (s *search) promising(g *goal) bool {
+	for ; g != nil; g = g.next {
+		if g.demand != nil {
+			if g.demand.view.Fit(g.at) < len(g.demand.pods) {
+				return false
+			}
+			continue
+		}
+		for _, c := range g.unit.total {
+			if c.view.Fit(g.at) < c.pods {
+				return false
+			}
+		}
+	}
+	return true
+}

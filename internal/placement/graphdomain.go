@@ -1,0 +1,190 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// choose finds the graph domain (design §4.6): of the domains of the required level that hold the base gang the one that holds most
+// replicas, then the one whose sub-domains are used least, then the tightest, then by path. Each is tried for real, most promising first,
+// until none of the others can hold more.
+func (p *planner) choose() *attempt {
+	base := p.free()
+	list := p.candidates(base)
+	s := newSearch(p.cluster, p.tree, p.options)
+	if a := p.best(list, base, s, true); a != nil {
+		return a
+	}
+	if base {
+		if a := p.best(list, base, s, false); a != nil {
+			return a
+		}
+	}
+	return p.refuseBase(s)
+}
+
+// candidates lists the domains of the required level, most promising first: what they hold at most, former domains first, then as in rank.
+func (p *planner) candidates(base bool) []candidate {
+	a := newAttempt(p, topology.Root)
+	u := prepare(p.tree, a.baseGroup())
+	u.want = nil
+	for _, s := range p.services {
+		for _, k := range s.kinds {
+			for _, c := range k.counts {
+				u.want = addCount(u.want, c.view, c.pods*k.replicas)
+			}
+		}
+	}
+	for i := range u.want { // the base gang is part of it
+		for _, c := range u.total {
+			if c.view == u.want[i].view {
+				u.want[i].pods -= c.pods
+			}
+		}
+	}
+	s := newSearch(p.cluster, p.tree, p.options)
+	former := p.former()
+	var list []candidate
+	for _, d := range p.tree.Domains(p.graph.Required, topology.Root) {
+		if base && !s.holds(u, d) {
+			continue
+		}
+		one := candidate{choice: s.rank(u, d), former: former == d}
+		one.ahead = p.atMost(d)
+		if one.ahead > 0 {
+			list = append(list, one)
+		}
+	}
+	slices.SortStableFunc(list, compareCandidates)
+	top := list[:min(len(list), shortlist)]
+	if len(top) > 1 && p.graph.Required < len(p.graph.Levels)-1 {
+		for i := range top {
+			top[i].spread = s.spreadOf(u, top[i].domain)
+		}
+		slices.SortStableFunc(top, compareCandidates)
+	}
+	return list
+}
+
+// candidate is a possible graph domain; ahead is how many replicas it holds at most.
+type candidate struct {
+	choice
+	// former: replicas that wait sat there before.
+	former bool
+}
+
+func compareCandidates(a, b candidate) int {
+	if a.ahead == b.ahead && a.former != b.former {
+		return b2i(b.former) - b2i(a.former)
+	}
+	return compareChoices(&a.choice, &b.choice)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// former is the domain of the required level that most waiting replicas sat in before; Nowhere when there is none.
+func (p *planner) former() topology.DomainID {
+	counts := map[topology.DomainID]int{}
+	best := topology.Nowhere
+	for _, s := range p.services {
+		for i := range s.Waiting {
+			d, found := p.tree.Find(s.Waiting[i].Hint.Truncate(p.graph.Required))
+			if !found || p.tree.LevelOf(d) != p.graph.Required {
+				continue
+			}
+			counts[d]++
+			if best == topology.Nowhere || counts[d] > counts[best] {
+				best = d
+			}
+		}
+	}
+	return best
+}
+
+// atMost bounds from above how many waiting replicas a domain holds.
+func (p *planner) atMost(d topology.DomainID) int {
+	n := 0
+	for _, s := range p.services {
+		for _, k := range s.kinds {
+			most := k.replicas
+			for _, c := range k.counts {
+				most = min(most, c.view.Fit(d)/c.pods)
+			}
+			n += most
+		}
+	}
+	return n
+}
+
+// best tries the candidates in order and keeps the attempt that placed most; nil when none placed anything. All share one budget; none
+// may use up more than a quarter of what is left while others wait.
+func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
+	var best *attempt
+	var seen []uint64
+	ranOut := s.spent
+	for i, c := range list {
+		if best != nil && best.placed >= c.ahead {
+			break
+		}
+		if base && best == nil && len(seen) > 0 && slices.Contains(seen, s.mark(c.domain)) {
+			continue
+		}
+		later := s.steps - s.steps/min(len(list)-i, 4)
+		s.steps -= later
+		s.quick = quick
+		p.cluster.Begin()
+		a := p.attempt(c.domain, base, s)
+		p.cluster.Rollback()
+		s.steps = max(s.steps, 0) + later
+		ranOut = ranOut || s.spent
+		if a.placed > 0 && (best == nil || a.placed > best.placed) {
+			best = a
+		} else if base && a.placed == 0 && !p.tied() {
+			seen = append(seen, s.mark(c.domain))
+		}
+	}
+	if best == nil {
+		s.spent = ranOut
+		return nil
+	}
+	again := newSearch(p.cluster, p.tree, p.options)
+	again.quick = quick
+	return p.attempt(best.bound, base, again)
+}
+
+// tied says that some replica has to go to a domain of its own, so that domains which look alike are not.
+func (p *planner) tied() bool {
+	for _, s := range p.services {
+		if len(s.Anchor) > 0 || slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Anchor) > 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseBase explains why no domain of the required level holds the graph.
+func (p *planner) refuseBase(s *search) *attempt {
+	g := newAttempt(p, topology.Root).baseGroup()
+	g.Required, g.Preferred = p.graph.Required, topology.NoLevel
+	r := s.refusal(prepare(p.tree, g), topology.Root)
+	a := p.refuseAll(r)
+	for si, service := range p.services {
+		for ri := range service.Waiting {
+			one := a.results[si][ri].Refusal
+			if a.results[si][ri].Base = ri == 0; ri > 0 {
+				*one = Refusal{Code: CodeBaseGangWaits, Service: one.Service, Ordinal: one.Ordinal, Gang: r.Gang,
+					Level: r.Level, LevelName: r.LevelName, Need: r.Need, Cause: r}
+			}
+		}
+	}
+	return a
+}

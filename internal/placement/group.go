@@ -1,0 +1,99 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Group is a tree of pods and groups placed all or nothing; every group may ask for one domain of its own inside its parent's.
+type Group struct {
+	// Name is what messages call it; siblings have different names.
+	Name string
+	// Required is the level whose one domain holds everything in the group; NoLevel: anywhere inside the parent's domain.
+	// Preferred is the narrower level tried first, climbing to Required.
+	Required, Preferred int
+	// Within is a domain that must hold the group (an anchor); nil: the parent's. Hint is tried first.
+	Within, Hint topology.Path
+	Pods         []Pod
+	Groups       []*Group
+
+	// near are domains in use that a preferred level tries first, and want are pods to come that the choice of a domain looks ahead to.
+	near []topology.Path
+	want []Pod
+}
+
+// PlanGroup places one group, all or nothing, and leaves its pods' reservations in the cluster.
+func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[string]string, g *Group, o Options) (*GroupResult, *Refusal) {
+	t := c.Tree(levels, nodeSelector)
+	u, s := prepare(t, g), newSearch(c, t, o)
+	if !s.place(u, topology.Root) {
+		return nil, s.refusal(u, topology.Root)
+	}
+	s.keep(u)
+	return groupResult(c, t, u, g), nil
+}
+
+// Locate finds room for released pods that are pinned to a path by label only, as after a restart, and reserves it. It returns the node
+// per pod ID; when the pods do not all fit, nothing is reserved.
+func Locate(c *topology.Cluster, within topology.Path, levels topology.Levels, pods []Pod) (map[string]string, bool) {
+	t := c.Tree(levels, nil)
+	g := &Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods}
+	u, s := prepare(t, g), newSearch(c, t, Options{})
+	if !s.place(u, topology.Root) {
+		return nil, false
+	}
+	s.keep(u)
+	nodes := make(map[string]string, len(pods))
+	for _, d := range u.own {
+		for i, p := range d.pods {
+			nodes[p.ID] = c.NodeName(d.hosts[i])
+		}
+	}
+	return nodes, true
+}
+
+// keep turns everything taken for a unit into reservations, each pinned to the narrowest group it is in.
+func (s *search) keep(u *unit) {
+	s.settle()
+	u.all(func(x *unit) {
+		if len(x.own) == 0 {
+			return
+		}
+		pin := s.tree.Levels().Selector(s.tree.Path(x.domain))
+		for _, d := range x.own {
+			for i, p := range d.pods {
+				s.cluster.Keep(p.ID, d.hosts[i], d.view, pin)
+			}
+		}
+	})
+}
+
+func groupResult(c *topology.Cluster, t *topology.Tree, u *unit, g *Group) *GroupResult {
+	r := &GroupResult{Name: g.Name, Domain: t.Path(u.domain), Pods: podResults(c, u)}
+	for _, sub := range g.Groups {
+		for _, x := range u.subs {
+			if x.group == sub {
+				r.Groups = append(r.Groups, groupResult(c, t, x, sub))
+			}
+		}
+	}
+	return r
+}
+
+// podResults lists a unit's own pods in the order they were given.
+func podResults(c *topology.Cluster, u *unit) []PodResult {
+	results := make([]PodResult, 0, len(u.group.Pods))
+	next := make([]int, len(u.own))
+	for _, p := range u.group.Pods {
+		for i, d := range u.own {
+			if next[i] < len(d.pods) && d.pods[next[i]].ID == p.ID {
+				results = append(results, PodResult{ID: p.ID, Name: p.Name, Node: c.NodeName(d.hosts[next[i]])})
+				next[i]++
+				break
+			}
+		}
+	}
+	return results
+}

@@ -1,0 +1,243 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Bounds that keep a message readable on any cluster.
+const (
+	// MaxMessage is the most bytes a message has.
+	MaxMessage   = 1024
+	maxNeeds     = 3
+	maxReasons   = 4
+	maxPathBytes = 160
+	maxNameBytes = 80
+)
+
+// keepShort drops the resources of which every host's share and the whole are enough.
+func keepShort(list []Short) []Short {
+	return slices.DeleteFunc(list, func(s Short) bool { return s.Have >= s.Need && s.Largest >= s.Each })
+}
+
+func sortExcluded(counts map[topology.Exclusion]int) []Excluded {
+	list := make([]Excluded, 0, len(counts))
+	for reason, hosts := range counts {
+		list = append(list, Excluded{reason, hosts})
+	}
+	slices.SortFunc(list, func(a, b Excluded) int {
+		return cmp.Or(-cmp.Compare(a.Hosts, b.Hosts), strings.Compare(a.Reason.String(), b.Reason.String()))
+	})
+	return list
+}
+
+// Message puts the refusal in one sentence of at most [MaxMessage] bytes:
+//
+//	needs 4 pods x 8 nvidia.com/gpu in one rack; zone-0/block-1/rack-2 holds 3 of 4 (1 host cordoned); 11 other racks hold fewer
+func (r *Refusal) Message() string {
+	return cut(r.sentence(), MaxMessage)
+}
+
+func (r *Refusal) sentence() string {
+	switch r.Code {
+	case CodeLevelGone:
+		return fmt.Sprintf("needs one %s, but the topology has no such level any more", name(r.LevelName))
+	case CodeDomainGone:
+		return fmt.Sprintf("%s, where living members of the graph are pinned, has no nodes any more; "+
+			"the graph is free to move once all of them are gone", pathText(r.Within))
+	case CodeNoDomain:
+		return fmt.Sprintf("%s; no node%s carries the labels of level %s", r.needText(), inside(r.Within), name(r.LevelName))
+	case CodeBaseGangWaits:
+		if r.Cause != nil {
+			return "waits for the base gang, which " + r.Cause.sentence()
+		}
+		return "waits for the base gang"
+	}
+	text := r.needText()
+	if r.Code == CodeBudgetExhausted {
+		text += fmt.Sprintf("; the search stopped after %d steps without an answer", r.Steps)
+	}
+	return text + r.closestText()
+}
+
+// needText is "needs 4 pods x 8 nvidia.com/gpu in one rack".
+func (r *Refusal) needText() string {
+	parts := make([]string, 0, maxNeeds+1)
+	for i, n := range r.Need {
+		if i == maxNeeds && len(r.Need) > maxNeeds+1 {
+			rest := 0
+			for _, m := range r.Need[i:] {
+				rest += m.Pods
+			}
+			parts = append(parts, fmt.Sprintf("%d pods of %d other shapes", rest, len(r.Need)-i))
+			break
+		}
+		parts = append(parts, plural(n.Pods, "pod")+" x "+requestsText(n.Requests))
+	}
+	where := " in one " + name(r.LevelName) + inside(r.Within)
+	switch {
+	case r.Level == topology.NoLevel:
+		where = " in the cluster"
+	case r.Level == r.Within.Level():
+		where = " in " + pathText(r.Within)
+	}
+	return "needs " + strings.Join(parts, " + ") + where
+}
+
+// closestText is "; zone-0/block-1/rack-2 holds 3 of 4 (1 host cordoned); 11 other racks hold fewer".
+func (r *Refusal) closestText() string {
+	c := r.Closest
+	if c == nil {
+		return ""
+	}
+	who := pathText(c.Domain)
+	if len(c.Domain) == 0 || c.Domain.Equal(r.Within) {
+		who = "it"
+	}
+	text := fmt.Sprintf("; %s holds %d of %d", who, c.Holds, c.Of)
+	if details := c.details(); details != "" {
+		text += " (" + details + ")"
+	}
+	if r.OthersEqual > 0 {
+		text += fmt.Sprintf("; %s no more", others(r.OthersEqual, r.LevelName))
+	}
+	if r.OthersFewer > 0 {
+		text += fmt.Sprintf("; %s fewer", others(r.OthersFewer, r.LevelName))
+	}
+	if r.Cause != nil {
+		text += "; there " + name(r.Cause.Gang) + " " + r.Cause.sentence()
+	}
+	return text
+}
+
+// details are the hosts that are left out and, where that does not tell it all, the resource that is short.
+func (c *Closest) details() string {
+	var parts []string
+	for i, e := range c.Excluded {
+		if i == maxReasons {
+			rest := 0
+			for _, x := range c.Excluded[i:] {
+				rest += x.Hosts
+			}
+			parts = append(parts, plural(rest, "host")+" for other reasons")
+			break
+		}
+		parts = append(parts, plural(e.Hosts, "host")+" "+name(e.Reason.String()))
+	}
+	for _, s := range c.Short {
+		if s.Have >= s.Each {
+			parts = append(parts, s.text())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// text is "12 of 32 nvidia.com/gpu free, at most 6 on one host".
+func (s Short) text() string {
+	text := fmt.Sprintf("%s of %s %s free", amountText(s.Resource, s.Have), amountText(s.Resource, s.Need), name(s.Resource))
+	if s.Largest < s.Each {
+		text += fmt.Sprintf(", at most %s on one host", amountText(s.Resource, s.Largest))
+	}
+	return text
+}
+
+// requestsText names the extended resources, which are what is scarce; cpu and memory only when there are none.
+func requestsText(requests []topology.Request) string {
+	var extended, plain []string
+	for _, r := range requests {
+		text := amountText(r.Name, r.Amount) + " " + name(r.Name)
+		if strings.Contains(r.Name, "/") {
+			extended = append(extended, text)
+		} else {
+			plain = append(plain, text)
+		}
+	}
+	if len(extended) == 0 {
+		extended = plain
+	}
+	switch {
+	case len(extended) == 0:
+		return "no requests"
+	case len(extended) > maxNeeds:
+		extended = append(extended[:maxNeeds], "...")
+	}
+	if len(extended) > 1 {
+		return "(" + strings.Join(extended, ", ") + ")"
+	}
+	return extended[0]
+}
+
+func amountText(name string, amount int64) string {
+	switch {
+	case name == string(corev1.ResourceCPU):
+		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
+	case name == string(corev1.ResourceMemory), name == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
+		return resource.NewQuantity(amount, resource.BinarySI).String()
+	}
+	return fmt.Sprint(amount)
+}
+
+func inside(p topology.Path) string {
+	if len(p) == 0 {
+		return ""
+	}
+	return " inside " + pathText(p)
+}
+
+// pathText shortens a path in the middle: both ends say most.
+func pathText(p topology.Path) string {
+	text := p.String()
+	if len(text) <= maxPathBytes {
+		return text
+	}
+	return cut(text, maxPathBytes/2) + cutLeft(text, maxPathBytes/2)
+}
+
+func name(s string) string { return cut(s, maxNameBytes) }
+
+func others(n int, level string) string {
+	if n == 1 {
+		return "1 other " + name(level) + " holds"
+	}
+	return fmt.Sprintf("%d other %ss hold", n, name(level))
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+const ellipsis = "..."
+
+// cut shortens a text to at most limit bytes without breaking a character.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	end := limit - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
+}
+
+func cutLeft(s string, limit int) string {
+	start := len(s) - limit
+	for start < len(s) && !utf8.RuneStart(s[start]) {
+		start++
+	}
+	return s[start:]
+}

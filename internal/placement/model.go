@@ -1,0 +1,60 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Pod is one pod to place.
+type Pod struct {
+	// ID identifies the pod among all pods the cluster knows, e.g. its UID; a what-if uses namespace/name.
+	ID string
+	// Name is what messages and results call it.
+	Name string
+	// Shape is everything of its spec that decides which nodes can hold it.
+	Shape *topology.Shape
+}
+
+// Graph is one deployment as the planner sees it: what is still to place, and what living members already pin.
+type Graph struct {
+	// Name is what messages call it.
+	Name string
+	// Levels and NodeSelector choose the tree (as frozen when the graph was admitted); no levels: only the whole cluster.
+	Levels       topology.Levels
+	NodeSelector map[string]string
+	// Required is the level (index into Levels) that holds the whole graph in one domain; NoLevel: none; GoneLevel (or an index beyond
+	// Levels): it was asked for and is gone, so that nothing without an anchor may be placed. Preferred is the narrower level tried first.
+	Required, Preferred int
+	// Anchor is the graph domain that living members are pinned to; nil while the graph is free to choose.
+	Anchor topology.Path
+	// Priority of the pods; higher may count lower ones as room (issue B).
+	Priority int32
+	Services []Service
+}
+
+// Service is one entry of spec.services. Its unit (what its constraint packs) is one replica when Multinode, else all replicas together.
+type Service struct {
+	Name                string
+	Multinode           bool
+	Required, Preferred int
+	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
+	Anchor topology.Path
+	// InUse are domains where living replicas sit that a preferred level should try first; never a rule (design §4.4).
+	InUse []topology.Path
+	// Placed counts replicas that already sit somewhere.
+	Placed int
+	// Waiting are the replicas to place now, by ordinal.
+	Waiting []Replica
+}
+
+// Replica is one gang: it is placed whole or not at all.
+type Replica struct {
+	Ordinal int
+	// Anchor: some of its pods are already pinned there and the rest must follow (a release that was cut short); nil otherwise.
+	Anchor topology.Path
+	// Hint is the domain it sat in before; tried first, never a rule.
+	Hint topology.Path
+	Pods []Pod
+}

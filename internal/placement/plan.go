@@ -1,0 +1,201 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// PlanGraph places every waiting replica that it can and leaves the reservations of their pods in the cluster; a caller that only asks
+// "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first.
+//
+// The score is 1 when every placed replica sits in a single domain at every level of its topology. A level over which a replica is spread
+// in k domains counts 1/k; levels are averaged per replica, replicas by their pods. The hostname level is left out: pods that fill a
+// host cannot share one. With no levels, or nothing placed, the score is 1 and 0.
+func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
+	p := newPlanner(c, g, o)
+	for _, s := range p.services {
+		for i := range s.Waiting {
+			for _, pod := range s.Waiting[i].Pods {
+				c.Forget(pod.ID)
+			}
+		}
+	}
+	return p.result(p.run())
+}
+
+// planner is one PlanGraph call.
+type planner struct {
+	cluster  *topology.Cluster
+	tree     *topology.Tree
+	graph    Graph
+	options  Options
+	services []*service
+}
+
+// service is a Service with its replicas in order; kinds are its replicas by what they ask for.
+type service struct {
+	Service
+	kinds []kind
+	// of is the kind of each waiting replica.
+	of []int
+}
+
+// kind is replicas of one service that ask for the same.
+type kind struct {
+	replicas int
+	counts   []count
+}
+
+func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
+	if len(g.Levels) == 0 {
+		g.Required, g.Preferred = rootLevel(g.Required), topology.NoLevel
+	}
+	p := &planner{cluster: c, tree: c.Tree(g.Levels, g.NodeSelector), graph: g, options: o}
+	for _, s := range g.Services {
+		if len(g.Levels) == 0 {
+			s.Required, s.Preferred = rootLevel(s.Required), topology.NoLevel
+		}
+		if len(s.Waiting) == 0 {
+			continue
+		}
+		s.Waiting = slices.Clone(s.Waiting)
+		slices.SortFunc(s.Waiting, func(a, b Replica) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+		one := &service{Service: s}
+		one.sortKinds(p.tree)
+		p.services = append(p.services, one)
+	}
+	slices.SortFunc(p.services, func(a, b *service) int { return strings.Compare(a.Name, b.Name) })
+	return p
+}
+
+// rootLevel is what a level means without levels: the whole cluster, unless it is known to be gone.
+func rootLevel(level int) int {
+	if level == topology.GoneLevel {
+		return level
+	}
+	return topology.NoLevel
+}
+
+func (s *service) sortKinds(t *topology.Tree) {
+	for i := range s.Waiting {
+		var counts []count
+		for _, pod := range s.Waiting[i].Pods {
+			counts = addCount(counts, t.View(pod.Shape), 1)
+		}
+		at := slices.IndexFunc(s.kinds, func(k kind) bool { return slices.Equal(k.counts, counts) })
+		if at < 0 {
+			at = len(s.kinds)
+			s.kinds = append(s.kinds, kind{counts: counts})
+		}
+		s.kinds[at].replicas++
+		s.of = append(s.of, at)
+	}
+}
+
+// one says that all replicas of the service share one domain: a single-node service with a required level.
+func (s *service) one() bool { return !s.Multinode && s.Required != topology.NoLevel }
+
+func (p *planner) gone(level int) bool {
+	return level == topology.GoneLevel || len(p.graph.Levels) > 0 && level >= len(p.graph.Levels)
+}
+
+// run decides where the graph goes and places it there.
+func (p *planner) run() *attempt {
+	g := &p.graph
+	switch {
+	case len(g.Anchor) > 0:
+		d, found := p.tree.Find(g.Anchor)
+		if !found {
+			level := g.Anchor.Level()
+			return p.refuseAll(&Refusal{Code: CodeDomainGone, Within: g.Anchor, Level: level, LevelName: g.Levels.Name(level)})
+		}
+		return p.attempt(d, false, nil)
+	case p.gone(g.Required):
+		return p.refuseAll(&Refusal{Code: CodeLevelGone, Level: g.Required, LevelName: "level"})
+	case g.Required != topology.NoLevel:
+		return p.choose()
+	}
+	return p.attempt(topology.Root, false, nil)
+}
+
+// free says that nothing of the graph is placed or tied to a domain yet.
+func (p *planner) free() bool {
+	for _, s := range p.services {
+		if s.Placed > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseAll refuses every waiting replica for one reason.
+func (p *planner) refuseAll(r *Refusal) *attempt {
+	a := newAttempt(p, topology.Nowhere)
+	for si, s := range p.services {
+		for ri := range s.Waiting {
+			a.refuse(si, ri, r)
+		}
+	}
+	return a
+}
+
+// result puts an attempt into the caller's terms.
+func (p *planner) result(a *attempt) Result {
+	out := Result{}
+	if a.bound != topology.Nowhere && (len(p.graph.Anchor) > 0 || p.graph.Required != topology.NoLevel && a.placed > 0) {
+		out.Domain = p.tree.Path(a.bound)
+	} else if len(p.graph.Anchor) > 0 {
+		out.Domain = p.graph.Anchor
+	}
+	short := &Shortfall{Domain: out.Domain, Placed: a.placed}
+	for si, s := range p.services {
+		missing := 0
+		for ri := range s.Waiting {
+			r := a.results[si][ri]
+			r.PinHosts = r.Refusal == nil && p.pinHosts(&s.Waiting[ri], r.Domain)
+			out.Replicas = append(out.Replicas, r)
+			if r.Refusal != nil {
+				missing++
+			}
+		}
+		short.Wanted += len(s.Waiting)
+		if missing > 0 {
+			short.Missing = append(short.Missing, ServiceShortfall{Service: s.Name, Missing: missing})
+		}
+	}
+	if out.Domain != nil && len(short.Missing) > 0 {
+		out.Shortfall = short
+	}
+	out.Score = a.score()
+	return out
+}
+
+// pinHosts says whether a replica's pods need their planned hosts pinned (design §4.9).
+func (p *planner) pinHosts(r *Replica, domain topology.Path) bool {
+	d, found := p.tree.Find(domain)
+	if !found || len(r.Pods) == 0 {
+		return false
+	}
+	for _, pod := range r.Pods {
+		if pod.Shape.NeedsHost() || pod.Shape != r.Pods[0].Shape && pod.Shape.Key() != r.Pods[0].Shape.Key() {
+			return true
+		}
+	}
+	return p.cluster.MixedReservations(p.tree, d, r.Pods[0].Shape)
+}
+
+// Text says in one line how many replicas are missing where: "zone-a holds 3 of 5 replicas; missing: decode 2".
+func (s *Shortfall) Text() string {
+	parts := make([]string, 0, len(s.Missing))
+	for _, m := range s.Missing {
+		parts = append(parts, fmt.Sprintf("%s %d", name(m.Service), m.Missing))
+	}
+	return cut(fmt.Sprintf("%s holds %d of %d replicas; missing: %s", pathText(s.Domain), s.Placed, s.Wanted, strings.Join(parts, ", ")), MaxMessage)
+}

@@ -1,0 +1,278 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Codes of a refusal.
+const (
+	// CodeInsufficientCapacity: no domain has room for the whole gang.
+	CodeInsufficientCapacity = "InsufficientCapacity"
+	// CodeNoDomain: no node carries the labels of the level that is asked for.
+	CodeNoDomain = "NoDomain"
+	// CodeDomainGone: the domain that living members are pinned to has no nodes any more.
+	CodeDomainGone = "DomainGone"
+	// CodeBudgetExhausted: the search stopped before it found a packing or a proof that there is none.
+	CodeBudgetExhausted = "BudgetExhausted"
+	// CodeBaseGangWaits: the replica follows a base gang that is not placed.
+	CodeBaseGangWaits = "BaseGangWaits"
+	// CodeLevelGone: the required level is not among the levels of the topology.
+	CodeLevelGone = "LevelGone"
+)
+
+// Refusal says why a gang was not placed. It is the one source of conditions, events and plans; [Refusal.Message] puts it in words.
+type Refusal struct {
+	Code string
+	// Service and Ordinal say which replica is refused; Gang names the group that does not fit.
+	Service string
+	Ordinal int
+	Gang    string
+	// Level is the index of the level of which one domain must hold the gang, LevelName its name ("cluster" for NoLevel).
+	Level     int
+	LevelName string
+	// Within is the domain that bounds the search: the graph domain or an anchor; empty: the whole cluster.
+	Within topology.Path
+	// Need is what the gang asks for, scarcest shape first.
+	Need []Need
+	// Closest is the domain that comes nearest; nil when there is none.
+	Closest *Closest
+	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and fewer.
+	OthersEqual, OthersFewer int
+	// Steps is how many search steps were allowed, when they ran out.
+	Steps int
+	// Cause is the part of the gang that the closest domain does not hold, when the gang has parts; or what the base gang waits for.
+	Cause *Refusal
+}
+
+// Need is how many pods of one shape a gang has.
+type Need struct {
+	Pods     int
+	Requests []topology.Request
+}
+
+// Closest is the domain that comes nearest to holding a gang.
+type Closest struct {
+	Domain topology.Path
+	// Holds of Of pods fit, counted host by host.
+	Holds, Of int
+	// Short are the resources of which the pods ask more than is free in the domain on hosts that take such pods, or of which enough is free
+	// but scattered.
+	Short []Short
+	// Hosts counts the hosts of the domain, Excluded those that take no pod of the scarcest shape, per reason, most frequent first.
+	Hosts    int
+	Excluded []Excluded
+}
+
+// Short is one resource that is missing in a domain: cpu in thousandths, else the plain amount.
+type Short struct {
+	Resource string
+	// Have is free in the whole domain on hosts that admit the pods, Largest of that on one host; Need is what the pods of the shape ask
+	// together, Each what one asks.
+	Have, Largest, Need, Each int64
+}
+
+// Excluded counts hosts by what keeps them from taking a pod.
+type Excluded struct {
+	Reason topology.Exclusion
+	Hosts  int
+}
+
+// closestTries is how many domains are packed for real to find the one that comes nearest, when counting alone does not tell.
+const closestTries = 8
+
+// refusal explains why a unit does not fit inside a domain. It is called with nothing of the unit taken.
+func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
+	t := s.tree
+	bound := at
+	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u)}
+	if s.spent {
+		r.Code, r.Steps = CodeBudgetExhausted, s.budget
+	}
+	if u.gone {
+		r.Code, r.Within, r.Level = CodeDomainGone, u.group.Within, u.group.Within.Level()
+		r.LevelName = t.Levels().Name(r.Level)
+		return r
+	}
+	if u.within != topology.Nowhere && t.Within(u.within, at) {
+		bound = u.within
+	}
+	r.Within = t.Path(bound)
+	r.Level = max(u.required, t.LevelOf(bound))
+	r.LevelName = t.Levels().Name(r.Level)
+	domains := t.Domains(r.Level, bound)
+	if len(domains) == 0 {
+		r.Code = CodeNoDomain
+		return r
+	}
+	s.closest(r, u, domains)
+	return r
+}
+
+// closest finds the domain that holds most of the unit and counts the others against it.
+func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
+	bounds := make([]int, len(domains))
+	for i, d := range domains {
+		bounds[i] = atMost(u, d)
+	}
+	best, holds := s.nearest(u, domains, bounds)
+	for i, d := range domains {
+		switch {
+		case d == best:
+		case bounds[i] >= holds:
+			r.OthersEqual++
+		default:
+			r.OthersFewer++
+		}
+	}
+	r.Closest = &Closest{Domain: s.tree.Path(best), Holds: holds, Of: u.size}
+	if part := s.part(u, best); part != nil {
+		r.Cause = s.refusal(part, best)
+		if r.Cause.Closest != nil && r.Cause.Closest.Domain.Equal(r.Closest.Domain) && r.Cause.Cause == nil {
+			r.Closest.Short, r.Closest.Excluded = r.Cause.Closest.Short, r.Cause.Closest.Excluded
+			r.Closest.Hosts = r.Cause.Closest.Hosts
+		}
+		return
+	}
+	s.shortage(r.Closest, u, best)
+}
+
+// nearest returns the domain that holds most pods of the unit, and how many.
+func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
+	if u.demands() == 1 && len(u.subs) == 0 {
+		at := 0
+		for i := range bounds {
+			if bounds[i] > bounds[at] {
+				at = i
+			}
+		}
+		return domains[at], bounds[at]
+	}
+	best, holds := topology.Nowhere, -1
+	done := make([]bool, len(domains))
+	for range min(closestTries, len(domains)) {
+		at := -1
+		for i := range bounds {
+			if !done[i] && (at < 0 || bounds[i] > bounds[at]) {
+				at = i
+			}
+		}
+		if bounds[at] <= holds {
+			break
+		}
+		done[at] = true
+		bounds[at] = s.partial(u, domains[at])
+		if bounds[at] > holds {
+			best, holds = domains[at], bounds[at]
+		}
+	}
+	return best, holds
+}
+
+// atMost bounds from above how many pods of the unit a domain holds: shape by shape.
+func atMost(u *unit, d topology.DomainID) int {
+	n := 0
+	for _, c := range u.total {
+		n += min(c.view.Fit(d), c.pods)
+	}
+	return n
+}
+
+// partial packs as much of a unit into a domain as goes: parts that need a domain of their own whole or not at all, loose pods one by one.
+func (s *search) partial(u *unit, d topology.DomainID) int {
+	mark := len(s.taken)
+	holds := s.packPart(u, d)
+	s.giveBack(mark)
+	return holds
+}
+
+func (s *search) packPart(u *unit, d topology.DomainID) int {
+	holds := 0
+	for _, sub := range u.subs {
+		if s.fits(sub, d) {
+			holds += sub.size
+		} else if sub.required <= s.tree.LevelOf(d) && sub.within == topology.Nowhere {
+			holds += s.packPart(sub, d)
+		}
+	}
+	for _, dm := range u.own {
+		n := min(len(dm.pods), dm.view.Fit(d))
+		s.fill(dm, d, n)
+		holds += n
+	}
+	return holds
+}
+
+// fits tries a part of a unit by itself and leaves it taken if it fits. Explaining has a small budget of its own.
+func (s *search) fits(u *unit, d topology.DomainID) bool {
+	steps, deep, spent := s.steps, s.deep, s.spent
+	s.steps, s.deep, s.spent = 1000, false, false
+	found := s.solve(&goal{unit: u, at: d})
+	s.steps, s.deep, s.spent = steps, deep, spent
+	return found
+}
+
+// part returns the first part of the unit that finds no room in a domain after the parts before it did; nil when there are no parts or all
+// find room.
+func (s *search) part(u *unit, d topology.DomainID) *unit {
+	mark := len(s.taken)
+	defer s.giveBack(mark)
+	for _, sub := range u.subs {
+		if !s.fits(sub, d) {
+			return sub
+		}
+	}
+	return nil
+}
+
+// shortage fills in what is missing in the closest domain, for the scarcest shape that does not fit.
+func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
+	if len(u.total) == 0 {
+		return
+	}
+	short := u.total[0]
+	for _, t := range u.total {
+		if t.view.Fit(d) < t.pods {
+			short = t
+			break
+		}
+	}
+	shape := short.view.Shape()
+	for _, r := range shape.Requests() {
+		c.Short = append(c.Short, Short{Resource: r.Name, Each: r.Amount, Need: r.Amount * int64(short.pods)})
+	}
+	counts := map[topology.Exclusion]int{}
+	s.tree.AllNodes(d, func(n topology.NodeID) bool {
+		c.Hosts++
+		why, excluded := topology.Exclusion{}, false
+		if short.view.NodeFit(n) == 0 {
+			why, excluded = s.cluster.Why(n, shape)
+		}
+		if excluded {
+			why.Have, why.Need = 0, 0
+			counts[why]++
+		}
+		if excluded && why.Kind != topology.KindResource {
+			return true
+		}
+		for i := range c.Short {
+			free := max(s.cluster.Free(n, c.Short[i].Resource), 0)
+			c.Short[i].Have += free
+			c.Short[i].Largest = max(c.Short[i].Largest, free)
+		}
+		return true
+	})
+	c.Short = keepShort(c.Short)
+	c.Excluded = sortExcluded(counts)
+}
+
+// needs lists what a unit asks for, by shape.
+func needs(u *unit) []Need {
+	list := make([]Need, 0, len(u.total))
+	for _, c := range u.total {
+		list = append(list, Need{Pods: c.pods, Requests: c.view.Shape().Requests()})
+	}
+	return list
+}

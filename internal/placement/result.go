@@ -1,0 +1,92 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Options tune a plan; the zero value is the default.
+type Options struct {
+	// Budget is how many search steps one gang may take before the planner gives up and says so; 0 means DefaultBudget.
+	Budget int
+}
+
+func (o Options) budget() int {
+	if o.Budget <= 0 {
+		return DefaultBudget
+	}
+	return o.Budget
+}
+
+// Result is what PlanGraph decided.
+type Result struct {
+	// Domain is the graph domain; set when the graph has a required level and something is or was placed in it.
+	Domain topology.Path
+	// Score says how tight the placed replicas sit, in [0,1]: see [PlanGraph].
+	Score float64
+	// Replicas answers every waiting replica, in order of service name and ordinal.
+	Replicas []ReplicaResult
+	// Shortfall says what is missing when the graph domain holds some of the waiting replicas but not all; nil otherwise.
+	Shortfall *Shortfall
+}
+
+// Placed says whether every waiting replica was placed.
+func (r *Result) Placed() bool {
+	for i := range r.Replicas {
+		if r.Replicas[i].Refusal != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// ReplicaResult is where one replica goes, or why it does not.
+type ReplicaResult struct {
+	Service string
+	Ordinal int
+	// Base: a member of the base gang (design §4.5).
+	Base bool
+	// Domain holds all its pods: of the required level, or of the narrower preferred one that was reached.
+	// The empty path is the whole cluster.
+	Domain topology.Path
+	// Pods name the planned node of each pod, in the order they were given; empty when refused.
+	Pods []PodResult
+	// PinHosts says that the path labels alone do not make the scheduler find the planned packing, so that the planned host has to be
+	// pinned too (design §4.9): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
+	PinHosts bool
+	// Refusal is nil when placed.
+	Refusal *Refusal
+}
+
+// PodResult is one pod on its planned node.
+type PodResult struct {
+	ID, Name, Node string
+}
+
+// Shortfall counts the replicas that the graph domain could not hold beside those it holds.
+type Shortfall struct {
+	// Domain is the graph domain.
+	Domain topology.Path
+	// Placed and Wanted count waiting replicas.
+	Placed, Wanted int
+	// Missing lists how many replicas of each service found no room.
+	Missing []ServiceShortfall
+}
+
+// ServiceShortfall is how many waiting replicas of one service found no room.
+type ServiceShortfall struct {
+	Service string
+	Missing int
+}
+
+// GroupResult is what PlanGroup decided for one group.
+type GroupResult struct {
+	Name string
+	// Domain is the domain chosen for the group.
+	Domain topology.Path
+	// Pods are the group's own pods, Groups what is nested in it, both in the order they were given.
+	Pods   []PodResult
+	Groups []*GroupResult
+}

@@ -1,0 +1,160 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// unit is a Group made ready for one search: paths are domains, pods are sorted by shape, what is hard comes first.
+type unit struct {
+	group *Group
+	// required and preferred are levels; preferred is NoLevel unless it is narrower than required.
+	required, preferred int
+	// within bounds the unit; gone says that it was asked for and has no nodes. hint and near are tried first.
+	within topology.DomainID
+	gone   bool
+	hint   topology.DomainID
+	near   []topology.DomainID
+	own    []*demand
+	subs   []*unit
+	// total is everything in the unit, want what is still to come, both by shape, scarcest first.
+	total, want []count
+	size        int
+	// domain is where the search put it.
+	domain topology.DomainID
+}
+
+// demand is the pods of one shape that belong to one group directly.
+type demand struct {
+	view *topology.View
+	pods []Pod
+	// hosts has one entry per pod once placed.
+	hosts []topology.NodeID
+}
+
+// count is a number of pods of one shape.
+type count struct {
+	view *topology.View
+	pods int
+}
+
+// prepare resolves a group and everything in it.
+func prepare(t *topology.Tree, g *Group) *unit {
+	u := &unit{group: g, required: g.Required, preferred: topology.NoLevel, within: topology.Nowhere, hint: topology.Nowhere}
+	if len(t.Levels()) == 0 {
+		u.required = topology.NoLevel
+	} else if g.Preferred > g.Required && g.Preferred < len(t.Levels()) {
+		u.preferred = g.Preferred
+	}
+	if len(g.Within) > 0 {
+		d, found := t.Find(g.Within)
+		u.within, u.gone = d, !found
+	}
+	if len(g.Hint) > 0 {
+		if d, found := t.Find(g.Hint); found {
+			u.hint = d
+		}
+	}
+	for _, p := range g.near {
+		if d, found := t.Find(p); found && !slices.Contains(u.near, d) {
+			u.near = append(u.near, d)
+		}
+	}
+	u.gather(t, g)
+	return u
+}
+
+func (u *unit) gather(t *topology.Tree, g *Group) {
+	for _, p := range g.Pods {
+		u.addPod(t, p)
+	}
+	for _, sub := range g.Groups {
+		s := prepare(t, sub)
+		u.subs = append(u.subs, s)
+		u.size += s.size
+		for _, c := range s.total {
+			u.total = addCount(u.total, c.view, c.pods)
+		}
+	}
+	for _, p := range g.want {
+		u.want = addCount(u.want, t.View(p.Shape), 1)
+	}
+	slices.SortStableFunc(u.own, func(a, b *demand) int { return harder(a.view, b.view) })
+	slices.SortFunc(u.total, func(a, b count) int { return harder(a.view, b.view) })
+	slices.SortFunc(u.want, func(a, b count) int { return harder(a.view, b.view) })
+	slices.SortStableFunc(u.subs, hardest)
+}
+
+func (u *unit) addPod(t *topology.Tree, p Pod) {
+	u.size++
+	for _, d := range u.own {
+		if d.view.Shape() == p.Shape || d.view.Shape().Key() == p.Shape.Key() {
+			d.pods = append(d.pods, p)
+			u.total = addCount(u.total, d.view, 1)
+			return
+		}
+	}
+	view := t.View(p.Shape)
+	u.own = append(u.own, &demand{view: view, pods: []Pod{p}})
+	u.total = addCount(u.total, view, 1)
+}
+
+func addCount(counts []count, v *topology.View, pods int) []count {
+	for i := range counts {
+		if counts[i].view == v {
+			counts[i].pods += pods
+			return counts
+		}
+	}
+	return append(counts, count{v, pods})
+}
+
+// harder orders shapes: the one of which the cluster holds fewest comes first.
+func harder(a, b *topology.View) int {
+	if a == b {
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.Fit(topology.Root), b.Fit(topology.Root)), strings.Compare(a.Shape().Key(), b.Shape().Key()))
+}
+
+// hardest orders siblings: those without a choice first, then the narrowest domain, then the largest share of the cluster.
+func hardest(a, b *unit) int {
+	return cmp.Or(
+		-cmp.Compare(min(a.within, 0), min(b.within, 0)),
+		-cmp.Compare(a.required, b.required),
+		-cmp.Compare(a.pressure(), b.pressure()),
+		strings.Compare(a.group.Name, b.group.Name),
+	)
+}
+
+// pressure is the largest share that the unit asks of what the cluster holds of a shape, in millionths.
+func (u *unit) pressure() int {
+	most := 0
+	for _, c := range u.total {
+		most = max(most, c.pods*1_000_000/max(c.view.Fit(topology.Root), 1))
+	}
+	return most
+}
+
+// all calls f for the unit and everything in it.
+func (u *unit) all(f func(*unit)) {
+	f(u)
+	for _, s := range u.subs {
+		s.all(f)
+	}
+}
+
+// demands counts the searches for hosts that a unit takes; a unit with one is solved exactly by counting.
+func (u *unit) demands() int {
+	n := len(u.own)
+	for _, s := range u.subs {
+		n += s.demands()
+	}
+	return n
+}

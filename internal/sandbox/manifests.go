@@ -1,0 +1,133 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// manifests are the operator's own, changed as little as a manager outside the cluster requires.
+type manifests struct {
+	objects []*unstructured.Unstructured
+	// manager is the Deployment, which is not applied: it tells the arguments, the ServiceAccount and the certificate's Secret.
+	manager *appsv1.Deployment
+}
+
+// render builds the manifests as kubectl apply -k would.
+func render(dir string) (*manifests, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", dir, err)
+	}
+	m := &manifests{}
+	for _, r := range built.Resources() {
+		raw, err := r.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", r.CurId(), err)
+		}
+		u := &unstructured.Unstructured{} // by way of JSON, so that numbers are of the types that unstructured objects hold
+		if err := u.UnmarshalJSON(raw); err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", r.CurId(), err)
+		}
+		if u.GetKind() != "Deployment" {
+			m.objects = append(m.objects, u)
+			continue
+		}
+		if m.manager != nil {
+			return nil, fmt.Errorf("rendering %s: found Deployments %s and %s, want the manager's only", dir, m.manager.Name, u.GetName())
+		}
+		m.manager = &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, m.manager); err != nil {
+			return nil, fmt.Errorf("reading Deployment %s: %w", u.GetName(), err)
+		}
+	}
+	if m.manager == nil || len(m.manager.Spec.Template.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("rendering %s: it holds no Deployment of the manager", dir)
+	}
+	return m, nil
+}
+
+// redirect leads webhook calls to a port on this machine: their Service becomes an alias of localhost. The name that the certificate
+// is made for stays, so that TLS is checked exactly as on a cluster.
+func (m *manifests) redirect(port int) error {
+	services := map[string]bool{}
+	for _, o := range m.objects {
+		for _, path := range clientConfigs(o) {
+			service, found, err := unstructured.NestedMap(path, "service")
+			if err != nil || !found {
+				continue
+			}
+			services[fmt.Sprintf("%v/%v", service["namespace"], service["name"])] = true
+			service["port"] = int64(port)
+			path["service"] = service
+		}
+	}
+	for _, o := range m.objects {
+		if o.GetKind() == "Service" && services[o.GetNamespace()+"/"+o.GetName()] {
+			spec := map[string]any{"type": "ExternalName", "externalName": "localhost"}
+			if err := unstructured.SetNestedMap(o.Object, spec, "spec"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// clientConfigs are the places of an object that name a webhook's Service; writing to them changes the object.
+func clientConfigs(o *unstructured.Unstructured) []map[string]any {
+	switch o.GetKind() {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		var configs []map[string]any
+		hooks, _ := o.Object["webhooks"].([]any)
+		for _, h := range hooks {
+			hook, _ := h.(map[string]any)
+			if config, ok := hook["clientConfig"].(map[string]any); ok {
+				configs = append(configs, config)
+			}
+		}
+		return configs
+	case "CustomResourceDefinition":
+		conversion, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "conversion", "webhook", "clientConfig")
+		if config, ok := conversion.(map[string]any); ok {
+			return []map[string]any{config}
+		}
+	}
+	return nil
+}
+
+// installOrder has what others need first. Kinds that are not named come in between, in the manifests' order.
+func (m *manifests) installOrder() []*unstructured.Unstructured {
+	rank := func(o *unstructured.Unstructured) int {
+		switch o.GetKind() {
+		case "Namespace", "CustomResourceDefinition":
+			return 0
+		case "ServiceAccount", "Secret":
+			return 1
+		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+			return 3
+		default:
+			return 2
+		}
+	}
+	ordered := slices.Clone(m.objects)
+	slices.SortStableFunc(ordered, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	return ordered
+}
+
+// certSecret is the Secret that holds the webhook's certificate: the one the manager mounts.
+func (m *manifests) certSecret() string {
+	for _, v := range m.manager.Spec.Template.Spec.Volumes {
+		if v.Secret != nil {
+			return v.Secret.SecretName
+		}
+	}
+	return ""
+}

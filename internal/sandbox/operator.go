@@ -1,0 +1,196 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
+)
+
+const (
+	fieldManager = "trellis-sandbox"
+	// secretMount does the kubelet's part for the manager: it keeps the certificate's Secret in a directory.
+	secretMount = "secret-mount"
+	certMount   = managerDir + "/certs"
+
+	managerKubeconfig = managerDir + "/kubeconfig"
+	// tokenLife of the manager's ServiceAccount token; nobody renews it.
+	tokenLife = 365 * 24 * time.Hour
+)
+
+// installOperator applies the operator's manifests, all but the Deployment, and starts the manager in its place.
+func (s *Sandbox) installOperator(ctx context.Context, opts Options) error {
+	opts.Progress.Say("installing the operator from %s", opts.Manifests)
+	m, err := render(opts.Manifests)
+	if err != nil {
+		return err
+	}
+	s.state.Manager = newManagerSpec(opts, m.manager)
+	if err := s.takePort(webhookPort(DefaultManager)); err != nil {
+		return err
+	}
+	if err := m.redirect(s.port(webhookPort(DefaultManager))); err != nil {
+		return err
+	}
+	config, err := s.RESTConfig()
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, config, m.installOrder()); err != nil {
+		return err
+	}
+	if err := s.writeManagerKubeconfig(ctx, m); err != nil {
+		return err
+	}
+	if err := s.save(); err != nil {
+		return err
+	}
+	if secret := m.certSecret(); secret != "" {
+		if err := s.startSecretMount(m.manager.Namespace, secret); err != nil {
+			return err
+		}
+	}
+	opts.Progress.Say("starting the operator")
+	if err := s.StartManager(ctx, ManagerOptions{}); err != nil {
+		return err
+	}
+	return waitForWebhooks(ctx, config, m)
+}
+
+// writeManagerKubeconfig gives the manager the rights of its ServiceAccount and no others.
+func (s *Sandbox) writeManagerKubeconfig(ctx context.Context, m *manifests) error {
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	account, life := m.manager.Spec.Template.Spec.ServiceAccountName, int64(tokenLife/time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &life}}
+	token, err := client.CoreV1().ServiceAccounts(m.manager.Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("getting a token for ServiceAccount %s/%s: %w", m.manager.Namespace, account, err)
+	}
+	return s.writeKubeconfig(managerKubeconfig, &clientcmdapi.AuthInfo{Token: token.Status.Token})
+}
+
+func (s *Sandbox) startSecretMount(namespace, secret string) error {
+	_, err := proc.Start(proc.Spec{
+		Name: secretMount, Path: s.state.Assets + "/" + secretMount,
+		Args: []string{"--kubeconfig=" + kubeconfigFile, "--namespace=" + namespace, "--name=" + secret, "--dir=" + certMount},
+		Env:  s.environment(), Dir: s.dir, LogFile: s.LogFile(secretMount), PIDFile: s.pidFile(secretMount),
+	})
+	return err
+}
+
+// apply applies objects in order. Custom resource definitions are waited for as soon as something else comes after them.
+func apply(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	for _, o := range objects {
+		mapping, err := mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
+		if err != nil {
+			return fmt.Errorf("finding the API of %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		resource := dynamic.ResourceInterface(client.Resource(mapping.Resource))
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			resource = client.Resource(mapping.Resource).Namespace(o.GetNamespace())
+		}
+		if _, err := resource.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+			return fmt.Errorf("applying %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return waitForCRDs(ctx, client, objects)
+}
+
+func waitForCRDs(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) error {
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	for _, o := range objects {
+		if o.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+			crd, err := crds.Get(ctx, o.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			return hasCondition(crd, "Established"), nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for CustomResourceDefinition %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func hasCondition(o *unstructured.Unstructured, conditionType string) bool {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == conditionType && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// waitForWebhooks waits until the manager has written its authority into every webhook that is called through a Service: before, the API server cannot trust it.
+func waitForWebhooks(ctx context.Context, config *rest.Config, m *manifests) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	resources := map[string]string{
+		"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+		"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
+	}
+	for _, o := range m.objects {
+		plural, ok := resources[o.GetKind()]
+		if !ok {
+			continue
+		}
+		hooks := client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural})
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+			live, err := hooks.Get(ctx, o.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			return trusted(live) == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the certificate authority in %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func trusted(o *unstructured.Unstructured) error {
+	for _, c := range clientConfigs(o) {
+		if bundle, _ := c["caBundle"].(string); bundle == "" {
+			return errors.New("no caBundle yet")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
+	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+)
+
+// Engine says what shall place the pods, as far as the control plane has to know.
+type Engine string
+
+const (
+	// Gates needs nothing beyond a default control plane.
+	Gates Engine = "Gates"
+	// PodGroup needs the feature gates and API versions of Kubernetes' own gang and topology-aware scheduling.
+	PodGroup Engine = "PodGroup"
+)
+
+// Engines are the accepted values.
+var Engines = []Engine{Gates, PodGroup}
+
+// DefaultName of a sandbox.
+const DefaultName = "default"
+
+// maxSocketPath is what all supported systems can bind.
+const maxSocketPath = 103
+
+// Options of Up. The zero value is a usable sandbox without the operator.
+type Options struct {
+	// Name of the sandbox; its kubeconfig context is trellis-NAME.
+	Name string
+	// Dir holds all of it; default: a directory of that name in the user's cache.
+	Dir string
+	// Root of the repository's clone; default: found from the working directory.
+	Root string
+	// Shape of the simulated hardware, or NodesFile with Node objects to use instead (YAML or JSON, lists allowed: kubectl get nodes -o yaml).
+	Shape
+	NodesFile string
+	Engine    Engine
+	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
+	Operator      bool
+	Manifests     string
+	ManagerBinary string
+	// Manager adds flags and environment variables for the manager.
+	Manager ManagerOptions
+	// Progress is told what happens.
+	Progress progress.Func
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+
+// complete fills in defaults and refuses what cannot work.
+func (o Options) complete() (Options, error) {
+	o.Name, o.Engine = cmp.Or(o.Name, DefaultName), cmp.Or(o.Engine, Gates)
+	if !validName.MatchString(o.Name) {
+		return o, fmt.Errorf("sandbox name %q: use up to 40 lower-case letters, digits and dashes", o.Name)
+	}
+	if o.Engine != Gates && o.Engine != PodGroup {
+		return o, fmt.Errorf("engine %q: the sandbox knows %v", o.Engine, Engines)
+	}
+	var err error
+	if o.Shape, err = o.Shape.complete(); err != nil {
+		return o, err
+	}
+	if o.Dir, err = Dir(o.Name, o.Dir); err != nil {
+		return o, err
+	}
+	if path := filepath.Join(o.Dir, etcdSocket); len(path) > maxSocketPath {
+		return o, fmt.Errorf("%s is too long for a Unix socket: choose a directory with a path of at most %d characters", o.Dir, maxSocketPath-len(etcdSocket)-1)
+	}
+	if o.Root == "" {
+		if o.Root, err = workingRoot(); err != nil {
+			return o, err
+		}
+	}
+	o.Manifests = cmp.Or(o.Manifests, filepath.Join(o.Root, "config", "default"))
+	o.ManagerBinary = cmp.Or(o.ManagerBinary, filepath.Join(o.Root, "bin", "trellis-manager"))
+	if o.Operator {
+		if _, err := os.Stat(o.ManagerBinary); err != nil {
+			return o, fmt.Errorf("the operator's program is missing, run make build first: %w", err)
+		}
+	}
+	if o.Progress == nil {
+		o.Progress = progress.Discard
+	}
+	return o, nil
+}
+
+// Dir returns the absolute directory of a sandbox: the one asked for, or the default for its name.
+func Dir(name, dir string) (string, error) {
+	if dir != "" {
+		return filepath.Abs(dir)
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "sandboxes", name), nil
+}
+
+func workingRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return binaries.FindRoot(dir)
+}

@@ -1,0 +1,175 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
+type Cluster struct {
+	resources     map[string]int
+	resourceNames []string
+
+	nodes   []*node
+	byName  map[string]*node
+	vacant  []NodeID
+	pods    map[string]record
+	loads   map[string]*held
+	trees   map[string]*Tree
+	log     changeLog
+	undo    []undo
+	marks   []int
+	// pending counts reservations by shape key.
+	pending map[string]int
+	// tick numbers node specs and the uses of views.
+	tick uint64
+
+	// scratch is handed to library functions that want a node object.
+	scratch corev1.Node
+}
+
+// record is one counted pod: bound, or a reservation (then shape is set).
+type record struct {
+	node  *node
+	held  *held
+	shape *Shape
+	// pin are the node labels the reserved pod is pinned to; nil: none.
+	pin map[string]string
+}
+
+// NewCluster returns an empty store.
+func NewCluster() *Cluster {
+	c := &Cluster{
+		resources: map[string]int{},
+		byName:    map[string]*node{},
+		pods:      map[string]record{},
+		loads:     map[string]*held{},
+		trees:     map[string]*Tree{},
+		pending:   map[string]int{},
+	}
+	c.resource(string(corev1.ResourcePods))
+	return c
+}
+
+// SetNode adds a node or takes over what changed of it. The labels map of the object is kept, not copied: objects from an informer are
+// never written to.
+func (c *Cluster) SetNode(object *corev1.Node) {
+	spec := c.specOf(object)
+	if n, ok := c.byName[object.Name]; ok && n.spec.equal(&spec) {
+		return
+	}
+	c.putSpec(object.Name, spec)
+}
+
+// DeleteNode takes a node's object away. Pods bound there stay counted in case it comes back.
+func (c *Cluster) DeleteNode(name string) {
+	if n, ok := c.byName[name]; ok && n.spec.present {
+		c.putSpec(name, nodeSpec{})
+	}
+}
+
+// NodeNames lists the nodes that have an object, in order.
+func (c *Cluster) NodeNames() []string {
+	names := make([]string, 0, len(c.byName))
+	for name, n := range c.byName {
+		if n.spec.present {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// NodeName returns the name of a node.
+func (c *Cluster) NodeName(id NodeID) string { return c.nodes[id].name }
+
+// NodeLabels returns the labels of a node, nil when it has no object. They must not be changed.
+func (c *Cluster) NodeLabels(name string) map[string]string {
+	if n, ok := c.byName[name]; ok {
+		return n.spec.labels
+	}
+	return nil
+}
+
+func (c *Cluster) resource(name string) int {
+	i, ok := c.resources[name]
+	if !ok {
+		i = len(c.resourceNames)
+		c.resources[name] = i
+		c.resourceNames = append(c.resourceNames, name)
+	}
+	return i
+}
+
+// ensure returns the node of that name, known by its pods only if need be.
+func (c *Cluster) ensure(name string) *node {
+	if n, ok := c.byName[name]; ok {
+		return n
+	}
+	n := &node{name: name}
+	if last := len(c.vacant) - 1; last >= 0 {
+		n.id, c.vacant = c.vacant[last], c.vacant[:last]
+		c.nodes[n.id] = n
+	} else {
+		n.id = NodeID(len(c.nodes))
+		c.nodes = append(c.nodes, n)
+	}
+	c.byName[name] = n
+	return n
+}
+
+// release forgets a node that has neither an object nor pods.
+func (c *Cluster) release(n *node) {
+	if n.spec.present || n.pods > 0 {
+		return
+	}
+	delete(c.byName, n.name)
+	c.nodes[n.id] = nil
+	c.vacant = append(c.vacant, n.id)
+}
+
+// putSpec is the one place where what is known of a node object changes.
+func (c *Cluster) putSpec(name string, spec nodeSpec) {
+	n := c.ensure(name)
+	if len(c.marks) > 0 {
+		c.undo = append(c.undo, undo{name: name, spec: n.spec, isNode: true})
+	}
+	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
+	n.spec = spec
+	c.tick++
+	n.version = c.tick
+	if moved {
+		for _, t := range c.trees {
+			t.place(n)
+		}
+	}
+	c.log.touch(n.id)
+	c.release(n)
+}
+
+// intern returns the load in this cluster's terms.
+func (c *Cluster) intern(l *load) *held {
+	key := l.key()
+	if h, ok := c.loads[key]; ok {
+		return h
+	}
+	h := &held{key: key, ports: l.ports, exclusive: l.exclusive}
+	h.wants = append(h.wants, want{podSlots, 1})
+	for _, r := range l.requests {
+		h.wants = append(h.wants, want{c.resource(r.Name), r.Amount})
+	}
+	c.loads[key] = h
+	return h
+}
+
+// unref drops a load that no pod and no view uses any more.
+func (c *Cluster) unref(h *held) {
+	if h.refs--; h.refs == 0 {
+		delete(c.loads, h.key)
+	}
+}

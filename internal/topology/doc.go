@@ -1,0 +1,33 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topology knows where the nodes of a cluster are and how many pods of a kind each network domain still holds.
+//
+// A [Cluster] is one store of nodes and of the pods that use them: bound pods, and reservations of pods that are released but not bound yet.
+// A [Tree] is one list of levels laid over that store; several trees share it. A [View] counts, for one tree and one pod [Shape], how many
+// such pods fit every node and, summed up, every domain. Counting is per node: a rack with four GPUs free on four hosts holds no pod
+// that asks for four (design §4.9).
+//
+// # Cost
+//
+// Every change of a node (its object, a pod on it) is one entry of a change log. A view remembers how far it has read and, when it is
+// asked, works off only what is new: one division per resource and one addition per level for each changed node. So an event costs
+// nothing for views that nobody asks, a question costs nothing on a quiet cluster, and neither grows with the number of nodes. A view
+// that fell behind by more than the log keeps is counted afresh, O(nodes). Undoing is a change like any other.
+//
+// # Example
+//
+//	levels: zone > rack            8-GPU hosts; "-2" = two GPUs used
+//
+//	cluster          14            view of a pod with 4 GPUs: fit per domain
+//	├─ zone-a         8
+//	│  ├─ rack-1      4  (a1, a2)
+//	│  └─ rack-2      4  (a3, a4)
+//	└─ zone-b         6
+//	   └─ rack-1      5  (b1, b2, b3-2, b4-6): 2+2+1+0; host b5-4 lacks the rack label and counts its 1 in zone-b only
+//
+// zone-a/rack-1 and zone-b/rack-1 are two domains: a domain is a [Path], never a label value. Binding a pod to a1 writes one log entry;
+// the next question recounts a1 and corrects zone-a/rack-1, zone-a and the cluster.
+//
+// Nothing here is safe for concurrent use; the owner of the Cluster locks.
+package topology

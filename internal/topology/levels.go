@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"slices"
+	"strings"
+)
+
+// Level is one rung of a topology: a domain name and the node label key that carries its values.
+type Level struct {
+	Domain string
+	Key    string
+}
+
+// Levels are ordered from the broadest to the narrowest.
+type Levels []Level
+
+const (
+	// NoLevel is the index of "no level": the whole cluster.
+	NoLevel = -1
+	// GoneLevel is the index of a level that is asked for and is not among the levels any more (design §4.8).
+	GoneLevel = -2
+)
+
+// Index returns the position of a domain name, or NoLevel.
+func (ls Levels) Index(domain string) int {
+	return slices.IndexFunc(ls, func(l Level) bool { return l.Domain == domain })
+}
+
+// IndexOfKey returns the position of a node label key, or NoLevel.
+func (ls Levels) IndexOfKey(key string) int {
+	return slices.IndexFunc(ls, func(l Level) bool { return l.Key == key })
+}
+
+// PathOf reads a node's path out of its labels, down to the first label it lacks (design §4.9).
+func (ls Levels) PathOf(labels map[string]string) Path {
+	path := make(Path, 0, len(ls))
+	for _, l := range ls {
+		value, ok := labels[l.Key]
+		if !ok || value == "" {
+			break
+		}
+		path = append(path, value)
+	}
+	return path
+}
+
+// Selector returns the node labels that a pod pinned to the path must ask for: every level of the path, not the last one only,
+// because a rack name need not be unique across zones.
+func (ls Levels) Selector(p Path) map[string]string {
+	selector := make(map[string]string, len(p))
+	for i := range min(len(p), len(ls)) {
+		selector[ls[i].Key] = p[i]
+	}
+	return selector
+}
+
+// Name is what messages call a level; NoLevel is the cluster.
+func (ls Levels) Name(level int) string {
+	if level < 0 || level >= len(ls) {
+		return "cluster"
+	}
+	return ls[level].Domain
+}
+
+// Path names one domain: the label values from the broadest level down. The empty path is the whole cluster.
+// Two zones may both have a rack-1; zone-a/rack-1 and zone-b/rack-1 are different paths and so different domains.
+type Path []string
+
+// String joins the values with slashes: "zone-a/rack-1".
+func (p Path) String() string { return strings.Join(p, "/") }
+
+// Equal says whether both name the same domain.
+func (p Path) Equal(other Path) bool { return slices.Equal(p, other) }
+
+// Contains says whether other is this domain or lies inside it.
+func (p Path) Contains(other Path) bool {
+	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
+}
+
+// Level is the index of the level the path ends at; NoLevel for the whole cluster.
+func (p Path) Level() int { return len(p) - 1 }
+
+// Truncate returns the enclosing domain at a level (the path itself when it ends above that level).
+func (p Path) Truncate(level int) Path { return p[:min(len(p), max(level+1, 0))] }
+
+// Compare orders paths value by value, a domain before what lies inside it.
+func (p Path) Compare(other Path) int { return slices.Compare(p, other) }

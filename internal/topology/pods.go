@@ -1,0 +1,167 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PodID is the key under which the store knows a pod: its UID, or namespace/name for an object that was never created.
+func PodID(pod *corev1.Pod) string {
+	if pod.UID != "" {
+		return string(pod.UID)
+	}
+	return pod.Namespace + "/" + pod.Name
+}
+
+// SetPod counts a pod on its node until it is deleted or finished; a terminating pod still runs and counts. A pod without a node is not
+// counted, but keeps a reservation it has.
+//
+// A bound pod takes the place of its reservation. When the scheduler bound it elsewhere in its domain, onto a host where an interchangeable
+// pod had its reservation, that reservation moves to the host that became free: both are the same to the scheduler, and without the swap
+// one host would be counted twice and the other not at all.
+func (c *Cluster) SetPod(pod *corev1.Pod) {
+	id := PodID(pod)
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		c.DeletePod(id)
+		return
+	}
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	l := loadOf(pod)
+	h := c.intern(&l)
+	old, known := c.pods[id]
+	if known && old.shape == nil && old.held == h && old.node.name == pod.Spec.NodeName {
+		return
+	}
+	n := c.ensure(pod.Spec.NodeName)
+	c.putPod(id, record{node: n, held: h})
+	if known && old.shape != nil && old.node != n {
+		c.swap(n, old)
+	}
+}
+
+// swap moves one reservation that is interchangeable with the freed one from n to the freed one's host.
+func (c *Cluster) swap(n *node, freed record) {
+	best := ""
+	for _, id := range n.reserved {
+		r := c.pods[id]
+		if r.shape.key == freed.shape.key && (best == "" || id < best) && c.reachable(freed.node.name, r.pin) {
+			best = id
+		}
+	}
+	if best != "" {
+		moved := c.pods[best]
+		moved.node = c.ensure(freed.node.name)
+		c.putPod(best, moved)
+	}
+}
+
+// reachable says whether a pod with that pin may be bound to the node.
+func (c *Cluster) reachable(name string, pin map[string]string) bool {
+	return len(pin) == 0 || matches(pin, c.NodeLabels(name))
+}
+
+// DeletePod forgets a pod, bound or reserved.
+func (c *Cluster) DeletePod(id string) { c.putPod(id, record{}) }
+
+// Assume reserves room on a node for a pod that is released but not bound yet, or held.
+func (c *Cluster) Assume(id, node string, s *Shape) { c.AssumePinned(id, node, s, nil) }
+
+// AssumePinned is Assume for a pod that is pinned to nodes with the given labels: its reservation never moves out of them.
+func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
+	h := c.intern(&s.load)
+	c.putPod(id, record{node: c.ensure(node), held: h, shape: s, pin: pin})
+}
+
+// Forget drops a reservation; a bound pod stays counted.
+func (c *Cluster) Forget(id string) {
+	if r, ok := c.pods[id]; ok && r.shape != nil {
+		c.putPod(id, record{})
+	}
+}
+
+// Reserved returns the node on which a pod has a reservation.
+func (c *Cluster) Reserved(id string) (node string, ok bool) {
+	if r, ok := c.pods[id]; ok && r.shape != nil {
+		return r.node.name, true
+	}
+	return "", false
+}
+
+// Bound returns the node a pod is bound to.
+func (c *Cluster) Bound(id string) (node string, ok bool) {
+	if r, ok := c.pods[id]; ok && r.shape == nil {
+		return r.node.name, true
+	}
+	return "", false
+}
+
+// Reservations calls f for every reservation, in no particular order.
+func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
+	for id, r := range c.pods {
+		if r.shape != nil {
+			f(id, r.node.name, r.shape)
+		}
+	}
+}
+
+// putPod is the one place where what counts for a pod changes; a record without a node removes it.
+func (c *Cluster) putPod(id string, r record) {
+	if _, known := c.pods[id]; !known && r.node == nil {
+		return
+	}
+	if r.node != nil {
+		r.node.add(r.held, 1)
+		c.log.touch(r.node.id)
+	}
+	c.setRecord(id, r)
+}
+
+// setRecord does the book-keeping of putPod except counting the new pod on its node.
+func (c *Cluster) setRecord(id string, r record) {
+	old, known := c.pods[id]
+	if len(c.marks) > 0 {
+		u := undo{name: id, record: old}
+		if known {
+			u.node = old.node.name
+			old.held.refs++
+		}
+		c.undo = append(c.undo, u)
+	}
+	if r.node != nil {
+		r.held.refs++
+		r.node.pods++
+		c.reserve(id, r, 1)
+		c.pods[id] = r
+	} else {
+		delete(c.pods, id)
+	}
+	if known {
+		old.node.add(old.held, -1)
+		old.node.pods--
+		c.log.touch(old.node.id)
+		c.reserve(id, old, -1)
+		c.unref(old.held)
+		c.release(old.node)
+	}
+}
+
+// reserve keeps the lists of reservations.
+func (c *Cluster) reserve(id string, r record, k int) {
+	if r.shape == nil {
+		return
+	}
+	if k > 0 {
+		r.node.reserved = append(r.node.reserved, id)
+	} else if i := slices.Index(r.node.reserved, id); i >= 0 {
+		r.node.reserved = slices.Delete(r.node.reserved, i, i+1)
+	}
+	if c.pending[r.shape.key] += k; c.pending[r.shape.key] == 0 {
+		delete(c.pending, r.shape.key)
+	}
+}

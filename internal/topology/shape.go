@@ -1,0 +1,194 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Request is what one pod asks of one resource: thousandths for cpu, else the plain value.
+type Request struct {
+	Name   string
+	Amount int64
+}
+
+// Shape is everything of a pod that decides which nodes hold it, and what it takes from one. Pods of equal [Shape.Key] are interchangeable.
+type Shape struct {
+	load        load
+	selector    map[string]string
+	hasAffinity bool
+	affinity    nodeaffinity.RequiredNodeAffinity
+	tolerations []corev1.Toleration
+	uncounted   []string
+	key         string
+}
+
+// ShapeOf reads the shape of a pod, bound or not.
+func ShapeOf(pod *corev1.Pod) *Shape {
+	s := &Shape{load: loadOf(pod), selector: pod.Spec.NodeSelector, tolerations: pod.Spec.Tolerations}
+	s.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
+	s.hasAffinity = requiredNodeTerms(pod) != nil
+	s.uncounted = uncountedOf(pod, len(s.load.exclusive))
+	s.key = shapeKey(pod, s)
+	return s
+}
+
+// Key is equal exactly for interchangeable shapes.
+func (s *Shape) Key() string { return s.key }
+
+// Requests are what one pod asks for, as the kube-scheduler counts it, in name order, pod slot excluded.
+func (s *Shape) Requests() []Request { return s.load.requests }
+
+// Uncounted names what else of the pod decides where it may run and is not counted here, so that callers can pin hosts or report it.
+func (s *Shape) Uncounted() []string { return s.uncounted }
+
+// NeedsHost says that room in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
+// other or their neighbours off a host (design §4.9): such pods are pinned to the planned host.
+func (s *Shape) NeedsHost() bool {
+	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0
+}
+
+// load is what a pod takes from its node, whatever let it in there.
+type load struct {
+	requests []Request
+	ports    []hostPort
+	// exclusive are the pod's "one of us per host" rules.
+	exclusive []string
+}
+
+type hostPort struct {
+	protocol, ip string
+	port         int32
+}
+
+// conflicts follows the kube-scheduler: the same port and protocol on the same address, and 0.0.0.0 is every address.
+func (p hostPort) conflicts(other hostPort) bool {
+	if p.port != other.port || p.protocol != other.protocol {
+		return false
+	}
+	return p.ip == other.ip || p.ip == anyAddress || other.ip == anyAddress
+}
+
+const anyAddress = "0.0.0.0"
+
+// loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in flight, every resource name.
+func loadOf(pod *corev1.Pod) load {
+	var l load
+	for name, quantity := range resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}) {
+		amount := quantity.Value()
+		if name == corev1.ResourceCPU {
+			amount = quantity.MilliValue()
+		}
+		if amount > 0 {
+			l.requests = append(l.requests, Request{string(name), amount})
+		}
+	}
+	slices.SortFunc(l.requests, func(a, b Request) int { return strings.Compare(a.Name, b.Name) })
+	l.ports = portsOf(pod)
+	l.exclusive = exclusiveOf(pod)
+	return l
+}
+
+func portsOf(pod *corev1.Pod) []hostPort {
+	var ports []hostPort
+	add := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			if p.HostPort <= 0 {
+				continue
+			}
+			hp := hostPort{string(p.Protocol), p.HostIP, p.HostPort}
+			if hp.protocol == "" {
+				hp.protocol = string(corev1.ProtocolTCP)
+			}
+			if hp.ip == "" {
+				hp.ip = anyAddress
+			}
+			if !slices.Contains(ports, hp) {
+				ports = append(ports, hp)
+			}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	slices.SortFunc(ports, func(a, b hostPort) int {
+		return strings.Compare(a.text(), b.text())
+	})
+	return ports
+}
+
+// exclusiveOf returns the pod's required anti-affinity terms against its own kind on one host. Two pods that carry the same term shut each
+// other out; that is the common "one per host" and cheap to count. Every other term is left to the scheduler and listed by Uncounted.
+func exclusiveOf(pod *corev1.Pod) []string {
+	var keys []string
+	for _, term := range antiAffinityTerms(pod) {
+		if ownHostTerm(pod, &term) {
+			keys = append(keys, pod.Namespace+"|"+metav1.FormatLabelSelector(term.LabelSelector))
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func antiAffinityTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		return a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
+}
+
+func ownHostTerm(pod *corev1.Pod, term *corev1.PodAffinityTerm) bool {
+	foreign := len(term.Namespaces) > 0 && !slices.Contains(term.Namespaces, pod.Namespace)
+	if term.TopologyKey != corev1.LabelHostname || term.NamespaceSelector != nil || foreign || len(term.MismatchLabelKeys) > 0 {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+// uncountedOf lists the rules of the pod that this package does not count.
+func uncountedOf(pod *corev1.Pod, exclusive int) []string {
+	var names []string
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		names = append(names, "pod affinity")
+	}
+	if len(antiAffinityTerms(pod)) > exclusive {
+		names = append(names, "pod anti-affinity")
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
+			names = append(names, "topology spread")
+			break
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			names = append(names, "volumes")
+			break
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		names = append(names, "resource claims")
+	}
+	return names
+}
+
+func requiredNodeTerms(pod *corev1.Pod) *corev1.NodeSelector {
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
+}

@@ -1,0 +1,303 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// DomainID addresses a domain of a Tree. It stays valid until nodes change.
+type DomainID int32
+
+const (
+	// Root is the whole cluster (all nodes the tree's node selector takes) in every tree.
+	Root DomainID = 0
+	// Nowhere is no domain.
+	Nowhere DomainID = -1
+)
+
+// Tree is one list of levels laid over a Cluster, kept up to date as nodes change.
+type Tree struct {
+	cluster  *Cluster
+	levels   Levels
+	selector map[string]string
+	domains  []domain
+	// order lists the living domains of each level in path order, so that what lies inside one domain is one stretch.
+	order [][]DomainID
+	// home is the narrowest domain of each node.
+	home  []DomainID
+	dead  int
+	epoch uint64
+	views map[string]*View
+}
+
+type domain struct {
+	path     Path
+	parent   DomainID
+	children []DomainID
+	nodes    []NodeID
+	// size counts the nodes in here and below; a domain without any is dead.
+	size int
+}
+
+// Tree returns the tree of these levels over the nodes that the selector takes (nil: all). Trees are kept and shared by content.
+func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
+	key := treeKey(levels, nodeSelector)
+	t, ok := c.trees[key]
+	if !ok {
+		t = &Tree{cluster: c, levels: slices.Clone(levels), selector: maps.Clone(nodeSelector), views: map[string]*View{}}
+		t.build()
+		c.trees[key] = t
+	}
+	return t
+}
+
+// DropTree forgets a tree that nobody uses any more.
+func (c *Cluster) DropTree(levels Levels, nodeSelector map[string]string) {
+	key := treeKey(levels, nodeSelector)
+	if t, ok := c.trees[key]; ok {
+		for _, v := range t.views {
+			c.unref(v.held)
+		}
+		delete(c.trees, key)
+	}
+}
+
+// KeepTrees drops every tree for which keep says no.
+func (c *Cluster) KeepTrees(keep func(levels Levels, nodeSelector map[string]string) bool) {
+	for _, t := range slices.Collect(maps.Values(c.trees)) {
+		if !keep(t.levels, t.selector) {
+			c.DropTree(t.levels, t.selector)
+		}
+	}
+}
+
+func treeKey(levels Levels, selector map[string]string) string {
+	var b strings.Builder
+	for _, l := range levels {
+		b.WriteString(strconv.Quote(l.Domain) + strconv.Quote(l.Key))
+	}
+	for _, name := range slices.Sorted(maps.Keys(selector)) {
+		b.WriteString("|" + strconv.Quote(name) + strconv.Quote(selector[name]))
+	}
+	return b.String()
+}
+
+// build reads all nodes again.
+func (t *Tree) build() {
+	t.cluster.tick++
+	t.epoch = t.cluster.tick
+	t.dead = 0
+	t.domains = append(t.domains[:0], domain{parent: Nowhere})
+	t.order = make([][]DomainID, len(t.levels))
+	t.home = t.home[:0]
+	for _, n := range t.cluster.nodes {
+		if n != nil {
+			t.settle(n)
+		}
+	}
+}
+
+// place moves a node to where its labels say now.
+func (t *Tree) place(n *node) {
+	t.settle(n)
+	if t.dead > 64+len(t.domains)/2 {
+		t.build()
+	}
+}
+
+func (t *Tree) settle(n *node) {
+	for len(t.home) <= int(n.id) {
+		t.home = append(t.home, Nowhere)
+	}
+	old, now := t.home[n.id], Nowhere
+	if n.spec.present && matches(t.selector, n.spec.labels) {
+		now = t.grow(n.spec.labels)
+	}
+	if old == now {
+		return
+	}
+	if now != Nowhere {
+		d := &t.domains[now]
+		i, _ := slices.BinarySearchFunc(d.nodes, n.name, t.byName)
+		d.nodes = slices.Insert(d.nodes, i, n.id)
+	}
+	if old != Nowhere {
+		d := &t.domains[old]
+		if i, found := slices.BinarySearchFunc(d.nodes, n.name, t.byName); found {
+			d.nodes = slices.Delete(d.nodes, i, i+1)
+		}
+	}
+	t.home[n.id] = now
+	t.resize(now, 1)
+	t.resize(old, -1)
+}
+
+func (t *Tree) byName(id NodeID, name string) int {
+	return strings.Compare(t.cluster.nodes[id].name, name)
+}
+
+// grow returns the domain of a node's labels, made if it is new.
+func (t *Tree) grow(labels map[string]string) DomainID {
+	at := Root
+	for _, l := range t.levels {
+		value := labels[l.Key]
+		if value == "" {
+			break
+		}
+		i, found := t.child(at, value)
+		if !found {
+			id := DomainID(len(t.domains))
+			path := append(slices.Clone(t.domains[at].path), value)
+			t.domains = append(t.domains, domain{path: path, parent: at})
+			t.domains[at].children = slices.Insert(t.domains[at].children, i, id)
+			order := &t.order[len(path)-1]
+			j, _ := slices.BinarySearchFunc(*order, path, t.byPath)
+			*order = slices.Insert(*order, j, id)
+		}
+		at = t.domains[at].children[i]
+	}
+	return at
+}
+
+func (t *Tree) byPath(id DomainID, p Path) int { return t.domains[id].path.Compare(p) }
+
+func (t *Tree) child(at DomainID, value string) (int, bool) {
+	level := len(t.domains[at].path)
+	return slices.BinarySearchFunc(t.domains[at].children, value, func(id DomainID, value string) int {
+		return strings.Compare(t.domains[id].path[level], value)
+	})
+}
+
+// resize counts k nodes more or fewer in a domain and all around it; what is empty then, dies.
+func (t *Tree) resize(at DomainID, k int) {
+	for id := at; id != Nowhere; id = t.domains[id].parent {
+		d := &t.domains[id]
+		if d.size += k; d.size > 0 || id == Root {
+			continue
+		}
+		t.dead++
+		level := len(d.path) - 1
+		if i, found := t.child(d.parent, d.path[level]); found {
+			siblings := &t.domains[d.parent].children
+			*siblings = slices.Delete(*siblings, i, i+1)
+		}
+		if i, found := slices.BinarySearchFunc(t.order[level], d.path, t.byPath); found {
+			t.order[level] = slices.Delete(t.order[level], i, i+1)
+		}
+	}
+}
+
+// Levels returns the tree's levels.
+func (t *Tree) Levels() Levels { return t.levels }
+
+// Find returns the domain of a path, if any node carries it.
+func (t *Tree) Find(p Path) (DomainID, bool) {
+	at := Root
+	if len(p) > len(t.levels) {
+		return Nowhere, false
+	}
+	for _, value := range p {
+		i, found := t.child(at, value)
+		if !found {
+			return Nowhere, false
+		}
+		at = t.domains[at].children[i]
+	}
+	return at, true
+}
+
+// Path returns the path of a domain. It must not be changed.
+func (t *Tree) Path(d DomainID) Path { return t.domains[d].path }
+
+// LevelOf returns the level of a domain; NoLevel for the root.
+func (t *Tree) LevelOf(d DomainID) int { return len(t.domains[d].path) - 1 }
+
+// Parent returns the enclosing domain; Nowhere for the root.
+func (t *Tree) Parent(d DomainID) DomainID { return t.domains[d].parent }
+
+// Size counts the nodes in a domain.
+func (t *Tree) Size(d DomainID) int { return t.domains[d].size }
+
+// Children returns the domains one level below, in path order. Only read it.
+func (t *Tree) Children(d DomainID) []DomainID { return t.domains[d].children }
+
+// Nodes returns the nodes that belong to the domain and to none below it, in name order. Only read it.
+func (t *Tree) Nodes(d DomainID) []NodeID { return t.domains[d].nodes }
+
+// Home returns the narrowest domain of a node; Nowhere when it is not in the tree.
+func (t *Tree) Home(n NodeID) DomainID {
+	if int(n) >= len(t.home) {
+		return Nowhere
+	}
+	return t.home[n]
+}
+
+// At returns the domain of a level around d; Nowhere when d lies above that level.
+func (t *Tree) At(d DomainID, level int) DomainID {
+	for d != Nowhere && t.LevelOf(d) > level {
+		d = t.domains[d].parent
+	}
+	if d == Nowhere || t.LevelOf(d) < level {
+		return Nowhere
+	}
+	return d
+}
+
+// Within says whether d is the outer domain or lies inside it.
+func (t *Tree) Within(d, outer DomainID) bool {
+	return t.At(d, t.LevelOf(outer)) == outer
+}
+
+// Domains returns the domains of a level inside d (d itself at its own level), in path order. Only read it.
+func (t *Tree) Domains(level int, d DomainID) []DomainID {
+	from := t.LevelOf(d)
+	switch {
+	case level < from || level >= len(t.levels):
+		return nil
+	case level == from:
+		return []DomainID{d}
+	case d == Root:
+		return t.order[level]
+	case level == from+1:
+		return t.domains[d].children
+	}
+	path, order := t.domains[d].path, t.order[level]
+	prefix := func(id DomainID, p Path) int { return slices.Compare(t.domains[id].path[:len(p)], p) }
+	low, _ := slices.BinarySearchFunc(order, path, prefix)
+	high, _ := slices.BinarySearchFunc(order, path, func(id DomainID, p Path) int {
+		if prefix(id, p) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return order[low:high]
+}
+
+// AllNodes calls f for every node in a domain, broad to narrow, in path and name order, until it returns false.
+func (t *Tree) AllNodes(d DomainID, f func(NodeID) bool) bool {
+	for _, n := range t.domains[d].nodes {
+		if !f(n) {
+			return false
+		}
+	}
+	for _, child := range t.domains[d].children {
+		if !t.AllNodes(child, f) {
+			return false
+		}
+	}
+	return true
+}
+
+func matches(selector, labels map[string]string) bool {
+	for name, value := range selector {
+		if got, ok := labels[name]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}

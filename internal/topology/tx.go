@@ -1,0 +1,88 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// undo is what one change replaced: the spec of a node, or the record of a pod.
+type undo struct {
+	isNode bool
+	name   string
+	spec   nodeSpec
+	record record
+	// node names the record's node, whose entry may be gone by the time it is put back; empty: the pod was not known.
+	node string
+}
+
+// Begin opens a transaction; they nest. Every change after it can be dropped by Rollback in O(changes).
+func (c *Cluster) Begin() { c.marks = append(c.marks, len(c.undo)) }
+
+// Commit keeps what was done since the last Begin; an enclosing transaction can still drop it.
+func (c *Cluster) Commit() {
+	c.marks = c.marks[:len(c.marks)-1]
+	if len(c.marks) > 0 {
+		return
+	}
+	for i := range c.undo {
+		c.forgetUndo(&c.undo[i])
+	}
+	c.undo = c.undo[:0]
+}
+
+// Rollback puts everything back as it was at the last Begin.
+func (c *Cluster) Rollback() {
+	mark := c.marks[len(c.marks)-1]
+	changes := c.undo[mark:]
+	open := c.marks
+	c.marks = nil // putting back is not recorded
+	for i := len(changes) - 1; i >= 0; i-- {
+		c.putBack(&changes[i])
+		changes[i] = undo{}
+	}
+	c.undo, c.marks = c.undo[:mark], open[:len(open)-1]
+}
+
+func (c *Cluster) putBack(u *undo) {
+	switch {
+	case u.isNode:
+		c.putSpec(u.name, u.spec)
+	case u.node == "":
+		c.putPod(u.name, record{})
+	default:
+		u.record.node = c.ensure(u.node)
+		c.putPod(u.name, u.record)
+		c.unref(u.record.held)
+	}
+}
+
+// forgetUndo releases the load that an undo entry kept.
+func (c *Cluster) forgetUndo(u *undo) {
+	if !u.isNode && u.node != "" {
+		c.unref(u.record.held)
+	}
+	*u = undo{}
+}
+
+// changeLog lists the nodes that changed, in order, so that every view catches up on its own.
+type changeLog struct {
+	// base is the position of entries[0]; older ones are gone.
+	base    int
+	entries []NodeID
+	// last is the newest position of each node, so that a view recounts a node once, however often it changed.
+	last []int
+}
+
+// minLog is how many changes are kept at least; beyond that, four times the number of nodes: recounting everything is cheaper then.
+const minLog = 1 << 14
+
+func (l *changeLog) end() int { return l.base + len(l.entries) }
+
+func (l *changeLog) touch(n NodeID) {
+	for len(l.last) <= int(n) {
+		l.last = append(l.last, -1)
+	}
+	if len(l.entries) >= max(minLog, 4*len(l.last)) {
+		l.base, l.entries = l.end(), l.entries[:0]
+	}
+	l.last[n] = l.end()
+	l.entries = append(l.entries, n)
+}

@@ -1,0 +1,193 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// View counts how many pods of one shape fit the nodes and domains of one tree. It catches up with the cluster when asked.
+type View struct {
+	tree  *Tree
+	shape *Shape
+	held  *held
+	// fit and home are what each node counts and where it was counted.
+	fit  []int32
+	home []DomainID
+	// admits remembers whether the node lets such pods in, judged for the spec version in seen.
+	admits []bool
+	seen   []uint64
+	sum    []int32
+	// biggest caches the largest child of each domain; below 0: ask again.
+	biggest []int32
+	cursor  int
+	epoch   uint64
+	lastUse uint64
+}
+
+// maxViews is how many shapes a tree keeps counts of; the one not asked for longest makes room. At 100,000 nodes a view takes 2 MB.
+const maxViews = 64
+
+// View returns the counts of a shape.
+func (t *Tree) View(s *Shape) *View {
+	c := t.cluster
+	c.tick++
+	v, ok := t.views[s.key]
+	if !ok {
+		if len(t.views) >= maxViews {
+			t.evict()
+		}
+		v = &View{tree: t, shape: s, held: c.intern(&s.load)}
+		v.held.refs++
+		t.views[s.key] = v
+	}
+	v.lastUse = c.tick
+	return v
+}
+
+// evict drops the view that was not asked for longest.
+func (t *Tree) evict() {
+	oldest := ""
+	for key, v := range t.views {
+		if oldest == "" || v.lastUse < t.views[oldest].lastUse {
+			oldest = key
+		}
+	}
+	t.cluster.unref(t.views[oldest].held)
+	delete(t.views, oldest)
+}
+
+// Shape returns what the view counts.
+func (v *View) Shape() *Shape { return v.shape }
+
+// Fit is how many pods of the shape a domain holds now.
+func (v *View) Fit(d DomainID) int {
+	v.refresh()
+	return int(v.sum[d])
+}
+
+// NodeFit is how many pods of the shape a node holds now.
+func (v *View) NodeFit(n NodeID) int {
+	v.refresh()
+	return int(v.fit[n])
+}
+
+// Biggest is the largest Fit among the domain's children and its own nodes.
+func (v *View) Biggest(d DomainID) int {
+	v.refresh()
+	if v.biggest[d] >= 0 {
+		return int(v.biggest[d])
+	}
+	var most int32
+	for _, child := range v.tree.domains[d].children {
+		most = max(most, v.sum[child])
+	}
+	for _, n := range v.tree.domains[d].nodes {
+		most = max(most, v.fit[n])
+	}
+	v.biggest[d] = most
+	return int(most)
+}
+
+// Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made
+// lasting by [Cluster.Keep]; transactions do not know of it.
+func (v *View) Take(n NodeID, k int) {
+	v.tree.cluster.nodes[n].add(v.held, int64(k))
+	v.tree.cluster.log.touch(n)
+}
+
+// Mark is equal for nodes that are alike for pods of the shape, now and after any further pods are placed on both; 0 when none fits.
+func (v *View) Mark(id NodeID) uint64 {
+	if v.NodeFit(id) == 0 {
+		return 0
+	}
+	n := v.tree.cluster.nodes[id]
+	mark := uint64(fnvOffset)
+	for _, w := range v.held.wants {
+		mark = (mark ^ uint64(n.available(w.resource))) * fnvPrime
+	}
+	return mark
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// Give undoes Take.
+func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
+
+// Keep turns the room that Take took for one pod into that pod's reservation.
+func (c *Cluster) Keep(id string, n NodeID, v *View, pin map[string]string) {
+	c.setRecord(id, record{node: c.nodes[n], held: v.held, shape: v.shape, pin: pin})
+}
+
+// refresh recounts the nodes that changed since the last question.
+func (v *View) refresh() {
+	log := &v.tree.cluster.log
+	switch {
+	case v.epoch != v.tree.epoch || v.cursor < log.base:
+		v.recount()
+	case v.cursor < log.end():
+		v.grow()
+		for ; v.cursor < log.end(); v.cursor++ {
+			if n := log.entries[v.cursor-log.base]; log.last[n] == v.cursor {
+				v.update(n)
+			}
+		}
+	}
+}
+
+// recount counts everything afresh.
+func (v *View) recount() {
+	v.sum, v.biggest, v.fit, v.home = v.sum[:0], v.biggest[:0], v.fit[:0], v.home[:0]
+	v.grow()
+	for n := range v.fit {
+		v.update(NodeID(n))
+	}
+	v.cursor, v.epoch = v.tree.cluster.log.end(), v.tree.epoch
+}
+
+func (v *View) grow() {
+	for len(v.sum) < len(v.tree.domains) {
+		v.sum = append(v.sum, 0)
+		v.biggest = append(v.biggest, -1)
+	}
+	for len(v.fit) < len(v.tree.cluster.nodes) {
+		v.fit = append(v.fit, 0)
+		v.home = append(v.home, Nowhere)
+	}
+	for len(v.seen) < len(v.fit) {
+		v.seen = append(v.seen, 0)
+		v.admits = append(v.admits, false)
+	}
+}
+
+// update recounts one node and corrects the sums around it.
+func (v *View) update(id NodeID) {
+	var fit int32
+	home := v.tree.Home(id)
+	if n := v.tree.cluster.nodes[id]; n != nil && home != Nowhere {
+		if v.seen[id] != n.version {
+			_, excluded := v.tree.cluster.exclusion(n, v.shape)
+			v.admits[id], v.seen[id] = !excluded, n.version
+		}
+		if v.admits[id] {
+			fit = n.fits(v.held)
+		}
+	}
+	if home == v.home[id] {
+		if fit != v.fit[id] {
+			v.shift(home, fit-v.fit[id])
+		}
+	} else {
+		v.shift(v.home[id], -v.fit[id])
+		v.shift(home, fit)
+	}
+	v.fit[id], v.home[id] = fit, home
+}
+
+// shift adds to a domain and all around it.
+func (v *View) shift(at DomainID, by int32) {
+	for ; at != Nowhere; at = v.tree.domains[at].parent {
+		v.sum[at] += by
+		v.biggest[at] = -1
+	}
+}

@@ -1,0 +1,150 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+)
+
+// Kind is what keeps pods off a node.
+type Kind string
+
+// The kinds of exclusion, in the order they are looked at.
+const (
+	KindCordoned     Kind = "cordoned"
+	KindNotReady     Kind = "not ready"
+	KindTaint        Kind = "taint"
+	KindNodeSelector Kind = "node selector"
+	KindNodeAffinity Kind = "node affinity"
+	KindHostPort     Kind = "host port"
+	KindOnePerHost   Kind = "one per host"
+	KindResource     Kind = "resource"
+)
+
+// Exclusion is why a node takes no pod, or no further pod, of a shape.
+type Exclusion struct {
+	Kind Kind
+	// Detail is the taint ("key=value:NoSchedule") or the resource that is short ("pods": no pod slot left).
+	Detail string
+	// Have and Need are the free and the requested amount of the resource.
+	Have, Need int64
+}
+
+// String is how messages count the hosts it excludes: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod slots used up".
+func (e Exclusion) String() string {
+	switch {
+	case e.Kind == KindTaint:
+		return "taint " + e.Detail
+	case e.Kind == KindHostPort:
+		return "host port taken"
+	case e.Kind == KindOnePerHost:
+		return "taken by one-per-host pod"
+	case e.Kind == KindNodeSelector, e.Kind == KindNodeAffinity:
+		return string(e.Kind) + " mismatch"
+	case e.Kind == KindResource && e.Detail == string(corev1.ResourcePods):
+		return "pod slots used up"
+	case e.Kind == KindResource:
+		return "short of " + e.Detail
+	}
+	return string(e.Kind)
+}
+
+// Why says what keeps a further pod of the shape off a node; false when one fits.
+func (c *Cluster) Why(id NodeID, s *Shape) (Exclusion, bool) {
+	n := c.nodes[id]
+	if e, excluded := c.exclusion(n, s); excluded {
+		return e, true
+	}
+	h := c.intern(&s.load)
+	h.refs++
+	defer c.unref(h)
+	if n.portTaken(h) {
+		return Exclusion{Kind: KindHostPort}, true
+	}
+	if n.ruleTaken(h) {
+		return Exclusion{Kind: KindOnePerHost}, true
+	}
+	return c.shortest(n, h)
+}
+
+// shortest finds the resource that is missing most, relative to what one pod asks.
+func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
+	var worst Exclusion
+	found := false
+	for _, w := range h.wants {
+		have := max(n.available(w.resource), 0)
+		if have >= w.amount {
+			continue
+		}
+		if !found || float64(have)/float64(w.amount) < float64(worst.Have)/float64(worst.Need) {
+			worst = Exclusion{Kind: KindResource, Detail: c.resourceNames[w.resource], Have: have, Need: w.amount}
+			found = true
+		}
+	}
+	return worst, found
+}
+
+// Free is what is left of a resource on a node; negative when the node shrank below what is bound. "pods" are the pod slots.
+func (c *Cluster) Free(id NodeID, resource string) int64 {
+	i, ok := c.resources[resource]
+	if !ok {
+		return 0
+	}
+	return c.nodes[id].available(i)
+}
+
+// Admits says whether a node lets pods of the shape in at all, whatever room it has.
+func (c *Cluster) Admits(id NodeID, s *Shape) bool {
+	_, excluded := c.exclusion(c.nodes[id], s)
+	return !excluded
+}
+
+// exclusion judges what does not depend on the pods of the node, as the kube-scheduler would; a node that is not ready is left out even
+// for pods that tolerate its taint, because a gang member there would not start.
+func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
+	if n.spec.cordoned && !tolerated(s, &unschedulable) {
+		return Exclusion{Kind: KindCordoned}, true
+	}
+	if n.spec.notReady || !n.spec.present {
+		return Exclusion{Kind: KindNotReady}, true
+	}
+	for i := range n.spec.taints {
+		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !tolerated(s, t) {
+			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true
+		}
+	}
+	if !matches(s.selector, n.spec.labels) {
+		return Exclusion{Kind: KindNodeSelector}, true
+	}
+	if s.hasAffinity {
+		c.scratch.Name, c.scratch.Labels = n.name, n.spec.labels
+		if ok, err := s.affinity.Match(&c.scratch); err != nil || !ok {
+			return Exclusion{Kind: KindNodeAffinity}, true
+		}
+	}
+	return Exclusion{}, false
+}
+
+var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+
+func tolerated(s *Shape, t *corev1.Taint) bool {
+	return len(s.tolerations) > 0 && corev1helpers.TolerationsTolerateTaint(klog.Logger{}, s.tolerations, t, false)
+}
+
+// MixedReservations says whether a domain has reservations of shapes other than the given one (design §4.9: then hosts are pinned).
+func (c *Cluster) MixedReservations(t *Tree, d DomainID, s *Shape) bool {
+	if len(c.pending) == 0 || len(c.pending) == 1 && c.pending[s.key] > 0 {
+		return false
+	}
+	return !t.AllNodes(d, func(id NodeID) bool {
+		for _, pod := range c.nodes[id].reserved {
+			if c.pods[pod].shape.key != s.key {
+				return false
+			}
+		}
+		return true
+	})
+}

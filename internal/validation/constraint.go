@@ -1,0 +1,151 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// domainPattern is what the name of a topology level looks like.
+const domainPattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+
+var (
+	domainRegexp   = regexp.MustCompile(domainPattern)
+	constraintPath = specPath.Child("topologyConstraint")
+	profilePath    = constraintPath.Child("topologyProfile")
+)
+
+// Constrained says whether the deployment states a topology constraint, at either level.
+func Constrained(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	if dgd == nil {
+		return false
+	}
+	if dgd.Spec.TopologyConstraint != nil {
+		return true
+	}
+	return slices.ContainsFunc(servicesOf(dgd), func(s service) bool { return s.TopologyConstraint != nil })
+}
+
+// Profile is the name of the ClusterTopology the deployment refers to, or empty.
+func Profile(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+	if dgd == nil || dgd.Spec.TopologyConstraint == nil {
+		return ""
+	}
+	return dgd.Spec.TopologyConstraint.TopologyProfile
+}
+
+// DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
+func DomainsInUse(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+	if dgd == nil {
+		return nil
+	}
+	var domains []string
+	for _, ref := range domainRefs(dgd) {
+		domains = append(domains, ref.domain)
+	}
+	slices.Sort(domains)
+	return slices.Compact(domains)
+}
+
+// domainRef is one place in a deployment that names a level.
+type domainRef struct {
+	path   *field.Path
+	field  string
+	domain string
+}
+
+// domainRefs lists them: the deployment's, then the services' by name.
+func domainRefs(dgd *nvidiav1alpha1.DynamoGraphDeployment) []domainRef {
+	var refs []domainRef
+	add := func(path *field.Path, packDomain, preferred string) {
+		if packDomain != "" {
+			refs = append(refs, domainRef{path.Child("packDomain"), "packDomain", packDomain})
+		}
+		if preferred != "" {
+			refs = append(refs, domainRef{path.Child("preferredPackDomain"), "preferredPackDomain", preferred})
+		}
+	}
+	if c := dgd.Spec.TopologyConstraint; c != nil {
+		add(constraintPath, c.PackDomain, c.PreferredPackDomain)
+	}
+	for _, s := range servicesOf(dgd) {
+		if c := s.TopologyConstraint; c != nil {
+			add(s.path.Child("topologyConstraint"), c.PackDomain, c.PreferredPackDomain)
+		}
+	}
+	return refs
+}
+
+// topologyProfile asks for the profile wherever there is a constraint.
+func topologyProfile(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	switch {
+	case !Constrained(dgd) || Profile(dgd) != "":
+		return nil
+	case dgd.Spec.TopologyConstraint == nil:
+		return one(field.Required(profilePath, "topologyProfile is required: spec.topologyConstraint with topologyProfile is required when "+
+			"any topology constraint is set (at spec or service level); name a ClusterTopology there"))
+	}
+	return one(field.Required(profilePath, "spec.topologyConstraint.topologyProfile is required when any topology constraint is set; "+
+		"name a ClusterTopology there"))
+}
+
+// deploymentConstraint: a profile alone packs nothing, so either the deployment or a service must name a level.
+func deploymentConstraint(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	c := dgd.Spec.TopologyConstraint
+	if c == nil {
+		return nil
+	}
+	errs := domainFormat(constraintPath, c.PackDomain, c.PreferredPackDomain)
+	onService := slices.ContainsFunc(servicesOf(dgd), func(s service) bool { return s.TopologyConstraint != nil })
+	if c.PackDomain == "" && c.PreferredPackDomain == "" && !onService {
+		errs = append(errs, field.Required(constraintPath.Child("packDomain"),
+			"packDomain is required when no service topologyConstraint is set: name a level here or on a service"))
+	}
+	return errs
+}
+
+func serviceConstraint(s service) field.ErrorList {
+	c := s.TopologyConstraint
+	if c == nil {
+		return nil
+	}
+	path := s.path.Child("topologyConstraint")
+	errs := domainFormat(path, c.PackDomain, c.PreferredPackDomain)
+	if c.TopologyProfile != "" {
+		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Child("topologyProfile"), c.TopologyProfile,
+			"topologyProfile must not be set on a service: it is inherited from spec.topologyConstraint.topologyProfile; remove it here"))
+	}
+	if c.PackDomain == "" && c.PreferredPackDomain == "" {
+		errs = append(errs, field.Required(path.Child("packDomain"),
+			path.Child("packDomain").String()+" is required: set packDomain or preferredPackDomain, or remove topologyConstraint"))
+	}
+	return errs
+}
+
+// domainFormat checks both level names of a constraint, as far as they are set.
+func domainFormat(path *field.Path, packDomain, preferred string) field.ErrorList {
+	var errs field.ErrorList
+	for _, d := range []struct{ name, value string }{{"packDomain", packDomain}, {"preferredPackDomain", preferred}} {
+		if d.value != "" && !validDomain(d.value) {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child(d.name), d.value, notADomain(d.name, d.value)))
+		}
+	}
+	return errs
+}
+
+func validDomain(domain string) bool {
+	return len(domain) <= validation.DNS1123LabelMaxLength && domainRegexp.MatchString(domain)
+}
+
+func notADomain(name, value string) string {
+	return fmt.Sprintf("%s %q is not a valid topology domain; must match %s and have at most %d characters",
+		name, short(value), domainPattern, validation.DNS1123LabelMaxLength)
+}

@@ -1,0 +1,192 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+const badDomain = `is not a valid topology domain; must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ and have at most 63 characters`
+
+func TestGraphRules(t *testing.T) {
+	var rules []string
+	for _, check := range graphChecks {
+		rules = append(rules, check.name)
+	}
+	testRules(t, rules, map[string]ruleCase{
+		"object name: capitals": {
+			change: func(d *deployment) { d.Name = "LLM" },
+			want: []string{`metadata.name: Invalid value: "LLM": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
+				`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		},
+		"object name: 10,000 characters": {
+			change: func(d *deployment) { d.Name = strings.Repeat("a", 10000) },
+			want:   []string{`metadata.name: Invalid value: "` + strings.Repeat("a", 80) + `...": must be no more than 253 characters`},
+		},
+		"object name: generateName": {
+			change: func(d *deployment) { d.Name, d.GenerateName = "", "-llm-" },
+			want: []string{`metadata.generateName: Invalid value: "-llm-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
+				`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		},
+		"annotations: values": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node"}
+			},
+			want: []string{
+				`metadata.annotations[nvidia.com/vllm-distributed-executor-backend]: Unsupported value: "mpi": must be "mp" or "ray"`,
+				`metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Unsupported value: "node": must be "pod" or "container"`,
+				`metadata.annotations[nvidia.com/dynamo-operator-origin-version]: Invalid value: "one": must be valid semver, e.g. 1.1.0`,
+			},
+		},
+		"one form of constraint: both": {
+			change: func(d *deployment) { d.Annotations["kai.scheduler/topology"] = "gb200" },
+			want: []string{`metadata.annotations[kai.scheduler/topology]: Forbidden: a topology constraint is set both by this annotation and by ` +
+				`topologyConstraint in the spec; remove one of the two forms`},
+		},
+		"number of services: none": {
+			change: func(d *deployment) { d.Spec.Services = nil },
+			want:   []string{`spec.services: Required value: spec.services must have at least one service; add one, e.g. Frontend`},
+		},
+		"number of services: 26": {
+			change: func(d *deployment) {
+				for i := range 24 {
+					d.Spec.Services["s"+strings.Repeat("x", i)] = &serviceSpec{}
+				}
+			},
+			want: []string{`spec.services: Too many: 26: must have at most 25 services; split the graph into several DynamoGraphDeployments`},
+		},
+		"lower-case names differ: case only": {
+			change: func(d *deployment) { d.Spec.Services["frontend"] = nil },
+			want: []string{`spec.services[frontend]: Duplicate value: "frontend": collides with service "Frontend": in the names of pods and Services ` +
+				`both become "frontend"; rename one of them`},
+		},
+		"object names differ: headless Service": {
+			change: func(d *deployment) { d.Spec.Services["WORKER-pods"] = &serviceSpec{} },
+			want: []string{`spec.services[WORKER-pods]: Invalid value: "WORKER-pods": its Service would have the name of the headless Service of multinode ` +
+				`service "Worker"; rename one of the two services`},
+		},
+		"claims: name, twice, create": {
+			change: func(d *deployment) {
+				d.Spec.PVCs = []nvidiav1alpha1.PVC{{}, {Name: ptr.To("a")}, {Name: ptr.To("a")},
+					{Name: ptr.To("b"), Create: ptr.To(true), VolumeAccessMode: "Sometimes"}, {Name: ptr.To("c"), Size: resource.MustParse("-1Gi")}}
+			},
+			want: []string{
+				`spec.pvcs[0].name: Required value: spec.pvcs[0].name is required`,
+				`spec.pvcs[2].name: Duplicate value: "a": list each claim once`,
+				`spec.pvcs[3].storageClass: Required value: storageClass is required when create is true: when create is true, size, storageClass, and volumeAccessMode are required`,
+				`spec.pvcs[3].size: Required value: size is required when create is true: when create is true, size, storageClass, and volumeAccessMode are required`,
+				`spec.pvcs[3].volumeAccessMode: Unsupported value: "Sometimes": supported values: "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"`,
+				`spec.pvcs[4].size: Invalid value: "-1Gi": must be more than 0`,
+			},
+		},
+		"claims: 101": {
+			change: func(d *deployment) { d.Spec.PVCs = make([]nvidiav1alpha1.PVC, 101) },
+			want:   []string{`spec.pvcs: Too many: 101: must have at most 100 items`},
+		},
+		"backend framework: unknown": {
+			change: func(d *deployment) { d.Spec.BackendFramework = "tgi" },
+			want:   []string{`spec.backendFramework: Unsupported value: "tgi": supported values: "sglang", "trtllm", "vllm"`},
+		},
+		"restart: id and type": {
+			change: func(d *deployment) {
+				d.Spec.Restart = &nvidiav1alpha1.Restart{Strategy: &nvidiav1alpha1.RestartStrategy{Type: "Random"}}
+			},
+			want: []string{
+				`spec.restart.id: Required value: spec.restart.id is required; each new id starts one restart`,
+				`spec.restart.strategy.type: Unsupported value: "Random": supported values: "Parallel", "Sequential"`,
+			},
+		},
+		"restart order: parallel": {
+			change: func(d *deployment) {
+				d.Spec.Restart = &nvidiav1alpha1.Restart{ID: "1", Strategy: &nvidiav1alpha1.RestartStrategy{Type: "Parallel", Order: []string{"Worker"}}}
+			},
+			want: []string{`spec.restart.strategy.order: Forbidden: cannot be specified when strategy is parallel; remove it`},
+		},
+		"restart order: twice, unknown, too few": {
+			change: func(d *deployment) {
+				d.Spec.Services["Planner"] = &serviceSpec{}
+				d.Spec.Restart = &nvidiav1alpha1.Restart{ID: "1", Strategy: &nvidiav1alpha1.RestartStrategy{Order: []string{"Worker", "Worker", "Cook"}}}
+			},
+			want: []string{
+				`spec.restart.strategy.order[1]: Duplicate value: "Worker": must be unique`,
+				`spec.restart.strategy.order[2]: Not found: "Cook": contains unknown service: Cook`,
+				`spec.restart.strategy.order: Invalid value: 2: must have the same number of unique services as the deployment, which has 3; or leave it out for alphabetical order`,
+			},
+		},
+		"topology profile: constraint on a service only": {
+			change: func(d *deployment) { d.Spec.TopologyConstraint = nil },
+			want: []string{`spec.topologyConstraint.topologyProfile: Required value: topologyProfile is required: spec.topologyConstraint with topologyProfile is ` +
+				`required when any topology constraint is set (at spec or service level); name a ClusterTopology there`},
+		},
+		"topology profile: empty": {
+			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "" },
+			want: []string{`spec.topologyConstraint.topologyProfile: Required value: spec.topologyConstraint.topologyProfile is required when any topology constraint is set; ` +
+				`name a ClusterTopology there`},
+		},
+		"deployment constraint: nothing to pack": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain = ""
+				d.Spec.Services["Worker"].TopologyConstraint = nil
+			},
+			want: []string{`spec.topologyConstraint.packDomain: Required value: packDomain is required when no service topologyConstraint is set: name a level here or on a service`},
+		},
+		"deployment constraint: format": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain, d.Spec.TopologyConstraint.PreferredPackDomain = "Zone", strings.Repeat("r", 64)
+			},
+			want: []string{
+				`spec.topologyConstraint.packDomain: Invalid value: "Zone": packDomain "Zone" ` + badDomain,
+				`spec.topologyConstraint.preferredPackDomain: Invalid value: "` + strings.Repeat("r", 64) + `": preferredPackDomain "` + strings.Repeat("r", 64) + `" ` + badDomain,
+			},
+		},
+	})
+}
+
+func TestGraphAccepts(t *testing.T) {
+	tests := map[string]func(*deployment){
+		"the plain one": func(*deployment) {},
+		"no constraint at all": func(d *deployment) {
+			d.Spec.TopologyConstraint, d.Spec.Services["Worker"].TopologyConstraint = nil, nil
+		},
+		"profile and a service": func(d *deployment) { d.Spec.TopologyConstraint.PackDomain = "" },
+		"preferred only": func(d *deployment) {
+			d.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "gb200", PreferredPackDomain: "rack"}
+			d.Spec.Services["Worker"].TopologyConstraint = nil
+		},
+		"long name":                      func(d *deployment) { d.Name = strings.Repeat("a", 253) },
+		"no name yet":                    func(d *deployment) { d.Name, d.GenerateName = "", "llm-" },
+		"a service of null":              func(d *deployment) { d.Spec.Services["Planner"] = nil },
+		"scaled to zero":                 worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](0) }),
+		"replicas left out":              worker(func(s *serviceSpec) { s.Replicas = nil }),
+		"node count left out":            worker(func(s *serviceSpec) { s.Multinode.NodeCount = 0 }),
+		"odd component type":             worker(func(s *serviceSpec) { s.ComponentType = "main" }),
+		"shared memory off":              worker(func(s *serviceSpec) { s.SharedMemory = &nvidiav1alpha1.SharedMemorySpec{Disabled: true} }),
+		"a name like a pod's":            func(d *deployment) { d.Spec.Services["worker-1"] = &serviceSpec{} },
+		"-pods of a single-node service": func(d *deployment) { d.Spec.Services["Frontend-pods"] = &serviceSpec{} },
+		"every kind of resource": limits(nvidiav1alpha1.ResourceItem{CPU: "500m", Memory: "1.5Gi", GPU: "8", GPUType: "gpu.intel.com/xe",
+			Custom: map[string]string{"ephemeral-storage": "10Gi", "rdma/ib": "8", "networking.gke.io.networks/rdma-0.IP": "1"}}),
+		"requests only": worker(func(s *serviceSpec) {
+			s.Resources = &nvidiav1alpha1.Resources{Requests: &nvidiav1alpha1.ResourceItem{GPU: "8"}}
+		}),
+		"restart in an order": func(d *deployment) {
+			d.Spec.Restart = &nvidiav1alpha1.Restart{ID: "1", Strategy: &nvidiav1alpha1.RestartStrategy{Order: []string{"Worker", "Frontend"}}}
+		},
+		"annotations": func(d *deployment) {
+			d.Annotations = map[string]string{annotationOriginVersion: "1.1.0-dev", annotationExecutorBackend: "ray", annotationDiscoveryMode: "container"}
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			if errs := Graph(newGraph(change)); len(errs) > 0 {
+				t.Errorf("refused: %v", errs.ToAggregate())
+			}
+		})
+	}
+}

@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+type (
+	deployment  = nvidiav1alpha1.DynamoGraphDeployment
+	serviceSpec = nvidiav1alpha1.ServiceSpec
+)
+
+// newGraph is a deployment nothing is wrong with: a multinode service Worker in a rack, a single-node service Frontend, all in one zone.
+func newGraph(changes ...func(*deployment)) *deployment {
+	dgd := &deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "llm", Namespace: "team", Annotations: map[string]string{}},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
+			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "gb200", PackDomain: "zone"},
+			Services: map[string]*serviceSpec{
+				"Frontend": {ComponentType: "frontend", Replicas: ptr.To[int32](1)},
+				"Worker": {ComponentType: "worker", Replicas: ptr.To[int32](2), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 4},
+					TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}},
+			},
+		},
+	}
+	for _, change := range changes {
+		change(dgd)
+	}
+	return dgd
+}
+
+// worker makes a change of the Worker service.
+func worker(change func(*serviceSpec)) func(*deployment) {
+	return func(dgd *deployment) { change(dgd.Spec.Services["Worker"]) }
+}
+
+func limits(item nvidiav1alpha1.ResourceItem) func(*deployment) {
+	return worker(func(s *serviceSpec) { s.Resources = &nvidiav1alpha1.Resources{Limits: &item} })
+}
+
+func texts(errs field.ErrorList) []string {
+	var out []string
+	for _, err := range errs {
+		out = append(out, err.Error())
+	}
+	return out
+}
+
+// ruleCase is a deployment that breaks one rule.
+type ruleCase struct {
+	change func(*deployment)
+	want   []string
+}
+
+// testRules runs cases keyed "rule: case": the rule of that name must be the one that speaks, and nothing else may. Every rule needs a case.
+func testRules(t *testing.T, rules []string, cases map[string]ruleCase) {
+	t.Helper()
+	covered := map[string]bool{}
+	for name, tc := range cases {
+		rule, _, _ := strings.Cut(name, ": ")
+		covered[rule] = true
+		t.Run(name, func(t *testing.T) {
+			dgd := newGraph(tc.change)
+			if diff := cmp.Diff(tc.want, texts(Graph(dgd))); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.want, texts(runRule(rule, dgd))); diff != "" {
+				t.Errorf("errors of the rule alone (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for _, rule := range rules {
+		if !covered[rule] {
+			t.Errorf("no case for rule %q", rule)
+		}
+	}
+}
+
+// runRule asks one rule only.
+func runRule(name string, dgd *deployment) field.ErrorList {
+	var errs field.ErrorList
+	for _, check := range graphChecks {
+		if check.name == name {
+			errs = append(errs, check.run(dgd)...)
+		}
+	}
+	for _, s := range servicesOf(dgd) {
+		for _, check := range serviceChecks {
+			if check.name == name {
+				errs = append(errs, check.run(s)...)
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,114 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// newTopology has the levels zone > block > rack > host.
+func newTopology(changes ...func(*grovev1alpha1.ClusterTopology)) *grovev1alpha1.ClusterTopology {
+	ct := &grovev1alpha1.ClusterTopology{
+		ObjectMeta: metav1.ObjectMeta{Name: "gb200"},
+		Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{
+			{Domain: "zone", Key: "topology.kubernetes.io/zone"},
+			{Domain: "block", Key: "example.com/block"},
+			{Domain: "rack", Key: "example.com/rack"},
+			{Domain: "host", Key: "kubernetes.io/hostname"},
+		}},
+	}
+	for _, change := range changes {
+		change(ct)
+	}
+	return ct
+}
+
+func TestGraphTopology(t *testing.T) {
+	resource := schema.GroupResource{Group: "grove.io", Resource: "clustertopologies"}
+	const path = "spec.topologyConstraint.topologyProfile: "
+	const notFound = path + `Not found: "gb200": ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "gb200" but it was not found; ` +
+		`ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)`
+	tests := map[string]struct {
+		change  func(*deployment)
+		without bool
+		readErr error
+		want    []string
+	}{
+		"all levels there":     {},
+		"no constraint at all": {change: func(d *deployment) { d.Spec.TopologyConstraint = nil }, without: true},
+		"not found":            {without: true, readErr: apierrors.NewNotFound(resource, "gb200"), want: []string{notFound}},
+		"none":                 {without: true, want: []string{notFound}},
+		"not allowed to read": {
+			readErr: apierrors.NewForbidden(resource, "gb200", nil),
+			want: []string{path + `Internal error: failed to read ClusterTopology "gb200" for topology validation: clustertopologies.grove.io "gb200" is forbidden: <nil>; ` +
+				`allow the operator's ServiceAccount to get clustertopologies.grove.io`},
+		},
+		"kind not installed": {
+			readErr: &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "grove.io", Kind: "ClusterTopology"}, SearchedVersions: []string{"v1alpha1"}},
+			want: []string{path + `Internal error: failed to read ClusterTopology "gb200" for topology validation: no matches for kind "ClusterTopology" in version ` +
+				`"grove.io/v1alpha1"; install the CustomResourceDefinition clustertopologies.grove.io`},
+		},
+		"too slow": {
+			readErr: context.DeadlineExceeded,
+			want: []string{path + `Internal error: failed to read ClusterTopology "gb200" for topology validation: context deadline exceeded; ` +
+				`create the DynamoGraphDeployment again once it can be read`},
+		},
+		"unknown domains at both levels": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain, d.Spec.TopologyConstraint.PreferredPackDomain = "region", "row"
+				d.Spec.Services["Worker"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "chassis", PreferredPackDomain: "numa"}
+			},
+			want: []string{
+				`spec.topologyConstraint.packDomain: Not found: "region": packDomain not found in cluster topology: domain "region" does not exist in ClusterTopology "gb200"; ` +
+					`available domains: [zone, block, rack, host]`,
+				`spec.topologyConstraint.preferredPackDomain: Not found: "row": preferredPackDomain not found in cluster topology: domain "row" does not exist in ` +
+					`ClusterTopology "gb200"; available domains: [zone, block, rack, host]`,
+				`spec.services[Worker].topologyConstraint.packDomain: Not found: "chassis": packDomain not found in cluster topology: domain "chassis" does not exist in ` +
+					`ClusterTopology "gb200"; available domains: [zone, block, rack, host]`,
+				`spec.services[Worker].topologyConstraint.preferredPackDomain: Not found: "numa": preferredPackDomain not found in cluster topology: domain "numa" does not ` +
+					`exist in ClusterTopology "gb200"; available domains: [zone, block, rack, host]`,
+			},
+		},
+		"service equal to the deployment": {change: func(d *deployment) { d.Spec.TopologyConstraint.PackDomain = "rack" }},
+		"service broader": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain = "rack"
+				d.Spec.Services["Worker"].TopologyConstraint.PackDomain = "zone"
+			},
+			want: []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "zone": hierarchy violation: topologyConstraint.packDomain "zone" is broader than ` +
+				`spec-level "rack"; service constraints must be equal to or narrower than the deployment-level constraint; use one of [rack, host]`},
+		},
+		"service broader than what is only preferred": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain, d.Spec.TopologyConstraint.PreferredPackDomain = "", "rack"
+				d.Spec.Services["Worker"].TopologyConstraint.PackDomain = "zone"
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dgd := newGraph()
+			if tc.change != nil {
+				tc.change(dgd)
+			}
+			topology := newTopology()
+			if tc.without {
+				topology = nil
+			}
+			if diff := cmp.Diff(tc.want, texts(GraphTopology(dgd, topology, tc.readErr))); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// maxServices is how many services a deployment may have.
+const maxServices = 25
+
+const serviceNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$`
+
+// headlessSuffix ends the name of the Service of a multinode service's pods.
+const headlessSuffix = "-pods"
+
+var serviceNameRegexp = regexp.MustCompile(serviceNamePattern)
+
+// objectName repeats the API server's own rule for those who ask before it does. A long name is fine: the names made from it are
+// shortened with a hash.
+func objectName(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	path, name, prefix := field.NewPath("metadata", "name"), dgd.Name, false
+	if name == "" {
+		path, name, prefix = field.NewPath("metadata", "generateName"), dgd.GenerateName, true
+	}
+	if name == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, problem := range apivalidation.NameIsDNSSubdomain(name, prefix) {
+		errs = append(errs, badValue(field.ErrorTypeInvalid, path, name, problem))
+	}
+	return errs
+}
+
+func serviceCount(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	switch n := len(dgd.Spec.Services); {
+	case n == 0:
+		return one(field.Required(servicesPath, "spec.services must have at least one service; add one, e.g. Frontend"))
+	case n > maxServices:
+		return one(&field.Error{Type: field.ErrorTypeTooMany, Field: servicesPath.String(), BadValue: n,
+			Detail: fmt.Sprintf("must have at most %d services; split the graph into several DynamoGraphDeployments", maxServices)})
+	}
+	return nil
+}
+
+// serviceName keeps names usable as a label value and, in lower case, inside the names of pods and Services.
+func serviceName(s service) field.ErrorList {
+	if len(s.name) > validation.LabelValueMaxLength {
+		return one(&field.Error{Type: field.ErrorTypeTooLong, Field: s.path.String(), BadValue: short(s.name),
+			Detail: fmt.Sprintf("a service name must have at most %d characters; shorten it", validation.LabelValueMaxLength)})
+	}
+	if !serviceNameRegexp.MatchString(s.name) {
+		return one(badValue(field.ErrorTypeInvalid, s.path, s.name,
+			"a service name must consist of letters, digits and hyphens and begin and end with a letter or digit; must match "+serviceNamePattern))
+	}
+	return nil
+}
+
+// lowerCaseNames finds services that differ in case only: pods and Services carry the name in lower case.
+func lowerCaseNames(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]string{}
+	for _, s := range servicesOf(dgd) {
+		lower := strings.ToLower(s.name)
+		if first, ok := seen[lower]; ok {
+			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path, s.name, fmt.Sprintf(
+				"collides with service %q: in the names of pods and Services both become %q; rename one of them", short(first), short(lower))))
+			continue
+		}
+		seen[lower] = s.name
+	}
+	return errs
+}
+
+// objectNames finds a service called like the headless Service that gives the pods of a multinode service their DNS names.
+func objectNames(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	services := servicesOf(dgd)
+	headless := map[string]string{}
+	for _, s := range services {
+		if s.multinode() {
+			headless[strings.ToLower(s.name)+headlessSuffix] = s.name
+		}
+	}
+	var errs field.ErrorList
+	for _, s := range services {
+		if other, ok := headless[strings.ToLower(s.name)]; ok {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, s.path, s.name, fmt.Sprintf(
+				"its Service would have the name of the headless Service of multinode service %q; rename one of the two services", short(other))))
+		}
+	}
+	return errs
+}

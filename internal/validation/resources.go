@@ -1,0 +1,114 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// defaultGPU is the resource GPUs are counted under unless gpuType says otherwise.
+const defaultGPU = "nvidia.com/gpu"
+
+const quantityHelp = `must be a Kubernetes quantity such as "4", "500m" or "16Gi"`
+
+// longestQuantity and absurdExponent keep out amounts such as 1e1000000000: comparing them would write out all their digits.
+const longestQuantity = 64
+
+var absurdExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
+
+// amount is one leaf of requests or limits.
+type amount struct {
+	path     *field.Path
+	resource string
+	text     string
+	// whole: devices cannot be split.
+	whole bool
+}
+
+// resources checks names and amounts. All leaves are strings, so the schema alone lets any text through.
+func resources(s service) field.ErrorList {
+	if s.Resources == nil {
+		return nil
+	}
+	path := s.path.Child("resources")
+	limits, errs := quantities(path.Child("limits"), s.Resources.Limits)
+	requests, more := quantities(path.Child("requests"), s.Resources.Requests)
+	errs = append(errs, more...)
+	for _, a := range amounts(path.Child("requests"), s.Resources.Requests) {
+		request, asked := requests[a.resource]
+		limit, limited := limits[a.resource]
+		if asked && limited && request.Cmp(limit) > 0 {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, a.path, a.text,
+				fmt.Sprintf("must not be more than the limit of %s; raise resources.limits or ask for less", limit.String())))
+		}
+	}
+	return errs
+}
+
+// quantities parses the leaves; those that are no amounts become errors.
+func quantities(path *field.Path, item *nvidiav1alpha1.ResourceItem) (map[string]resource.Quantity, field.ErrorList) {
+	parsed := map[string]resource.Quantity{}
+	var errs field.ErrorList
+	for _, a := range amounts(path, item) {
+		if problems := validation.IsQualifiedName(a.resource); len(problems) > 0 {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, a.path, a.resource, "not a resource name: "+strings.Join(problems, "; ")))
+			continue
+		}
+		quantity, problem := parse(a)
+		if problem != "" {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, a.path, a.text, problem))
+			continue
+		}
+		parsed[a.resource] = quantity
+	}
+	return parsed, errs
+}
+
+func parse(a amount) (resource.Quantity, string) {
+	if len(a.text) > longestQuantity || absurdExponent.MatchString(a.text) {
+		return resource.Quantity{}, quantityHelp
+	}
+	quantity, err := resource.ParseQuantity(a.text)
+	switch {
+	case err != nil:
+		return resource.Quantity{}, quantityHelp
+	case quantity.Sign() < 0:
+		return resource.Quantity{}, "must not be negative"
+	case a.whole && resource.NewQuantity(quantity.Value(), resource.DecimalSI).Cmp(quantity) != 0:
+		return resource.Quantity{}, fmt.Sprintf("must be a whole number: %s cannot be split", a.resource)
+	}
+	return quantity, ""
+}
+
+// amounts lists the leaves that are set, each with the resource it counts.
+func amounts(path *field.Path, item *nvidiav1alpha1.ResourceItem) []amount {
+	if item == nil {
+		return nil
+	}
+	gpu := item.GPUType
+	if gpu == "" {
+		gpu = defaultGPU
+	}
+	all := []amount{
+		{path.Child("cpu"), string(corev1.ResourceCPU), item.CPU, false},
+		{path.Child("memory"), string(corev1.ResourceMemory), item.Memory, false},
+		{path.Child("gpu"), gpu, item.GPU, true},
+	}
+	all = slices.DeleteFunc(all, func(a amount) bool { return a.text == "" })
+	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
+		all = append(all, amount{path.Child("custom").Key(short(name)), name, item.Custom[name], strings.Contains(name, "/")})
+	}
+	return all
+}

@@ -1,0 +1,146 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// sidecarContainer is the name of the container that frontendSidecar makes.
+const sidecarContainer = "sidecar-frontend"
+
+func replicas(s service) field.ErrorList {
+	var errs field.ErrorList
+	if r := s.Replicas; r != nil && *r < 0 {
+		errs = append(errs, field.Invalid(s.path.Child("replicas"), *r, s.path.Child("replicas").String()+" must be non-negative"))
+	}
+	if m := s.MinAvailable; m != nil && *m < 1 {
+		errs = append(errs, field.Invalid(s.path.Child("minAvailable"), *m, "must be at least 1, or left out"))
+	}
+	return errs
+}
+
+// nodeCount: none at all means the default of two, which the API server fills in.
+func nodeCount(s service) field.ErrorList {
+	if s.Multinode == nil || s.Multinode.NodeCount == 0 || s.Multinode.NodeCount >= 2 {
+		return nil
+	}
+	return one(field.Invalid(s.path.Child("multinode", "nodeCount"), s.Multinode.NodeCount,
+		"must be at least 2; remove multinode from a service whose replicas sit on one node"))
+}
+
+func ingress(s service) field.ErrorList {
+	if s.Ingress == nil || !s.Ingress.Enabled || s.Ingress.Host != "" {
+		return nil
+	}
+	path := s.path.Child("ingress", "host")
+	return one(field.Required(path, path.String()+" is required when ingress is enabled"))
+}
+
+func volumeMounts(s service) field.ErrorList {
+	var errs field.ErrorList
+	for i, m := range s.VolumeMounts {
+		path := s.path.Child("volumeMounts").Index(i)
+		if m.Name == "" {
+			errs = append(errs, field.Required(path.Child("name"), "name a claim of spec.pvcs"))
+		}
+		if m.MountPoint == "" && !m.UseAsCompilationCache {
+			errs = append(errs, field.Required(path.Child("mountPoint"),
+				path.Child("mountPoint").String()+" is required when useAsCompilationCache is false"))
+		}
+	}
+	return errs
+}
+
+func sharedMemory(s service) field.ErrorList {
+	m := s.SharedMemory
+	if m == nil {
+		return nil
+	}
+	path := s.path.Child("sharedMemory", "size")
+	switch {
+	case m.Disabled && !m.Size.IsZero():
+		return one(field.Forbidden(path, "size must not be set when disabled is true; remove one of the two"))
+	case !m.Disabled && m.Size.IsZero():
+		return one(field.Required(path, path.String()+" is required when disabled is false"))
+	case m.Size.Sign() < 0:
+		return one(field.Invalid(path, m.Size.String(), "must be more than 0"))
+	}
+	return nil
+}
+
+// endpointPicker: there is one picker per graph, and it has one configuration.
+func endpointPicker(s service) field.ErrorList {
+	var errs field.ErrorList
+	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {
+		errs = append(errs, field.Invalid(s.path.Child("eppConfig"), field.OmitValueType{}, "must have exactly one of configMapRef and config"))
+	}
+	if s.ComponentType != nvidiav1alpha1.ComponentTypeEPP {
+		return errs
+	}
+	if s.EPPConfig == nil {
+		errs = append(errs, field.Required(s.path.Child("eppConfig"), "eppConfig with exactly one of configMapRef and config is required for componentType epp"))
+	}
+	if s.Multinode != nil {
+		errs = append(errs, field.Forbidden(s.path.Child("multinode"), "componentType epp must be single-node; remove multinode"))
+	}
+	if s.Replicas != nil && *s.Replicas > 1 {
+		errs = append(errs, field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
+	}
+	return errs
+}
+
+func frontendSidecar(s service) field.ErrorList {
+	if s.FrontendSidecar == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if s.FrontendSidecar.Image == "" {
+		errs = append(errs, field.Required(s.path.Child("frontendSidecar", "image"), "name the frontend's image"))
+	}
+	if s.ExtraPodSpec == nil || s.ExtraPodSpec.PodSpec == nil {
+		return errs
+	}
+	for i, c := range s.ExtraPodSpec.Containers {
+		if c.Name == sidecarContainer {
+			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path.Child("extraPodSpec", "containers").Index(i).Child("name"), c.Name,
+				"frontendSidecar makes a container of this name; rename this one"))
+		}
+	}
+	return errs
+}
+
+// deviceModes checks the fixed words of gpuMemoryService and failover.
+func deviceModes(s service) field.ErrorList {
+	var errs field.ErrorList
+	mode := func(path *field.Path, value string) {
+		if allowed := []string{"intraPod", "interPod"}; value != "" && !slices.Contains(allowed, value) {
+			errs = append(errs, field.NotSupported(path, short(value), allowed))
+		}
+	}
+	if g := s.GPUMemoryService; g != nil {
+		mode(s.path.Child("gpuMemoryService", "mode"), g.Mode)
+	}
+	if f := s.Failover; f != nil {
+		mode(s.path.Child("failover", "mode"), f.Mode)
+		if f.NumShadows < 0 {
+			errs = append(errs, field.Invalid(s.path.Child("failover", "numShadows"), f.NumShadows, "must be non-negative"))
+		}
+	}
+	return errs
+}
+
+// claimOf says whether spec.pvcs or the pod's own volumes know the claim a mount names.
+func claimOf(s service, name string) bool {
+	listed := slices.ContainsFunc(s.graph.Spec.PVCs, func(c nvidiav1alpha1.PVC) bool { return c.Name != nil && *c.Name == name })
+	if listed || s.ExtraPodSpec == nil || s.ExtraPodSpec.PodSpec == nil {
+		return listed
+	}
+	return slices.ContainsFunc(s.ExtraPodSpec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+}

@@ -1,0 +1,86 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+)
+
+// UserOf is a deployment that names a ClusterTopology, and the levels it uses of it.
+type UserOf struct {
+	Namespace, Name string
+	Domains         []string
+}
+
+// TopologyWarnings says which deployments a change of a ClusterTopology touches: a level they use goes away, or stands for something
+// else from now on. updated is nil on delete. Nothing of it is refused, and pods that run stay where they are.
+func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserOf) []string {
+	if old == nil {
+		return nil
+	}
+	if updated == nil {
+		if all := namesOf(users, nil); len(all) > 0 {
+			return []string{line(fmt.Sprintf("ClusterTopology %q is in use; running pods stay, and gangs that need one of its levels "+
+				"wait until it is back", short(old.Name)), all)}
+		}
+		return nil
+	}
+	if apiequality.Semantic.DeepEqual(updated.Spec.Levels, old.Spec.Levels) {
+		return nil
+	}
+	var lines []string
+	for _, level := range old.Spec.Levels {
+		what := changeOf(level, updated, old)
+		if what == "" {
+			continue
+		}
+		if using := namesOf(users, &level.Domain); len(using) > 0 {
+			lines = append(lines, line(fmt.Sprintf("level %q %s while in use; running pods stay where they are", short(level.Domain), what), using))
+		}
+	}
+	return Bounded(lines)
+}
+
+// changeOf says what a change does to one level; empty: nothing.
+func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.ClusterTopology) string {
+	at := levelIndex(updated, level.Domain)
+	switch {
+	case at < 0:
+		return "is removed"
+	case updated.Spec.Levels[at].Key != level.Key:
+		return fmt.Sprintf("changes its key from %s to %s", cut(level.Key, 40), cut(updated.Spec.Levels[at].Key, 40))
+	case !slices.Equal(broaderThan(level.Domain, old, updated), broaderThan(level.Domain, updated, old)):
+		return "changes its place in the order of levels"
+	}
+	return ""
+}
+
+// broaderThan lists, sorted, the levels above a level that both topologies have: a level put in between is no change of order.
+func broaderThan(domain string, in, alsoIn *grovev1alpha1.ClusterTopology) []string {
+	var broader []string
+	for _, level := range in.Spec.Levels[:levelIndex(in, domain)] {
+		if levelIndex(alsoIn, level.Domain) >= 0 {
+			broader = append(broader, level.Domain)
+		}
+	}
+	slices.Sort(broader)
+	return broader
+}
+
+// namesOf lists the users of a level, or of any level, as namespace/name.
+func namesOf(users []UserOf, domain *string) []string {
+	var names []string
+	for _, u := range users {
+		if domain == nil || slices.Contains(u.Domains, *domain) {
+			names = append(names, u.Namespace+"/"+u.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,130 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// immutabilityChecks are the rules that compare a deployment with what it was.
+var immutabilityChecks = []struct {
+	name string
+	run  func(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList
+}{
+	{"deployment constraint is immutable", constraintImmutable},
+	{"set of services is immutable", servicesImmutable},
+	{"service constraint is immutable", serviceConstraintsImmutable},
+	{"single-node or multinode is immutable", nodeTopologyImmutable},
+	{"backend framework is immutable", frameworkImmutable},
+}
+
+// GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec alone (metadata, finalizers, status)
+// passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object already broke, in the
+// same way, does not stand in the way of another change.
+func GraphUpdate(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	if updated == nil || old == nil || updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, check := range immutabilityChecks {
+		errs = append(errs, check.run(updated, old)...)
+	}
+	return append(errs, ratchet(Graph(updated), Graph(old))...)
+}
+
+// ratchet drops the errors that were there before, word for word.
+func ratchet(now, before field.ErrorList) field.ErrorList {
+	known := sets.New[string]()
+	for _, err := range before {
+		known.Insert(err.Error())
+	}
+	var errs field.ErrorList
+	for _, err := range now {
+		if !known.Has(err.Error()) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func constraintImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(updated.Spec.TopologyConstraint, old.Spec.TopologyConstraint) {
+		return nil
+	}
+	return one(immutableConstraint(constraintPath))
+}
+
+func serviceConstraintsImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		if !apiequality.Semantic.DeepEqual(now.TopologyConstraint, before.TopologyConstraint) {
+			errs = append(errs, immutableConstraint(now.path.Child("topologyConstraint")))
+		}
+	})
+	return errs
+}
+
+func immutableConstraint(path *field.Path) *field.Error {
+	return field.Forbidden(path, path.String()+" is immutable and cannot be added, removed, or changed after creation; "+
+		"delete and recreate the DynamoGraphDeployment to change topology constraints")
+}
+
+// servicesImmutable also bars the way round: removing a service and adding it again with another constraint.
+func servicesImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	now, before := sets.KeySet(updated.Spec.Services), sets.KeySet(old.Spec.Services)
+	var changes []string
+	for _, change := range []struct {
+		what  string
+		names sets.Set[string]
+	}{{"services added", now.Difference(before)}, {"services removed", before.Difference(now)}} {
+		if len(change.names) > 0 {
+			changes = append(changes, fmt.Sprintf("%s: [%s]", change.what, enumerate(sets.List(change.names), ", ", longestValue)))
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return one(field.Forbidden(servicesPath, "service topology is immutable and cannot be modified after creation: "+
+		strings.Join(changes, ", ")+"; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"))
+}
+
+// nodeTopologyImmutable: nodeCount may change, but not whether a service is multinode at all, which decides what its constraint packs.
+func nodeTopologyImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		if now.multinode() != before.multinode() {
+			errs = append(errs, field.Forbidden(now.path.Child("multinode"),
+				now.path.String()+" cannot change node topology (between single-node and multi-node) after creation; "+
+					"delete and recreate the DynamoGraphDeployment"))
+		}
+	})
+	return errs
+}
+
+func frameworkImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	if updated.Spec.BackendFramework == old.Spec.BackendFramework {
+		return nil
+	}
+	return one(field.Forbidden(specPath.Child("backendFramework"),
+		"spec.backendFramework is immutable and cannot be changed after creation; delete and recreate the DynamoGraphDeployment"))
+}
+
+func forServicesInBoth(updated, old *nvidiav1alpha1.DynamoGraphDeployment, compare func(now, before service)) {
+	before := map[string]service{}
+	for _, s := range servicesOf(old) {
+		before[s.name] = s
+	}
+	for _, s := range servicesOf(updated) {
+		if b, ok := before[s.name]; ok {
+			compare(s, b)
+		}
+	}
+}

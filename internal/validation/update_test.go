@@ -1,0 +1,129 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+func TestGraphUpdate(t *testing.T) {
+	const constraintText = " is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+	deploymentConstraint := "spec.topologyConstraint: Forbidden: spec.topologyConstraint" + constraintText
+	workerConstraint := "spec.services[Worker].topologyConstraint: Forbidden: spec.services[Worker].topologyConstraint" + constraintText
+	nodeTopology := "spec.services[Worker].multinode: Forbidden: spec.services[Worker] cannot change node topology (between single-node and multi-node) " +
+		"after creation; delete and recreate the DynamoGraphDeployment"
+	const recreateServices = "; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"
+	unconstrained := func(d *deployment) {
+		d.Spec.TopologyConstraint, d.Spec.Services["Worker"].TopologyConstraint = nil, nil
+	}
+	broken := func(d *deployment) {
+		d.Spec.Services["Worker"].Replicas = ptr.To[int32](-3)
+		d.Spec.Services["bad_name"] = &serviceSpec{}
+	}
+	tests := map[string]struct {
+		old, change func(*deployment)
+		want        []string
+	}{
+		"nothing":           {},
+		"scaled":            {change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](5) })},
+		"nodeCount changed": {change: worker(func(s *serviceSpec) { s.Multinode.NodeCount = 8 })},
+		"metadata of an object that breaks rules": {old: broken, change: func(d *deployment) {
+			d.Labels, d.Finalizers = map[string]string{"a": "b"}, nil
+		}},
+		"status of an object that breaks rules": {old: broken, change: func(d *deployment) { d.Status.State = "failed" }},
+		"another field of an object that breaks rules": {old: broken, change: func(d *deployment) {
+			d.Spec.Services["Frontend"].Replicas = ptr.To[int32](7)
+		}},
+		"a rule that the old object broke, broken otherwise": {
+			old:    broken,
+			change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](-4) }),
+			want:   []string{"spec.services[Worker].replicas: Invalid value: -4: spec.services[Worker].replicas must be non-negative"},
+		},
+		"a rule newly broken": {
+			change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](-1) }),
+			want:   []string{"spec.services[Worker].replicas: Invalid value: -1: spec.services[Worker].replicas must be non-negative"},
+		},
+		"anything while it is being deleted": {
+			change: func(d *deployment) { d.DeletionTimestamp, d.Spec.TopologyConstraint = &metav1.Time{}, nil },
+		},
+		"deployment constraint: profile": {
+			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "h100" },
+			want:   []string{deploymentConstraint},
+		},
+		"deployment constraint: packDomain": {
+			change: func(d *deployment) { d.Spec.TopologyConstraint.PackDomain = "block" },
+			want:   []string{deploymentConstraint},
+		},
+		"deployment constraint: preferredPackDomain added": {
+			change: func(d *deployment) { d.Spec.TopologyConstraint.PreferredPackDomain = "block" },
+			want:   []string{deploymentConstraint},
+		},
+		"deployment constraint: added": {
+			old: unconstrained,
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "gb200", PackDomain: "zone"}
+			},
+			want: []string{deploymentConstraint},
+		},
+		"all constraints removed": {change: unconstrained, want: []string{deploymentConstraint, workerConstraint}},
+		"service constraint: changed": {
+			change: worker(func(s *serviceSpec) { s.TopologyConstraint.PackDomain = "block" }),
+			want:   []string{workerConstraint},
+		},
+		"service constraint: removed": {
+			change: worker(func(s *serviceSpec) { s.TopologyConstraint = nil }),
+			want:   []string{workerConstraint},
+		},
+		"service constraint: added": {
+			change: func(d *deployment) {
+				d.Spec.Services["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}
+			},
+			want: []string{strings.ReplaceAll(workerConstraint, "Worker", "Frontend")},
+		},
+		"service removed, another added": {
+			change: func(d *deployment) {
+				d.Spec.Services["Prefill"] = d.Spec.Services["Frontend"]
+				delete(d.Spec.Services, "Frontend")
+			},
+			want: []string{"spec.services: Forbidden: service topology is immutable and cannot be modified after creation: services added: [Prefill], " +
+				"services removed: [Frontend]" + recreateServices},
+		},
+		"service removed": {
+			change: func(d *deployment) { delete(d.Spec.Services, "Worker") },
+			want: []string{"spec.services: Forbidden: service topology is immutable and cannot be modified after creation: services removed: [Worker]" +
+				recreateServices},
+		},
+		"multinode removed": {change: worker(func(s *serviceSpec) { s.Multinode = nil }), want: []string{nodeTopology}},
+		"framework set later": {
+			change: func(d *deployment) { d.Spec.BackendFramework = "vllm" },
+			want: []string{"spec.backendFramework: Forbidden: spec.backendFramework is immutable and cannot be changed after creation; " +
+				"delete and recreate the DynamoGraphDeployment"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			old := newGraph()
+			if tc.old != nil {
+				tc.old(old)
+			}
+			updated := old.DeepCopy()
+			if tc.change != nil {
+				tc.change(updated)
+			}
+			if diff := cmp.Diff(tc.want, texts(GraphUpdate(updated, old))); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if errs := GraphUpdate(old, old); errs != nil {
+				t.Errorf("an unchanged object is refused: %v", errs.ToAggregate())
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
+var graphWarnings = []struct {
+	name string
+	run  func(*nvidiav1alpha1.DynamoGraphDeployment, *grovev1alpha1.ClusterTopology) []string
+}{
+	{"preferred domain without effect", preferredWithoutEffect},
+	{"multinode on one host", multinodeOnHost},
+	{"mounts of unlisted claims", unlistedClaims},
+}
+
+// deprecatedFields are accepted because manifests in use have them, and do nothing.
+var deprecatedFields = []struct {
+	field string
+	set   func(service) bool
+	text  string
+}{
+	{"dynamoNamespace", func(s service) bool { return s.DynamoNamespace != nil },
+		"is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it"},
+	{"autoscaling", func(s service) bool { return s.Autoscaling != nil }, "is deprecated and ignored: set replicas instead"},
+	{"pvc", func(s service) bool { return s.PVC != nil },
+		"was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts"},
+	{"serviceName", func(s service) bool { return s.ServiceName != "" && s.ServiceName != s.name },
+		"is ignored: the key in spec.services is the service's name"},
+}
+
+// GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists, by path, the fields that have no
+// effect. There is one line a kind of field, and all lines together fit into what the API server passes on.
+func GraphWarnings(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
+	if dgd == nil {
+		return nil
+	}
+	var lines []string
+	for _, warning := range graphWarnings {
+		lines = append(lines, warning.run(dgd, topology)...)
+	}
+	deprecated := map[string]bool{}
+	for _, d := range deprecatedFields {
+		var paths []string
+		for _, s := range servicesOf(dgd) {
+			if d.set(s) {
+				paths = append(paths, s.path.Child(d.field).String())
+			}
+		}
+		deprecated[servicesPath.Key("*").Child(d.field).String()] = true
+		lines = append(lines, byKind(paths, func(kind string) string { return kind + " " + d.text })...)
+	}
+	idle := slices.DeleteFunc(slices.Clone(notActedOn), func(path string) bool {
+		kind, _ := kindOfField(path)
+		return deprecated[kind]
+	})
+	lines = append(lines, byKind(idle, func(kind string) string { return kind + " is accepted but not acted on" })...)
+	return Bounded(lines)
+}
+
+// preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names can be told.
+func preferredWithoutEffect(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+	var lines []string
+	say := func(path, preferred, required string) {
+		if preferred == "" || required == "" || narrower(topology, preferred, required) {
+			return
+		}
+		lines = append(lines, line(fmt.Sprintf("%s.preferredPackDomain %q has no effect: it is not narrower than the required packDomain %q",
+			path, short(preferred), short(required)), nil))
+	}
+	required := ""
+	if c := dgd.Spec.TopologyConstraint; c != nil {
+		required = c.PackDomain
+		say(constraintPath.String(), c.PreferredPackDomain, required)
+	}
+	for _, s := range servicesOf(dgd) {
+		if c := s.TopologyConstraint; c != nil {
+			say(s.path.Child("topologyConstraint").String(), c.PreferredPackDomain, narrowest(topology, c.PackDomain, required))
+		}
+	}
+	return lines
+}
+
+// narrower is false only when it is known that a is not narrower than b.
+func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
+	if a == b {
+		return false
+	}
+	i, j := levelIndex(topology, a), levelIndex(topology, b)
+	return i < 0 || j < 0 || i > j
+}
+
+// narrowest is the level a service's pods are really held in: its own, or else the deployment's.
+func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) string {
+	if own == "" || (inherited != "" && !narrower(topology, own, inherited)) {
+		return inherited
+	}
+	return own
+}
+
+// multinodeOnHost: a replica that spans nodes, held on one host.
+func multinodeOnHost(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+	inherited := ""
+	if c := dgd.Spec.TopologyConstraint; c != nil {
+		inherited = c.PackDomain
+	}
+	var names []string
+	for _, s := range servicesOf(dgd) {
+		own := ""
+		if s.TopologyConstraint != nil {
+			own = s.TopologyConstraint.PackDomain
+		}
+		if s.multinode() && isHost(topology, narrowest(topology, own, inherited)) {
+			names = append(names, short(s.name))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{line("packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes", names)}
+}
+
+// isHost says whether a level is single nodes, by its label key or else by its name.
+func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
+	if i := levelIndex(topology, domain); i >= 0 && topology.Spec.Levels[i].Key == corev1.LabelHostname {
+		return true
+	}
+	return domain == "host" || domain == "hostname"
+}
+
+// unlistedClaims: the pod waits for ever if the claim does not exist either.
+func unlistedClaims(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
+	var mounts []string
+	for _, s := range servicesOf(dgd) {
+		for _, m := range s.VolumeMounts {
+			if !claimOf(s, m.Name) {
+				mounts = append(mounts, short(s.name)+": "+short(m.Name))
+			}
+		}
+	}
+	if len(mounts) == 0 {
+		return nil
+	}
+	return []string{line("spec.services[*].volumeMounts name claims that spec.pvcs does not list", mounts)}
+}

@@ -1,0 +1,150 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+func TestGraphWarnings(t *testing.T) {
+	tests := map[string]struct {
+		change     func(*deployment)
+		noTopology bool
+		notActedOn []string
+		want       []string
+	}{
+		"nothing to say": {},
+		"deprecated fields, each once": {
+			change: func(d *deployment) {
+				for _, s := range d.Spec.Services {
+					s.DynamoNamespace = ptr.To("llm")
+				}
+				d.Spec.Services["Worker"].Autoscaling = &nvidiav1alpha1.FreeObject{}
+				d.Spec.Services["Worker"].PVC = &nvidiav1alpha1.FreeObject{}
+				d.Spec.Services["Worker"].ServiceName = "Other"
+			},
+			notActedOn: []string{"spec.services[Worker].autoscaling"},
+			want: []string{
+				"spec.services[*].dynamoNamespace is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it (Frontend, Worker)",
+				"spec.services[Worker].autoscaling is deprecated and ignored: set replicas instead",
+				"spec.services[Worker].pvc was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts",
+				"spec.services[Worker].serviceName is ignored: the key in spec.services is the service's name",
+			},
+		},
+		"not acted on, by kind": {
+			notActedOn: []string{"metadata.annotations[kai.scheduler/topology]", "metadata.annotations[nvidia.com/volcano-queue]", "spec.services[Frontend].modelRef", "spec.experimental", "spec.services[Worker].modelRef", "spec.services[Worker].volumeMounts[0]", "spec.services[Worker].volumeMounts[1]"},
+			want: []string{
+				"metadata.annotations[*] is accepted but not acted on (kai.scheduler/topology, nvidia.com/volcano-queue)",
+				"spec.services[*].modelRef is accepted but not acted on (Frontend, Worker)",
+				"spec.experimental is accepted but not acted on",
+				"spec.services[*].volumeMounts[*] is accepted but not acted on (Worker)",
+			},
+		},
+		"preferred equal to required": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PreferredPackDomain = "zone"
+				d.Spec.Services["Worker"].TopologyConstraint.PreferredPackDomain = "rack"
+			},
+			noTopology: true,
+			want: []string{
+				`spec.topologyConstraint.preferredPackDomain "zone" has no effect: it is not narrower than the required packDomain "zone"`,
+				`spec.services[Worker].topologyConstraint.preferredPackDomain "rack" has no effect: it is not narrower than the required packDomain "rack"`,
+			},
+		},
+		"preferred broader than required": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain, d.Spec.TopologyConstraint.PreferredPackDomain = "block", "zone"
+				d.Spec.Services["Worker"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PreferredPackDomain: "zone"}
+			},
+			want: []string{
+				`spec.topologyConstraint.preferredPackDomain "zone" has no effect: it is not narrower than the required packDomain "block"`,
+				`spec.services[Worker].topologyConstraint.preferredPackDomain "zone" has no effect: it is not narrower than the required packDomain "block"`,
+			},
+		},
+		"preferred narrower": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PreferredPackDomain = "rack"
+				d.Spec.Services["Worker"].TopologyConstraint.PreferredPackDomain = "host"
+			},
+		},
+		"multinode on one host": {
+			change: worker(func(s *serviceSpec) { s.TopologyConstraint.PackDomain = "host" }),
+			want:   []string{"packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes (Worker)"},
+		},
+		"multinode on one host, inherited, by label key": {
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain = "host"
+				d.Spec.Services["Worker"].TopologyConstraint = nil
+			},
+			noTopology: true,
+			want:       []string{"packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes (Worker)"},
+		},
+		"single-node on one host": {
+			change: func(d *deployment) {
+				d.Spec.Services["Frontend"].TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "host"}
+			},
+		},
+		"mount of an unlisted claim": {
+			change: func(d *deployment) {
+				d.Spec.PVCs = []nvidiav1alpha1.PVC{{Name: ptr.To("models")}, {}}
+				d.Spec.Services["Worker"].VolumeMounts = []nvidiav1alpha1.VolumeMount{{Name: "models", MountPoint: "/m"}, {Name: "cache", MountPoint: "/c"}}
+			},
+			want: []string{"spec.services[*].volumeMounts name claims that spec.pvcs does not list (Worker: cache)"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dgd, topology := newGraph(), newTopology()
+			if tc.change != nil {
+				tc.change(dgd)
+			}
+			if tc.noTopology {
+				topology = nil
+			}
+			if diff := cmp.Diff(tc.want, GraphWarnings(dgd, topology, tc.notActedOn)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A graph of 25 services with long names that uses every field there is still gets all its warnings through.
+func TestGraphWarningsFit(t *testing.T) {
+	dgd := newGraph()
+	var notActedOn []string
+	for i := range 25 {
+		name := fmt.Sprintf("%s%02d", strings.Repeat("é", 61), i)
+		dgd.Spec.Services[name] = &serviceSpec{DynamoNamespace: ptr.To("x"), Autoscaling: &nvidiav1alpha1.FreeObject{}, PVC: &nvidiav1alpha1.FreeObject{},
+			VolumeMounts: []nvidiav1alpha1.VolumeMount{{Name: strings.Repeat("v", 500)}}}
+		for field := range 30 {
+			notActedOn = append(notActedOn, fmt.Sprintf("spec.services[%s].field%d", name, field))
+		}
+	}
+	lines := GraphWarnings(dgd, nil, notActedOn)
+	total := 0
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l); n > 256 {
+			t.Errorf("a line of %d runes: %s", n, l)
+		} else {
+			total += n
+		}
+	}
+	if total > 3500 {
+		t.Errorf("%d runes in all", total)
+	}
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "and ") || !strings.HasSuffix(last, " more warnings") {
+		t.Errorf("the cut is not told: %q", last)
+	}
+	if !strings.HasSuffix(lines[1], "and 24 more)") {
+		t.Errorf("the services left out are not counted: %q", lines[1])
+	}
+}

@@ -1,0 +1,165 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// graph reads a manifest. {topology} in it stands for the ClusterTopology of the spec that runs.
+func graph(topology, manifest string) *unstructured.Unstructured {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{}
+	Expect(yaml.Unmarshal([]byte(strings.ReplaceAll(manifest, "{topology}", topology)), &object.Object)).To(Succeed())
+	object.SetAPIVersion("nvidia.com/v1alpha1")
+	object.SetKind("DynamoGraphDeployment")
+	object.SetNamespace("default")
+	return object
+}
+
+const packed = `
+metadata: {name: llm}
+spec:
+  topologyConstraint: {topologyProfile: "{topology}", packDomain: zone}
+  services:
+    Frontend: {componentType: frontend}
+    Worker:
+      replicas: 2
+      multinode: {nodeCount: 4}
+      topologyConstraint: {packDomain: rack}
+      extraPodSpec:
+        tolerations: [{operator: Exists}]
+        mainContainer: {image: i, resources: {limits: {cpu: 1000m}}}
+`
+
+// created makes an object and removes it after the spec.
+func created(object client.Object, opts ...client.CreateOption) {
+	GinkgoHelper()
+	Expect(admin.Create(ctx, object, opts...)).To(Succeed())
+	DeferCleanup(func() { Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed()) })
+}
+
+// badRequest matches an answer that blames the caller.
+func badRequest(texts ...string) types.GomegaMatcher {
+	matchers := []types.GomegaMatcher{WithTransform(func(err error) int32 {
+		status, ok := err.(apierrors.APIStatus)
+		if !ok {
+			return 0
+		}
+		return status.Status().Code
+	}, And(BeNumerically(">=", 400), BeNumerically("<", 500)))}
+	for _, text := range texts {
+		matchers = append(matchers, MatchError(ContainSubstring(text)))
+	}
+	return And(matchers...)
+}
+
+var _ = Describe("creating a deployment", func() {
+	BeforeEach(func() {
+		becomeReady(leader)
+		created(topology("gb200"))
+	})
+
+	It("fills in replicas and changes nothing else", func() {
+		object := graph("gb200", packed)
+		want := object.DeepCopy().Object["spec"].(map[string]any)
+		created(object)
+		want["services"].(map[string]any)["Frontend"].(map[string]any)["replicas"] = int64(1)
+		Expect(fmt.Sprint(object.Object["spec"])).To(Equal(fmt.Sprint(want)))
+	})
+
+	DescribeTable("refuses what is wrong, with the path and the fix", func(manifest string, texts ...string) {
+		Expect(admin.Create(ctx, graph("gb200", manifest))).To(badRequest(texts...))
+	},
+		Entry("unknown profile", strings.ReplaceAll(packed, "{topology}", "nowhere"),
+			"spec.topologyConstraint.topologyProfile", `ClusterTopology not found`, `"nowhere"`, "kubectl get clustertopologies"),
+		Entry("unknown domain", strings.Replace(packed, "packDomain: rack", "packDomain: chassis", 1),
+			"spec.services[Worker].topologyConstraint.packDomain", "packDomain not found in cluster topology", `does not exist in ClusterTopology "gb200"`, "[zone, block, rack, host]"),
+		Entry("unknown preferred domain", strings.Replace(packed, "packDomain: rack", "packDomain: rack, preferredPackDomain: chassis", 1),
+			"spec.services[Worker].topologyConstraint.preferredPackDomain", `does not exist in ClusterTopology "gb200"`),
+		Entry("broader service", strings.NewReplacer("packDomain: zone", "packDomain: rack", "packDomain: rack", "packDomain: zone").Replace(packed),
+			"spec.services[Worker].topologyConstraint.packDomain", "hierarchy violation", `is broader than spec-level "rack"`),
+		Entry("profile on a service", strings.Replace(packed, "packDomain: rack", "packDomain: rack, topologyProfile: gb200", 1),
+			"topologyProfile", "must not be set on a service"),
+		Entry("no profile", strings.Replace(packed, `topologyProfile: "{topology}", `, "", 1), "topologyProfile is required"),
+		Entry("no services", "metadata: {name: llm}\nspec: {services: {}}", "spec.services must have at least one service"),
+		Entry("negative replicas", strings.Replace(packed, "replicas: 2", "replicas: -1", 1), "replicas must be non-negative"),
+		Entry("huge replicas", strings.Replace(packed, "replicas: 2", "replicas: 3000000000", 1), "replicas"),
+		Entry("nodeCount 1", strings.Replace(packed, "nodeCount: 4", "nodeCount: 1", 1), "nodeCount"),
+		Entry("name of 10,000 characters", strings.Replace(packed, "name: llm", "name: "+strings.Repeat("a", 10000), 1), "metadata.name"),
+		Entry("service name of 10,000 characters", strings.Replace(packed, "Worker:", strings.Repeat("a", 10000)+":", 1), "service name"),
+		Entry("resource abc", strings.Replace(packed, "replicas: 2", `resources: {limits: {gpu: abc}}`, 1), "resources.limits.gpu"),
+		Entry("custom resource abc", strings.Replace(packed, "replicas: 2", `resources: {limits: {custom: {rdma/ib: abc}}}`, 1),
+			"spec.services[Worker].resources.limits.custom[rdma/ib]", "must be a Kubernetes quantity"),
+		Entry("shared memory abc", strings.Replace(packed, "replicas: 2", `sharedMemory: {size: abc}`, 1), "spec.services.Worker.sharedMemory.size"),
+		Entry("container resource abc", strings.Replace(packed, "cpu: 1000m", "cpu: abc", 1), "extraPodSpec.mainContainer.resources.limits.cpu"),
+		Entry("two services in one name", strings.Replace(packed, "Frontend:", "worker:", 1), "spec.services[worker]", `collides with service "Worker"`),
+		Entry("26 services", "metadata: {name: llm}\nspec: {services: {"+numbered(26)+"}}", "spec.services", "25"),
+		Entry("a service of null", strings.Replace(packed, "{componentType: frontend}", "null", 1), "Frontend"),
+		Entry("services of a list", "metadata: {name: llm}\nspec: {services: [a]}", "spec.services"),
+		Entry("both forms of constraint", strings.Replace(packed, "{name: llm}", "{name: llm, annotations: {kai.scheduler/topology: gb200}}", 1), "remove one of the two forms"),
+	)
+
+	It("tells the client what is accepted and without effect", func() {
+		lines := told.during(func() {
+			created(graph("gb200", strings.NewReplacer(
+				"spec:", "spec:\n  experimental: {a: b}", "frontend}", "frontend, dynamoNamespace: x}", "replicas: 2", "dynamoNamespace: y", "packDomain: rack", "packDomain: host",
+			).Replace(packed)))
+		})
+		Expect(lines).To(ConsistOf(
+			ContainSubstring("packDomain holds each replica of a multinode service on one host"),
+			And(HavePrefix("spec.services[*].dynamoNamespace is deprecated and ignored"), HaveSuffix("(Frontend, Worker)")),
+			Equal("spec.experimental is accepted but not acted on"),
+		))
+	})
+
+	It("asks as well, and keeps nothing, on a dry run", func() {
+		good := graph("gb200", packed)
+		Expect(admin.Create(ctx, good, client.DryRunAll)).To(Succeed())
+		Expect(apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(good), good))).To(BeTrue())
+		Expect(admin.Create(ctx, graph("nowhere", packed), client.DryRunAll)).To(badRequest("ClusterTopology not found"))
+	})
+
+	It("takes generated names", func() {
+		generated := strings.Replace(packed, "name: llm", "generateName: llm-", 1)
+		object := graph("gb200", generated)
+		created(object)
+		Expect(object.GetName()).To(HavePrefix("llm-"))
+		Expect(admin.Create(ctx, graph("nowhere", generated))).To(badRequest("ClusterTopology not found"))
+	})
+
+	It("takes long names", func() {
+		created(graph("gb200", strings.NewReplacer("name: llm", "name: "+strings.Repeat("a", 200), "Worker:", strings.Repeat("w", 63)+":").Replace(packed)))
+	})
+
+	It("takes server-side apply, whose repetition changes nothing", func() {
+		apply := func() string {
+			object := graph("gb200", packed)
+			Expect(admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"))).To(Succeed())
+			Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+			return object.GetResourceVersion()
+		}
+		first := apply()
+		DeferCleanup(func() { Expect(admin.Delete(ctx, graph("gb200", packed))).To(Succeed()) })
+		Expect(apply()).To(Equal(first))
+	})
+})
+
+// numbered is n empty services.
+func numbered(n int) string {
+	services := make([]string, n)
+	for i := range services {
+		services[i] = fmt.Sprintf("s%d: {}", i)
+	}
+	return strings.Join(services, ", ")
+}

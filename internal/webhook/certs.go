@@ -1,0 +1,66 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"fmt"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const certAuthority = "trellis-webhook-ca"
+
+// CertOptions say where the certificate is kept, whom it is made for, and who must trust it.
+type CertOptions struct {
+	// Namespace is the operator's own: the Secret and the Service are there.
+	Namespace string
+	// SecretName keeps the certificate and its authority. The Secret must exist; it may be empty.
+	SecretName string
+	// ServiceName is the host the API server calls.
+	ServiceName string
+	// CertDir is where the Secret is mounted.
+	CertDir string
+	// MutatingWebhookConfig and ValidatingWebhookConfig are told the authority. One that does not exist is passed over.
+	MutatingWebhookConfig, ValidatingWebhookConfig string
+
+	// controllerName tells two managers of one process apart, in tests.
+	controllerName string
+}
+
+// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,resourceNames=trellis-webhook-server-cert,verbs=get;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=get;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=get;update
+
+// SetupCertRotation makes the webhooks' certificate, renews it in time, and tells the webhook configurations whom to trust. ready is
+// closed once the certificate lies in CertDir and is trusted. It runs on every replica, not on the leader alone: a standby serves too.
+//
+// The rotator lists and watches all Secrets of the namespace, so that cannot be narrowed to the one name.
+func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{}, err error) {
+	done := make(chan struct{})
+	host := opts.ServiceName + "." + opts.Namespace + ".svc"
+	err = rotator.AddRotator(mgr, &rotator.CertRotator{
+		SecretKey:      types.NamespacedName{Namespace: opts.Namespace, Name: opts.SecretName},
+		CertDir:        opts.CertDir,
+		CAName:         certAuthority,
+		CAOrganization: "trellis",
+		DNSName:        host,
+		ExtraDNSNames:  []string{host + ".cluster.local", opts.ServiceName + "." + opts.Namespace},
+		IsReady:        done,
+		Webhooks: []rotator.WebhookInfo{
+			{Type: rotator.Mutating, Name: opts.MutatingWebhookConfig},
+			{Type: rotator.Validating, Name: opts.ValidatingWebhookConfig},
+		},
+		FieldOwner:            "trellis-cert-rotator",
+		RequireLeaderElection: false,
+		ControllerName:        opts.controllerName,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the webhooks' certificate in Secret %s/%s: %w", opts.Namespace, opts.SecretName, err)
+	}
+	return done, nil
+}

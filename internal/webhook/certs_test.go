@@ -1,0 +1,131 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// probe asks a replica for its readiness, and returns the code and the text.
+func probe(r *replica) (int, string) {
+	response, err := http.Get(r.readiness + "?verbose")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
+	body, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	return response.StatusCode, string(body)
+}
+
+// authority is the certificate authority in the Secret.
+func authority() []byte {
+	var secret corev1.Secret
+	Expect(admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)).To(Succeed())
+	return secret.Data["ca.crt"]
+}
+
+// ask sends an AdmissionReview to a replica the way the API server does: over TLS, trusting the authority, by the Service's name.
+func ask(r *replica, path string, object string) *admissionv1.AdmissionResponse {
+	trusted := x509.NewCertPool()
+	Expect(trusted.AppendCertsFromPEM(authority())).To(BeTrue())
+	caller := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: webhookService + "." + operatorNamespace + ".svc"}}}
+	review, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request:  &admissionv1.AdmissionRequest{UID: "1", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)}},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	response, err := caller.Post(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, path), "application/json", bytes.NewReader(review))
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
+	var answer admissionv1.AdmissionReview
+	Expect(json.NewDecoder(response.Body).Decode(&answer)).To(Succeed())
+	return answer.Response
+}
+
+// becomeReady is the first thing every spec needs.
+func becomeReady(r *replica) {
+	GinkgoHelper()
+	Eventually(func() string {
+		code, text := probe(r)
+		return fmt.Sprint(code, " ", text)
+	}).Should(HavePrefix("200 "))
+}
+
+var _ = Describe("the certificate", Ordered, func() {
+	BeforeAll(func() {
+		for _, r := range []*replica{leader, standby} {
+			Eventually(func() string { _, text := probe(r); return text }).Should(ContainSubstring("[-]webhooks failed"), "no certificate is mounted yet")
+		}
+		leader.mountSecret()
+		standby.mountSecret()
+		becomeReady(leader)
+	})
+
+	It("fills the Secret that was shipped empty", func() {
+		var secret corev1.Secret
+		Expect(admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)).To(Succeed())
+		Expect(secret.Data).To(And(HaveKey("ca.crt"), HaveKey("ca.key"), HaveKey("tls.crt"), HaveKey("tls.key")))
+	})
+
+	It("tells every webhook whom to trust", func() {
+		var mutating admissionregistrationv1.MutatingWebhookConfiguration
+		var validating admissionregistrationv1.ValidatingWebhookConfiguration
+		Expect(admin.Get(ctx, client.ObjectKey{Name: mutatingConfigName}, &mutating)).To(Succeed())
+		Expect(admin.Get(ctx, client.ObjectKey{Name: validatingConfigName}, &validating)).To(Succeed())
+		var bundles [][]byte
+		for _, w := range mutating.Webhooks {
+			bundles = append(bundles, w.ClientConfig.CABundle)
+		}
+		for _, w := range validating.Webhooks {
+			bundles = append(bundles, w.ClientConfig.CABundle)
+		}
+		Expect(bundles).To(HaveLen(3))
+		Expect(bundles).To(HaveEach(Equal(authority())))
+	})
+
+	It("makes a standby ready, which serves although it does not lead", func() {
+		becomeReady(standby)
+		Expect(standby.manager.Elected()).NotTo(BeClosed())
+		answer := ask(standby, validateDeploymentPath, `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`)
+		Expect(answer.Allowed).To(BeFalse())
+		Expect(answer.Result.Message).To(ContainSubstring("spec.services must have at least one service"))
+	})
+
+	It("leaves the Secret and the configurations alone when nothing changes", func() {
+		before := versions()
+		Consistently(versions, "2s").Should(Equal(before))
+	})
+})
+
+func versions() []string {
+	var found []string
+	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+		key := client.ObjectKey{Name: mutatingConfigName}
+		switch object.(type) {
+		case *corev1.Secret:
+			key = client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			key.Name = validatingConfigName
+		}
+		Expect(admin.Get(ctx, key, object)).To(Succeed())
+		found = append(found, object.GetResourceVersion())
+	}
+	return found
+}

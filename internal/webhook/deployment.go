@@ -1,0 +1,115 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// readTimeout bounds the reads of one request, well inside the five seconds the API server waits for the answer.
+const readTimeout = 3 * time.Second
+
+var (
+	_ admission.Defaulter[*unstructured.Unstructured]            = deploymentDefaulter{}
+	_ admission.Validator[*nvidiav1alpha1.DynamoGraphDeployment] = &deploymentValidator{}
+)
+
+// deploymentDefaulter sets replicas to 1 where they are left out.
+//
+// It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
+// inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
+// the defaults and nothing else.
+type deploymentDefaulter struct{}
+
+// Default implements admission.Defaulter.
+func (deploymentDefaulter) Default(_ context.Context, dgd *unstructured.Unstructured) error {
+	if dgd.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	spec, _ := dgd.Object["spec"].(map[string]any)
+	services, _ := spec["services"].(map[string]any)
+	for _, value := range services {
+		if service, ok := value.(map[string]any); ok && service["replicas"] == nil {
+			service["replicas"] = int64(1)
+		}
+	}
+	return nil
+}
+
+// +kubebuilder:rbac:groups=grove.io,resources=clustertopologies,verbs=get
+
+// deploymentValidator asks every rule about a DynamoGraphDeployment.
+type deploymentValidator struct {
+	live       client.Reader
+	notActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	warnings   func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+}
+
+// ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
+func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+	topology, readErr := v.readTopology(ctx, validation.Profile(dgd))
+	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd, topology, readErr)...)
+	if len(errs) > 0 {
+		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, errs)
+	}
+	return v.warn(dgd, topology), nil
+}
+
+// ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
+func (v *deploymentValidator) ValidateUpdate(_ context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+	if errs := validation.GraphUpdate(updated, old); len(errs) > 0 {
+		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, errs)
+	}
+	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+		return nil, nil
+	}
+	return v.warn(updated, nil), nil
+}
+
+// ValidateDelete implements admission.Validator. It is never registered: nothing bars the way out.
+func (v *deploymentValidator) ValidateDelete(context.Context, *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (v *deploymentValidator) readTopology(ctx context.Context, profile string) (*grovev1alpha1.ClusterTopology, error) {
+	if profile == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	topology := &grovev1alpha1.ClusterTopology{}
+	if err := v.live.Get(ctx, client.ObjectKey{Name: profile}, topology); err != nil {
+		return nil, err
+	}
+	return topology, nil
+}
+
+func (v *deploymentValidator) warn(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
+	var notActedOn, more []string
+	if v.notActedOn != nil {
+		notActedOn = v.notActedOn(dgd)
+	}
+	if v.warnings != nil {
+		more = v.warnings(dgd)
+	}
+	return validation.Bounded(append(validation.GraphWarnings(dgd, topology, notActedOn), more...))
+}
+
+// invalid is the answer to the user: 422, with one cause a field.
+func invalid(kind schema.GroupVersionKind, name string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(kind.GroupKind(), name, errs)
+}

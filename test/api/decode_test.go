@@ -1,0 +1,87 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// One object that Go cannot read stops the operator's informer for all objects. So the schema must refuse whatever the Go
+// types cannot take, or take for ever.
+func TestWhatGoCannotReadIsRefused(t *testing.T) {
+	worker := func(fields string) string { return "spec: {services: {Worker: {" + fields + "}}}" }
+	tests := map[string]struct {
+		patch string
+		want  refusal
+	}{
+		"replicas beyond int32":  {worker(`replicas: 3000000000`), refusal{"spec.services.Worker.replicas", "2147483647"}},
+		"priority beyond int32":  {pod(`{priority: -3000000000}`), refusal{"spec.services.Worker.extraPodSpec.priority", "-2147483648"}},
+		"probe's port beyond":    {worker(`livenessProbe: {httpGet: {port: 3000000000}}`), refusal{"spec.services.Worker.livenessProbe.httpGet.port", "2147483647"}},
+		"user beyond int64":      {pod(`{securityContext: {runAsUser: 1.0e+30}}`), refusal{"spec.services.Worker.extraPodSpec.securityContext.runAsUser", "9.007199254740991e+15"}},
+		"quantity, exponent 1.5": {worker(`sharedMemory: {size: 1e1.5}`), refusal{"spec.services.Worker.sharedMemory.size", "should match"}},
+		"quantity, exponent huge": {
+			worker(`sharedMemory: {size: "1e-999999999"}`), refusal{"spec.services.Worker.sharedMemory.size", "should match"},
+		},
+		"container's quantity": {pod(`{mainContainer: {resources: {limits: {cpu: "1E2147483648"}}}}`), refusal{"spec.services.Worker.extraPodSpec.mainContainer.resources.limits.cpu", "should match"}},
+		"string of a quantity": {worker(`resources: {limits: {gpu: "1e999999999"}}`), refusal{"spec.services.Worker.resources.limits.gpu", "should match"}},
+		"quantity, very long":  {worker(`sharedMemory: {size: "` + string(make10k()) + `"}`), refusal{"spec.services.Worker.sharedMemory.size", "may not be more than 64"}},
+		"env value a boolean":  {worker(`envs: [{name: A, value: true}]`), refusal{"spec.services.Worker.envs[0].value", "must be of type string"}},
+		"free object a list":   {worker(`checkpoint: []`), refusal{"spec.services.Worker.checkpoint", "must be of type object"}},
+		"free config a string": {worker(`eppConfig: {config: "x"}`), refusal{"spec.services.Worker.eppConfig.config", "must be of type object"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := create(t, deployments, object(t, graph, "metadata: {name: "+objectName(t)+"}", tt.patch), metav1.DryRunAll)
+			tt.want.check(t, err)
+		})
+	}
+}
+
+// The other way round: the extremes that the schema takes are read, and at once.
+func TestWhatIsAcceptedGoReads(t *testing.T) {
+	for name, fields := range map[string]string{
+		"largest int32":     `replicas: 2147483647`,
+		"largest int64":     `extraPodSpec: {securityContext: {runAsUser: 9007199254740991}}`,
+		"float of a number": `extraPodSpec: {terminationGracePeriodSeconds: 1.0e+3}`,
+		"number as size":    `sharedMemory: {size: 1073741824}`,
+		"fraction as size":  `sharedMemory: {size: "1.5"}`,
+		"exponents":         `extraPodSpec: {mainContainer: {resources: {limits: {cpu: "1e-99", memory: "9E99"}}}}`,
+		"port by name":      `livenessProbe: {httpGet: {port: http}}`,
+		"nulls":             `extraPodSpec: {containers: null, volumes: null, mainContainer: {args: null, resources: null}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := object(t, graph, "metadata: {name: "+objectName(t)+"}", "spec: {services: {Worker: {"+fields+"}}}")
+			created, err := create(t, deployments, obj, metav1.DryRunAll)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := created.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			var typed nvidiav1alpha1.DynamoGraphDeployment
+			if err := json.Unmarshal(raw, &typed); err != nil {
+				t.Errorf("accepted, but Go cannot read it: %v", err)
+			}
+			if took := time.Since(begin); took > time.Second {
+				t.Errorf("read in %v", took)
+			}
+		})
+	}
+}
+
+func make10k() []byte {
+	digits := make([]byte, 10_000)
+	for i := range digits {
+		digits[i] = '9'
+	}
+	return digits
+}

@@ -1,0 +1,201 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// graph is the smallest deployment worth the name. Cases patch it.
+const graph = `
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+spec:
+  services:
+    Frontend: {componentType: frontend}
+    Worker: {componentType: worker}
+`
+
+func TestDeploymentCreate(t *testing.T) {
+	tests := map[string]struct {
+		patch string
+		want  refusal
+	}{
+		"two services":    {},
+		"empty service":   {patch: `spec: {services: {Worker: {}}}`},
+		"null in a field": {patch: `spec: {services: {Worker: {subComponentType: }}}`},
+
+		"no spec":           {patch: `spec: null`, want: refusal{"spec", "Required value"}},
+		"no services field": {patch: `spec: {services: null}`, want: refusal{"spec.services", "Required value"}},
+		"empty services": {
+			patch: `spec: {services: {Frontend: null, Worker: null}}`,
+			want:  refusal{"spec.services", "spec.services must have at least one service"},
+		},
+		"25 services": {patch: "spec: {services: {" + numbered(23) + "}}"},
+		"26 services": {
+			patch: "spec: {services: {" + numbered(24) + "}}",
+			want:  refusal{"spec.services", "must have at most 25 items"},
+		},
+		"service name of 63 characters": {patch: `spec: {services: {` + strings.Repeat("a", 63) + `: {}}}`},
+		"service name of 64 characters": {
+			patch: `spec: {services: {` + strings.Repeat("a", 64) + `: {}}}`,
+			want:  refusal{"spec.services", "service names must have 1 to 63 letters"},
+		},
+		"service name of 10,000 characters": {
+			patch: `spec: {services: {? ` + strings.Repeat("a", 10_000) + ` : {}}}`,
+			want:  refusal{"spec.services", "service names must have 1 to 63 letters"},
+		},
+		"empty service name": {
+			patch: `spec: {services: {"": {}}}`,
+			want:  refusal{"spec.services", "service names must have 1 to 63 letters"},
+		},
+		"service name with a blank": {
+			patch: `spec: {services: {"my worker": {}}}`,
+			want:  refusal{"spec.services", "service names must have 1 to 63 letters"},
+		},
+		"service name with dot and digit":     {patch: `spec: {services: {Qwen2.5-7b: {}}}`},
+		"service names that differ in case":   {patch: `spec: {services: {worker: {}}}`, want: refusal{"spec.services", "service names must be unique in lower case"}},
+		"service names that differ in . or -": {patch: `spec: {services: {a.b: {}, a-b: {}}}`, want: refusal{"spec.services", "service names must be unique in lower case"}},
+		"deployment name of 10,000 characters": {
+			patch: `metadata: {name: ` + strings.Repeat("a", 10_000) + `}`,
+			want:  refusal{"metadata.name", "must be no more than 253"},
+		},
+
+		"replicas 0":  {patch: `spec: {services: {Worker: {replicas: 0}}}`},
+		"replicas -1": {patch: `spec: {services: {Worker: {replicas: -1}}}`, want: refusal{"spec.services[Worker].replicas", "must be non-negative"}},
+		"nodeCount 2": {patch: `spec: {services: {Worker: {multinode: {nodeCount: 2}}}}`},
+		"nodeCount 1": {
+			patch: `spec: {services: {Worker: {multinode: {nodeCount: 1}}}}`,
+			want:  refusal{"spec.services.Worker.multinode.nodeCount", "should be greater than or equal to 2"},
+		},
+		"minAvailable 0": {
+			patch: `spec: {services: {Worker: {minAvailable: 0}}}`,
+			want:  refusal{"spec.services.Worker.minAvailable", "should be greater than or equal to 1"},
+		},
+		"componentType of one's own": {patch: `spec: {services: {Worker: {componentType: main, subComponentType: prefill}}}`},
+		"componentType that no label takes": {
+			patch: `spec: {services: {Worker: {componentType: "my worker"}}}`,
+			want:  refusal{"spec.services.Worker.componentType", "should match"},
+		},
+		"subComponentType that no label takes": {
+			patch: `spec: {services: {Worker: {subComponentType: "-"}}}`,
+			want:  refusal{"spec.services.Worker.subComponentType", "should match"},
+		},
+		"backendFramework trtllm":      {patch: `spec: {backendFramework: trtllm}`},
+		"backendFramework unknown":     {patch: `spec: {backendFramework: tgi}`, want: refusal{"spec.backendFramework", `Unsupported value: "tgi"`}},
+		"restart on create":            {patch: `spec: {restart: {id: "1"}}`},
+		"restart without id":           {patch: `spec: {restart: {strategy: {}}}`, want: refusal{"spec.restart.id", "Required value"}},
+		"restart with an empty id":     {patch: `spec: {restart: {id: ""}}`, want: refusal{"spec.restart.id", "should be at least 1 chars long"}},
+		"restart in order":             {patch: restart(`{order: [Worker, Frontend]}`)},
+		"restart with an empty order":  {patch: restart(`{type: Parallel, order: []}`)},
+		"restart of an unknown type":   {patch: restart(`{type: Random}`), want: refusal{"spec.restart.strategy.type", "Unsupported value"}},
+		"restart parallel in order":    {patch: restart(`{type: Parallel, order: [Worker, Frontend]}`), want: refusal{"spec.restart.strategy.order", "cannot be specified when strategy is parallel"}},
+		"restart with a service twice": {patch: restart(`{order: [Worker, Worker]}`), want: refusal{"spec.restart.strategy.order", "must be unique"}},
+		"restart with an unknown one":  {patch: restart(`{order: [Worker, Router]}`), want: refusal{"spec.restart.strategy.order", "contains unknown service"}},
+		"restart with 26 services":     {patch: restart("{order: [" + strings.Repeat("Worker, ", 26) + "]}"), want: refusal{"spec.restart.strategy.order", "must have at most 25 items"}},
+		"restart with one missing":     {patch: restart(`{order: [Worker]}`), want: refusal{"spec.restart.strategy.order", "must have the same number of unique services as the deployment"}},
+
+		"unknown field":           {patch: `spec: {replicas: 1}`, want: refusal{"", `unknown field "spec.replicas"`}},
+		"unknown field of a pod":  {patch: `spec: {services: {Worker: {extraPodSpec: {imagePullSecret: x}}}}`, want: refusal{"", `unknown field "spec.services.Worker.extraPodSpec.imagePullSecret"`}},
+		"labels of a claim":       {patch: pod(`{volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {metadata: {labels: {a: b}}, spec: {}}}}]}`)},
+		"container without name":  {patch: pod(`{containers: [{image: x}]}`), want: refusal{"spec.services.Worker.extraPodSpec.containers[0].name", "Required value"}},
+		"main container, no name": {patch: pod(`{mainContainer: {image: x}}`)},
+		"what pods may repeat":    {patch: pod(`{imagePullSecrets: [{}, {}], hostAliases: [{ip: 10.0.0.1}, {ip: 10.0.0.1}], mainContainer: {env: [{name: A}, {name: A}], ports: [{containerPort: 1}, {containerPort: 1}], resources: {claims: [{name: a, request: b}, {name: a, request: c}]}}}`)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := object(t, graph, "metadata: {name: "+objectName(t)+"}", tt.patch)
+			_, err := create(t, deployments, obj, metav1.DryRunAll)
+			tt.want.check(t, err)
+		})
+	}
+}
+
+func TestDeploymentCreateParts(t *testing.T) {
+	tests := map[string]struct {
+		worker string
+		pvcs   string
+		want   refusal
+	}{
+		"shared memory sized":       {worker: `sharedMemory: {size: 16Gi}`},
+		"shared memory off":         {worker: `sharedMemory: {disabled: true}`},
+		"shared memory 0":           {worker: `sharedMemory: {size: "0"}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
+		"shared memory 0, a number": {worker: `sharedMemory: {size: 0}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
+		"shared memory unsized":     {worker: `sharedMemory: {}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
+		"shared memory both":        {worker: `sharedMemory: {disabled: true, size: 1Gi}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size must not be set when sharedMemory.disabled is true"}},
+		"shared memory abc":         {worker: `sharedMemory: {size: abc}`, want: refusal{"spec.services.Worker.sharedMemory.size", "should match"}},
+		"gpu as string":             {worker: `resources: {limits: {gpu: "8", cpu: 500m, memory: 1.5Gi, custom: {rdma/ib: "1", ephemeral-storage: 2Gi}}}`},
+		"gpu as number":             {worker: `resources: {limits: {gpu: 8}}`, want: refusal{"spec.services.Worker.resources.limits.gpu", "must be of type string"}},
+		"gpu abc":                   {worker: `resources: {limits: {gpu: abc}}`, want: refusal{"spec.services.Worker.resources.limits.gpu", "should match"}},
+		"cpu abc":                   {worker: `resources: {requests: {cpu: abc}}`, want: refusal{"spec.services.Worker.resources.requests.cpu", "should match"}},
+		"memory abc":                {worker: `resources: {requests: {memory: abc}}`, want: refusal{"spec.services.Worker.resources.requests.memory", "should match"}},
+		"custom abc":                {worker: `resources: {limits: {custom: {rdma/ib: abc}}}`, want: refusal{"spec.services.Worker.resources.limits.custom.rdma/ib", "should match"}},
+		"container limit abc":       {worker: `extraPodSpec: {mainContainer: {resources: {limits: {cpu: abc}}}}`, want: refusal{"spec.services.Worker.extraPodSpec.mainContainer.resources.limits.cpu", "should match"}},
+		"ingress off":               {worker: `ingress: {enabled: false}`},
+		"ingress with host":         {worker: `ingress: {enabled: true, host: llm}`},
+		"ingress without host":      {worker: `ingress: {enabled: true}`, want: refusal{"spec.services[Worker].ingress.host", "host is required when ingress is enabled"}},
+		"ingress, empty host":       {worker: `ingress: {enabled: true, host: ""}`, want: refusal{"spec.services[Worker].ingress.host", "host is required when ingress is enabled"}},
+		"mount":                     {worker: `volumeMounts: [{name: models, mountPoint: /models}]`},
+		"mount of a cache":          {worker: `volumeMounts: [{name: cache, useAsCompilationCache: true}]`},
+		"mount nowhere":             {worker: `volumeMounts: [{name: models}]`, want: refusal{"spec.services[Worker].volumeMounts[0].mountPoint", "mountPoint is required when useAsCompilationCache is false"}},
+		"sidecar without image":     {worker: `frontendSidecar: {args: [x]}`, want: refusal{"spec.services.Worker.frontendSidecar.image", "Required value"}},
+		"mount without name":        {worker: `volumeMounts: [{name: "", mountPoint: /m}]`, want: refusal{"spec.services.Worker.volumeMounts[0].name", "should be at least 1 chars long"}},
+		"101 mounts":                {worker: "volumeMounts: [" + mounts(101) + "]", want: refusal{"spec.services.Worker.volumeMounts", "must have at most 100 items"}},
+		"sidecar, empty image":      {worker: `frontendSidecar: {image: ""}`, want: refusal{"spec.services.Worker.frontendSidecar.image", "should be at least 1 chars long"}},
+		"model, empty name":         {worker: `modelRef: {name: ""}`, want: refusal{"spec.services.Worker.modelRef.name", "should be at least 1 chars long"}},
+		"model without name":        {worker: `modelRef: {revision: x}`, want: refusal{"spec.services.Worker.modelRef.name", "Required value"}},
+		"failover unknown mode":     {worker: `failover: {enabled: true, mode: interCluster}`, want: refusal{"spec.services.Worker.failover.mode", "Unsupported value"}},
+		"failover, no shadow":       {worker: `failover: {enabled: true, numShadows: 0}`, want: refusal{"spec.services.Worker.failover.numShadows", "should be greater than or equal to 1"}},
+		"gpu memory unknown mode":   {worker: `gpuMemoryService: {enabled: true, mode: interCluster}`, want: refusal{"spec.services.Worker.gpuMemoryService.mode", "Unsupported value"}},
+		"removed field pvc":         {worker: `pvc: {name: models, create: false, mountPoint: /models}`},
+
+		"claim that exists":     {pvcs: `[{name: models, create: false}, {name: cache}]`},
+		"claim to create":       {pvcs: `[{name: models, create: true, size: 1Ti, storageClass: fast, volumeAccessMode: ReadWriteMany}]`},
+		"claim without name":    {pvcs: `[{create: false}]`, want: refusal{"spec.pvcs[0].name", "Required value"}},
+		"claim, empty name":     {pvcs: `[{name: ""}]`, want: refusal{"spec.pvcs[0].name", "should be at least 1 chars long"}},
+		"claim twice":           {pvcs: `[{name: models}, {name: models}]`, want: refusal{"spec.pvcs[1]", "Duplicate value"}},
+		"claim, no size":        {pvcs: `[{name: m, create: true, storageClass: fast, volumeAccessMode: ReadWriteMany}]`, want: refusal{"spec.pvcs[0]", "When create is true, size, storageClass, and volumeAccessMode are required"}},
+		"claim, no class":       {pvcs: `[{name: m, create: true, size: 1Ti, storageClass: "", volumeAccessMode: ReadWriteMany}]`, want: refusal{"spec.pvcs[0]", "When create is true, size, storageClass, and volumeAccessMode are required"}},
+		"claim, no access mode": {pvcs: `[{name: m, create: true, size: 1Ti, storageClass: fast}]`, want: refusal{"spec.pvcs[0]", "When create is true, size, storageClass, and volumeAccessMode are required"}},
+		"claim, unknown mode":   {pvcs: `[{name: m, volumeAccessMode: RWX}]`, want: refusal{"spec.pvcs[0].volumeAccessMode", "Unsupported value"}},
+		"claim, size abc":       {pvcs: `[{name: m, size: abc}]`, want: refusal{"spec.pvcs[0].size", "should match"}},
+		"101 claims":            {pvcs: "[" + claims(101) + "]", want: refusal{"spec.pvcs", "must have at most 100 items"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := object(t, graph,
+				"metadata: {name: "+objectName(t)+"}",
+				"spec: {services: {Worker: {"+tt.worker+"}}}",
+				"spec: {pvcs: "+tt.pvcs+"}")
+			_, err := create(t, deployments, obj, metav1.DryRunAll)
+			tt.want.check(t, err)
+		})
+	}
+}
+
+func restart(strategy string) string { return `spec: {restart: {id: "1", strategy: ` + strategy + `}}` }
+
+func pod(spec string) string { return `spec: {services: {Worker: {extraPodSpec: ` + spec + `}}}` }
+
+func numbered(count int) string {
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("s%d: {}", i)
+	}
+	return strings.Join(names, ", ")
+}
+
+func claims(count int) string {
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("{name: c%d}", i)
+	}
+	return strings.Join(names, ", ")
+}
+
+func mounts(count int) string { return strings.ReplaceAll(claims(count), "}", ", mountPoint: /m}") }

@@ -1,0 +1,152 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	profileRequired = "topologyProfile is required when any topology constraint is set"
+	domainRequired  = "packDomain is required when no service sets a topologyConstraint"
+	immutable       = "is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+	sameServices    = "service topology is immutable and cannot be modified after creation"
+)
+
+func TestTopologyConstraintCreate(t *testing.T) {
+	tests := map[string]struct {
+		graph  string // spec.topologyConstraint
+		worker string // spec.services.Worker.topologyConstraint
+		want   refusal
+	}{
+		"none":                 {},
+		"deployment only":      {graph: `{topologyProfile: p, packDomain: zone}`},
+		"service only":         {graph: `{topologyProfile: p}`, worker: `{packDomain: rack}`},
+		"both":                 {graph: `{topologyProfile: p, packDomain: zone}`, worker: `{packDomain: rack}`},
+		"preferred only":       {graph: `{topologyProfile: p, preferredPackDomain: rack}`},
+		"service prefers only": {graph: `{topologyProfile: p}`, worker: `{preferredPackDomain: rack}`},
+		"both kinds":           {graph: `{topologyProfile: p, packDomain: zone, preferredPackDomain: rack}`, worker: `{packDomain: block, preferredPackDomain: host}`},
+		"one-letter domain":    {graph: `{topologyProfile: p, packDomain: z}`},
+		"digit first":          {graph: `{topologyProfile: p, packDomain: 1st-hop}`},
+
+		"deployment without profile": {graph: `{packDomain: zone}`, want: refusal{"spec.topologyConstraint.topologyProfile", profileRequired}},
+		"deployment, empty profile":  {graph: `{topologyProfile: "", packDomain: zone}`, want: refusal{"spec.topologyConstraint.topologyProfile", profileRequired}},
+		"empty constraint":           {graph: `{}`, want: refusal{"spec.topologyConstraint.topologyProfile", profileRequired}},
+		"service without profile": {
+			worker: `{packDomain: rack}`,
+			want:   refusal{"spec.topologyConstraint", "spec.topologyConstraint with topologyProfile is required when any topology constraint is set (at spec or service level)"},
+		},
+		"profile alone":           {graph: `{topologyProfile: p}`, want: refusal{"spec.topologyConstraint.packDomain", domainRequired}},
+		"service, empty":          {graph: `{topologyProfile: p}`, worker: `{}`, want: refusal{"spec.services[Worker].topologyConstraint.packDomain", "topologyConstraint.packDomain is required"}},
+		"service with a profile":  {graph: `{topologyProfile: p}`, worker: `{topologyProfile: p, packDomain: rack}`, want: refusal{"spec.services[Worker].topologyConstraint.topologyProfile", "set it once at spec.topologyConstraint.topologyProfile"}},
+		"service, empty profile":  {graph: `{topologyProfile: p}`, worker: `{topologyProfile: "", packDomain: rack}`, want: refusal{"spec.services[Worker].topologyConstraint.topologyProfile", "must not be set on a service"}},
+		"domain in capitals":      {graph: `{topologyProfile: p, packDomain: Rack}`, want: refusal{"spec.topologyConstraint.packDomain", `should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'`}},
+		"domain, hyphen last":     {graph: `{topologyProfile: p, packDomain: rack-}`, want: refusal{"spec.topologyConstraint.packDomain", "should match"}},
+		"domain, empty":           {graph: `{topologyProfile: p, packDomain: ""}`, want: refusal{"spec.topologyConstraint.packDomain", "should match"}},
+		"preferred in capitals":   {graph: `{topologyProfile: p, preferredPackDomain: Rack}`, want: refusal{"spec.topologyConstraint.preferredPackDomain", "should match"}},
+		"service's in capitals":   {graph: `{topologyProfile: p}`, worker: `{packDomain: Rack}`, want: refusal{"spec.services.Worker.topologyConstraint.packDomain", "should match"}},
+		"service prefers Rack":    {graph: `{topologyProfile: p}`, worker: `{preferredPackDomain: Rack}`, want: refusal{"spec.services.Worker.topologyConstraint.preferredPackDomain", "should match"}},
+		"domain of 64 characters": {graph: `{topologyProfile: p, packDomain: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}`, want: refusal{"spec.topologyConstraint.packDomain", "may not be more than 63"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := object(t, graph, "metadata: {name: "+objectName(t)+"}",
+				"spec: {topologyConstraint: "+tt.graph+"}",
+				"spec: {services: {Worker: {topologyConstraint: "+tt.worker+"}}}")
+			_, err := create(t, deployments, obj, metav1.DryRunAll)
+			tt.want.check(t, err)
+		})
+	}
+}
+
+// packed is a deployment with a constraint at both levels.
+const packed = `
+spec:
+  backendFramework: vllm
+  topologyConstraint: {topologyProfile: p, packDomain: zone}
+  services:
+    Worker:
+      multinode: {nodeCount: 4}
+      topologyConstraint: {packDomain: rack}
+`
+
+func TestDeploymentUpdate(t *testing.T) {
+	atSpec := refusal{"spec.topologyConstraint", "spec.topologyConstraint " + immutable}
+	atService := refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}
+	set := refusal{"spec.services", sameServices}
+	nodes := refusal{"spec.services[Worker].multinode", "cannot change node topology (between single-node and multi-node) after creation"}
+	framework := refusal{"spec.backendFramework", "spec.backendFramework is immutable and cannot be changed after creation"}
+
+	tests := map[string]struct {
+		base   string // laid over graph before it is created
+		change string
+		want   refusal
+	}{
+		"profile changed":          {base: packed, change: `spec: {topologyConstraint: {topologyProfile: q}}`, want: atSpec},
+		"domain changed":           {base: packed, change: `spec: {topologyConstraint: {packDomain: block}}`, want: atSpec},
+		"domain removed":           {base: packed, change: `spec: {topologyConstraint: {packDomain: null}}`, want: atSpec},
+		"preferred domain added":   {base: packed, change: `spec: {topologyConstraint: {preferredPackDomain: rack}}`, want: atSpec},
+		"constraint removed":       {base: packed, change: `spec: {topologyConstraint: null}`, want: atSpec},
+		"constraint added":         {change: `spec: {topologyConstraint: {topologyProfile: p, packDomain: zone}}`, want: atSpec},
+		"service's domain changed": {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {packDomain: host}}}}`, want: atService},
+		"service's removed":        {base: packed, change: `spec: {services: {Worker: {topologyConstraint: null}}}`, want: atService},
+		"service's preferred set":  {base: packed, change: `spec: {services: {Worker: {topologyConstraint: {preferredPackDomain: host}}}}`, want: atService},
+		"service's added": {
+			base:   packed,
+			change: `spec: {services: {Frontend: {topologyConstraint: {packDomain: rack}}}}`,
+			want:   refusal{"spec.services[Frontend].topologyConstraint", "topologyConstraint " + immutable},
+		},
+		"service added":              {base: packed, change: `spec: {services: {Router: {}}}`, want: set},
+		"service removed":            {base: packed, change: `spec: {services: {Worker: null}}`, want: set},
+		"service renamed":            {base: packed, change: `spec: {services: {Frontend: null, Router: {}}}`, want: set},
+		"all services removed":       {base: packed, change: `spec: {services: null}`, want: refusal{"spec.services", "Required value"}},
+		"framework changed":          {base: packed, change: `spec: {backendFramework: sglang}`, want: framework},
+		"framework removed":          {base: packed, change: `spec: {backendFramework: null}`, want: framework},
+		"framework added":            {change: `spec: {backendFramework: sglang}`, want: framework},
+		"multinode removed":          {base: packed, change: `spec: {services: {Worker: {multinode: null}}}`, want: nodes},
+		"multinode added":            {change: `spec: {services: {Worker: {multinode: {}}}}`, want: nodes},
+		"node count to 1":            {base: packed, change: `spec: {services: {Worker: {multinode: {nodeCount: 1}}}}`, want: refusal{"spec.services.Worker.multinode.nodeCount", "should be greater than or equal to 2"}},
+		"node count changed":         {base: packed, change: `spec: {services: {Worker: {multinode: {nodeCount: 2}}}}`},
+		"scaled":                     {base: packed, change: `spec: {services: {Worker: {replicas: 5}, Frontend: {replicas: 0}}}`},
+		"scaled below zero":          {base: packed, change: `spec: {services: {Worker: {replicas: -1}}}`, want: refusal{"spec.services[Worker].replicas", "must be non-negative"}},
+		"pod changed":                {base: packed, change: `spec: {services: {Worker: {extraPodSpec: {mainContainer: {image: b}}}}}`},
+		"restarted":                  {base: packed, change: `spec: {restart: {id: "2"}}`},
+		"labels and annotations":     {base: packed, change: `metadata: {labels: {a: b}, annotations: {a: b}}`},
+		"service type and framework": {base: packed, change: `spec: {services: {Worker: {componentType: decode, resources: {limits: {gpu: "4"}}}}}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := mustCreate(t, deployments, object(t, graph, tt.base, "metadata: {name: "+objectName(t)+"}"))
+			_, err := patch(t, deployments, obj.GetName(), tt.change)
+			tt.want.check(t, err)
+		})
+	}
+}
+
+// A constraint could be changed in two steps that are each harmless, were it not for the set of services.
+func TestServiceCannotComeBackChanged(t *testing.T) {
+	obj := mustCreate(t, deployments, object(t, graph, packed, "metadata: {name: come-back}"))
+
+	_, err := patch(t, deployments, obj.GetName(), `spec: {services: {Worker: null}}`)
+	refusal{"spec.services", sameServices}.check(t, err)
+
+	_, err = patch(t, deployments, obj.GetName(), `spec: {services: {Worker: null, Worker2: {topologyConstraint: {packDomain: host}}}}`)
+	refusal{"spec.services", sameServices}.check(t, err)
+
+	changed := object(t, graph, "metadata: {name: come-back}", `spec: {backendFramework: vllm, topologyConstraint: {topologyProfile: p, packDomain: zone}}`)
+	changed.SetResourceVersion(current(t, obj.GetName()))
+	_, err = objectsOf(deployments).Update(t.Context(), changed, metav1.UpdateOptions{})
+	refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}.check(t, err)
+}
+
+func current(t *testing.T, name string) string {
+	t.Helper()
+	obj, err := objectsOf(deployments).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj.GetResourceVersion()
+}

@@ -1,0 +1,277 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+func fromVersion(version string) *metav1.ListOptions {
+	return &metav1.ListOptions{ResourceVersion: version}
+}
+
+// errDead is what a process that has been killed gets from its next write.
+var errDead = errors.New("this operator is dead")
+
+// saboteur counts an operator's writes and kills it at one of them.
+type saboteur struct {
+	mu sync.Mutex
+	// at is the write to die at, counted from 1; 0 never. applied: the write reaches the API server and only the answer is lost.
+	at      int
+	applied bool
+	kill    context.CancelFunc
+
+	writes int
+	dead   bool
+	what   string
+	ledger *ledger
+}
+
+// ledger counts the releases of each pod over all lives of an operator.
+type ledger struct {
+	mu       sync.Mutex
+	releases map[types.UID]int
+}
+
+func (s *saboteur) write(what string, do func() error) error {
+	s.mu.Lock()
+	if s.dead {
+		s.mu.Unlock()
+		return errDead
+	}
+	s.writes++
+	dies := s.writes == s.at
+	if dies {
+		s.dead, s.what = true, what
+	}
+	s.mu.Unlock()
+	if !dies {
+		return do()
+	}
+	defer s.kill()
+	if s.applied {
+		_ = do()
+	}
+	return errDead
+}
+
+func (s *saboteur) newClient(config *rest.Config, options client.Options) (client.Client, error) {
+	real, err := client.NewWithWatch(config, options)
+	if err != nil {
+		return nil, err
+	}
+	name := func(verb string, o client.Object) string { return fmt.Sprintf("%s %T %s", verb, o, o.GetName()) }
+	return interceptor.NewClient(real, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return s.write(name("create", o), func() error { return c.Create(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return s.write(name("delete", o), func() error { return c.Delete(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return s.write(name("patch", o), func() error {
+				err := c.Patch(ctx, o, patch, opts...)
+				if pod, ok := o.(*corev1.Pod); ok && err == nil {
+					s.ledger.mu.Lock()
+					s.ledger.releases[pod.UID]++
+					s.ledger.mu.Unlock()
+				}
+				return err
+			})
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return s.write("apply", func() error { return c.Apply(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return s.write(name("patch "+sub+" of", o), func() error { return c.SubResource(sub).Patch(ctx, o, patch, opts...) })
+		},
+	}), nil
+}
+
+// withoutOperator brings up a cluster with everything installed and no operator process.
+func withoutOperator(t *testing.T) environment {
+	t.Helper()
+	cluster, err := sandbox.Up(t.Context(), sandbox.Options{
+		Name: "bare", Dir: filepath.Join(t.TempDir(), "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	e := environment{cluster: cluster, c: newClient(cluster)}
+	if err := cluster.StopManager(t.Context(), sandbox.DefaultManager); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
+		if err := e.c.DeleteAllOf(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// operate runs an operator in this process, for one namespace, until the returned function has ended it.
+func operate(t *testing.T, restConfig *rest.Config, namespace string, s *saboteur) (ended <-chan struct{}, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.kill = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := operator.Run(ctx, restConfig, operator.Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000,
+			TakeBackAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.newClient,
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("the operator ended: %v", err)
+		}
+	}()
+	return done, func() { cancel(); <-done }
+}
+
+// A crash at any write, with the write lost or only its answer, and a new start end as if nothing had happened.
+func TestCrashAtEveryWrite(t *testing.T) {
+	e := withoutOperator(t)
+	var total int
+	var want string
+	t.Run("undisturbed", func(t *testing.T) {
+		s := &saboteur{}
+		want = live(t, e, "crash-never", s)
+		total = s.writes
+	})
+	if total < 10 {
+		t.Fatalf("the undisturbed run made %d writes", total)
+	}
+	t.Logf("%d writes", total)
+	t.Run("disturbed", func(t *testing.T) {
+		for _, applied := range []bool{false, true} {
+			for at := 1; at <= total; at++ {
+				name := fmt.Sprintf("crash-%d-%s", at, map[bool]string{false: "lost", true: "applied"}[applied])
+				t.Run(name, func(t *testing.T) {
+					s := &saboteur{at: at, applied: applied}
+					if got := live(t, e, name, s); got != want {
+						t.Errorf("after a crash at %q:\n%s\nwant:\n%s", s.what, got, want)
+					}
+				})
+			}
+		}
+	})
+}
+
+// live tells the story: a graph is created, becomes ready, loses a pod and becomes ready again. It returns what is there in the end.
+func live(t *testing.T, e environment, name string, s *saboteur) string {
+	w := newWorldIn(t, e, name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+	restConfig, err := e.cluster.RESTConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ledger = &ledger{releases: map[types.UID]int{}}
+	ended, stop := operate(t, restConfig, name, s)
+	defer func() { stop() }()
+	revive := func() {
+		select {
+		case <-ended:
+			ended, stop = operate(t, restConfig, name, &saboteur{ledger: s.ledger})
+		default:
+		}
+	}
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.readyWith("g", revive)
+	before := w.uids()
+	w.deletePod("g-worker-0-1")
+	w.until("the replica is made anew", func() error {
+		revive()
+		kept := 0
+		for uid := range w.uids() {
+			if before[uid] {
+				kept++
+			}
+		}
+		if kept != 3 {
+			return fmt.Errorf("%d old pods, want 3", kept)
+		}
+		return nil
+	})
+	w.readyWith("g", revive)
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	for uid, n := range s.ledger.releases {
+		if n > 1 {
+			t.Errorf("pod %s was released %d times", uid, n)
+		}
+	}
+	return w.summary()
+}
+
+func (w *world) readyWith(name string, each func()) {
+	w.t.Helper()
+	w.until(name+" is Ready", func() error {
+		each()
+		dgd := w.dgd(name)
+		if dgd.Status.State != "successful" || dgd.Status.ObservedGeneration != dgd.Generation {
+			return fmt.Errorf("state %q", dgd.Status.State)
+		}
+		if n := len(w.all()); n != 5 {
+			return fmt.Errorf("%d pods", n)
+		}
+		for _, pod := range w.all() {
+			if gates.Closed(&pod) || pod.Spec.NodeName == "" {
+				return fmt.Errorf("%s is not bound", pod.Name)
+			}
+		}
+		return nil
+	})
+}
+
+// summary is the state of the world without what differs between any two runs (UIDs, times, which of two equal racks).
+func (w *world) summary() string {
+	var lines []string
+	for _, pod := range w.all() {
+		lines = append(lines, fmt.Sprintf("pod %s in %s", pod.Name, w.domains("zone", pod)))
+	}
+	for ordinal, pods := range w.replicasOf("Worker") {
+		lines = append(lines, fmt.Sprintf("worker %d in %d rack", ordinal, len(w.domains("rack", pods...))))
+	}
+	groups := list(w, &trellisv1alpha1.ScalingGroupList{})
+	for i := range groups.Items {
+		s := &groups.Items[i].Status
+		lines = append(lines, fmt.Sprintf("group %s %d/%d/%d/%d placements %d", groups.Items[i].Name, s.Replicas, s.ScheduledReplicas, s.ReadyReplicas, s.UpdatedReplicas, len(s.Placements)))
+	}
+	kube := list(w, &corev1.ServiceList{})
+	for i := range kube.Items {
+		lines = append(lines, "service "+kube.Items[i].Name)
+	}
+	for _, cond := range w.dgd("g").Status.Conditions {
+		lines = append(lines, fmt.Sprintf("condition %s=%s/%s", cond.Type, cond.Status, cond.Reason))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

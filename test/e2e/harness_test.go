@@ -1,0 +1,335 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// patience is how long a story waits for what it expects. It is generous: a slow machine is no failure.
+const patience = 60 * time.Second
+
+const (
+	zoneKey = "topology.kubernetes.io/zone"
+	rackKey = "topology.trellis.dev/rack"
+	poolKey = "e2e.trellis.dev/pool"
+)
+
+// world is one story's own part of the cluster: a namespace, a pool of nodes, and a ClusterTopology (zone, rack, host) over it, all of
+// one name.
+type world struct {
+	environment
+	t    *testing.T
+	name string
+}
+
+// host is a node of a world: its place and its GPUs.
+type host struct {
+	zone, rack, name string
+	gpus             int
+}
+
+// racks makes hosts hosts of gpus GPUs in each named rack, "zone/rack".
+func racks(hosts, gpus int, paths ...string) []host {
+	var out []host
+	for _, path := range paths {
+		zone, rack, _ := strings.Cut(path, "/")
+		for i := range hosts {
+			out = append(out, host{zone: zone, rack: rack, name: fmt.Sprintf("%s-%s-%d", zone, rack, i), gpus: gpus})
+		}
+	}
+	return out
+}
+
+func newWorld(t *testing.T, name string, hosts ...host) *world {
+	t.Helper()
+	return newWorldIn(t, shared, name, hosts...)
+}
+
+func newWorldIn(t *testing.T, e environment, name string, hosts ...host) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{environment: e, t: t, name: name}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	w.addHosts(hosts...)
+	w.create(w.topology())
+	t.Cleanup(func() { w.tearDown() })
+	return w
+}
+
+func (w *world) topology() *grovev1alpha1.ClusterTopology {
+	return &grovev1alpha1.ClusterTopology{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Spec: grovev1alpha1.ClusterTopologySpec{
+			NodeSelector: map[string]string{poolKey: w.name},
+			Levels: []grovev1alpha1.TopologyLevel{
+				{Domain: "zone", Key: zoneKey}, {Domain: "rack", Key: rackKey}, {Domain: "host", Key: corev1.LabelHostname},
+			},
+		},
+	}
+}
+
+func (w *world) addHosts(hosts ...host) {
+	w.t.Helper()
+	for _, h := range hosts {
+		node := sandbox.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
+		if err := w.cluster.AddNodes(w.t.Context(), node); err != nil {
+			w.t.Fatalf("adding node %s: %v", node.Name, err)
+		}
+	}
+}
+
+// node is the real name of a world's host.
+func (w *world) node(host string) string { return w.name + "-" + host }
+
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.c.Create(w.t.Context(), o); err != nil {
+		w.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+func (w *world) tearDown() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if w.t.Failed() {
+		w.t.Log(w.describe(ctx))
+	}
+	_ = w.c.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(w.name))
+	_ = w.c.Delete(ctx, w.topology())
+	_ = w.c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	_ = w.c.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{poolKey: w.name})
+}
+
+// describe is what one would want to see of a story that failed.
+func (w *world) describe(ctx context.Context) string {
+	var b strings.Builder
+	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	_ = w.c.List(ctx, dgds, client.InNamespace(w.name))
+	for i := range dgds.Items {
+		status, _ := yaml.Marshal(dgds.Items[i].Status)
+		fmt.Fprintf(&b, "dgd %s:\n%s", dgds.Items[i].Name, status)
+	}
+	pods := &corev1.PodList{}
+	_ = w.c.List(ctx, pods, client.InNamespace(w.name))
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, gates.Closed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+	}
+	events := &eventsv1.EventList{}
+	_ = w.c.List(ctx, events, client.InNamespace(w.name))
+	for i := range events.Items {
+		e := &events.Items[i]
+		fmt.Fprintf(&b, "event %s %s/%s %s: %s\n", e.Type, e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note)
+	}
+	return b.String()
+}
+
+// until waits for a state, looking again whenever something may have changed; the error of the last look says what is missing.
+func (w *world) until(what string, look func() error) {
+	w.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = look()
+		return last == nil, nil
+	})
+	if err != nil {
+		w.t.Fatalf("waiting until %s: %v", what, last)
+	}
+}
+
+// graphOf returns a deployment with the given services in the world's namespace.
+func (w *world) graphOf(name, packDomain string, services map[string]*nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.DynamoGraphDeployment {
+	return &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
+			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: packDomain},
+			Services:           services,
+		},
+	}
+}
+
+// worker is a service of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
+func worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.ServiceSpec {
+	s := &nvidiav1alpha1.ServiceSpec{
+		ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: &replicas,
+		Resources: &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(gpus)}},
+		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{
+			Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
+		}},
+	}
+	if nodes > 1 {
+		s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: nodes}
+	}
+	if packDomain != "" {
+		s.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: packDomain}
+	}
+	return s
+}
+
+func frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
+	return &nvidiav1alpha1.ServiceSpec{
+		ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: &replicas,
+		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/frontend:1"}},
+	}
+}
+
+func (w *world) dgd(name string) *nvidiav1alpha1.DynamoGraphDeployment {
+	w.t.Helper()
+	return get(w, &nvidiav1alpha1.DynamoGraphDeployment{}, w.name, name)
+}
+
+// hasCondition waits for a condition with this status and reason whose message has all the given parts.
+func (w *world) hasCondition(name, kind string, status metav1.ConditionStatus, reason string, parts ...string) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("%s of %s is %s/%s with %q", kind, name, status, reason, parts), func() error {
+		got := meta.FindStatusCondition(w.dgd(name).Status.Conditions, kind)
+		if got == nil {
+			return fmt.Errorf("there is no such condition")
+		}
+		for _, part := range parts {
+			if !strings.Contains(got.Message, part) {
+				return fmt.Errorf("it is %s/%s: %s", got.Status, got.Reason, got.Message)
+			}
+		}
+		if got.Status != status || got.Reason != reason {
+			return fmt.Errorf("it is %s/%s: %s", got.Status, got.Reason, got.Message)
+		}
+		return nil
+	})
+}
+
+func (w *world) ready(name string) {
+	w.t.Helper()
+	w.until(name+" is Ready and successful", func() error {
+		dgd := w.dgd(name)
+		got := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+		if got == nil || got.Status != metav1.ConditionTrue || dgd.Status.ObservedGeneration != dgd.Generation || dgd.Status.State != nvidiav1alpha1.StateSuccessful {
+			return fmt.Errorf("state %s, Ready: %+v", dgd.Status.State, got)
+		}
+		return nil
+	})
+}
+
+// hasEvent waits for an event on an object.
+func (w *world) hasEvent(kind, name, reason, part string) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("%s %s has an event %s with %q", kind, name, reason, part), func() error {
+		events := &eventsv1.EventList{}
+		if err := w.c.List(w.t.Context(), events, client.InNamespace(w.name)); err != nil {
+			return err
+		}
+		for i := range events.Items {
+			e := &events.Items[i]
+			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, part) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none among %d events", len(events.Items))
+	})
+}
+
+// replicasOf returns the pods of each replica of a service, by ordinal.
+func (w *world) replicasOf(service string) map[int32][]corev1.Pod {
+	w.t.Helper()
+	pods := list(w, &corev1.PodList{}).Items
+	out := map[int32][]corev1.Pod{}
+	for _, pod := range pods {
+		if ordinal, _, ok := graph.ReplicaOf(&pod); ok && pod.Labels[graph.LabelComponent] == service && pod.DeletionTimestamp == nil {
+			out[ordinal] = append(out[ordinal], pod)
+		}
+	}
+	return out
+}
+
+// domains returns the distinct domains of a level, as paths from the zone down, in which the given pods' nodes lie.
+func (w *world) domains(level string, pods ...corev1.Pod) []string {
+	w.t.Helper()
+	found := map[string]bool{}
+	for i := range pods {
+		if pods[i].Spec.NodeName == "" {
+			found["<unbound>"] = true
+			continue
+		}
+		node := get(w, &corev1.Node{}, "", pods[i].Spec.NodeName)
+		path := node.Labels[zoneKey]
+		switch level {
+		case "rack":
+			path += "/" + node.Labels[rackKey]
+		case "host":
+			path += "/" + node.Labels[rackKey] + "/" + node.Name
+		}
+		found[path] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// all returns every living pod of the world's deployments.
+func (w *world) all() []corev1.Pod {
+	w.t.Helper()
+	pods := list(w, &corev1.PodList{}).Items
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || p.Labels[graph.LabelGraph] == "" })
+}
+
+// nothingReleased checks that every pod of the service still waits behind its gate.
+func (w *world) nothingReleased(service string, want int) {
+	w.t.Helper()
+	n := 0
+	for _, pods := range w.replicasOf(service) {
+		for i := range pods {
+			n++
+			if !gates.Closed(&pods[i]) {
+				w.t.Errorf("pod %s was released", pods[i].Name)
+			}
+		}
+	}
+	if n != want {
+		w.t.Errorf("service %s has %d pods, want %d", service, n, want)
+	}
+}
+
+// occupy fills GPUs of a host with a pod of somebody else's.
+func (w *world) occupy(name, host string, gpus int) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},
+		Spec: corev1.PodSpec{
+			NodeName:                      w.node(host),
+			TerminationGracePeriodSeconds: new(int64),
+			Containers:                    []corev1.Container{{Name: "main", Image: "example.com/other:1", Resources: corev1.ResourceRequirements{Limits: gpuList(gpus)}}},
+		},
+	}
+	w.create(pod)
+	return pod
+}
+
+// scale changes a service's replicas as a user would.
+func (w *world) scale(name, service string, replicas int32) {
+	w.t.Helper()
+	dgd := w.dgd(name)
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas))
+	if err := w.c.Patch(w.t.Context(), dgd, patch); err != nil {
+		w.t.Fatalf("scaling %s: %v", service, err)
+	}
+}

@@ -1,0 +1,295 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// A replica that is added later stays in the graph's zone or waits, explained, although another zone is empty.
+func TestScaleOutStaysInTheGraphDomain(t *testing.T) {
+	w := newWorld(t, "scale-out", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)
+	blocker := w.occupy("other", "b-r0-0", 8)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("g")
+	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"b/r1"}) {
+		t.Fatalf("the first replica is in %v, want b/r1: zone b is the tighter one", got)
+	}
+	w.scale("g", "Worker", 2)
+	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "Worker-1", "in one rack")
+	if err := w.c.Delete(t.Context(), blocker); err != nil {
+		t.Fatal(err)
+	}
+	w.ready("g")
+	if got := w.domains("zone", w.all()...); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the graph is in zones %v, want b only", got)
+	}
+}
+
+// A pod of a multinode replica is deleted: the replica comes back whole, in the same rack, though another one has become as good.
+func TestLostMemberBringsTheReplicaBack(t *testing.T) {
+	w := newWorld(t, "lost-member", racks(3, 8, "a/r0", "a/r1")...)
+	blocker := w.occupy("other", "a-r0-0", 8)
+	other := w.occupy("other-2", "a-r0-1", 8)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("g")
+	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r1"}) {
+		t.Fatalf("the replica is in %v, want a/r1", got)
+	}
+	for _, pod := range []*corev1.Pod{blocker, other} {
+		if err := w.c.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := w.uids()
+	w.deletePod("g-worker-0-1")
+	w.until("the replica is made anew", func() error { return w.allNew(before, 2) })
+	w.ready("g")
+	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r1"}) {
+		t.Errorf("the replica came back in %v, want a/r1", got)
+	}
+}
+
+// The rack is too small for the replica to come back, as a host of it is cordoned: the replica moves as a whole.
+func TestReplicaMovesWhole(t *testing.T) {
+	w := newWorld(t, "moves", racks(2, 8, "a/r0", "a/r1")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("g")
+	first := w.domains("rack", w.all()...)
+	pod := w.all()[0]
+	node := get(w, &corev1.Node{}, "", pod.Spec.NodeName)
+	if err := w.c.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+		t.Fatal(err)
+	}
+	before := w.uids()
+	w.deletePod(pod.Name)
+	w.until("the replica is made anew", func() error { return w.allNew(before, 2) })
+	w.ready("g")
+	now := w.domains("rack", w.all()...)
+	if len(now) != 1 || slices.Equal(now, first) {
+		t.Errorf("the replica was in %v and is in %v, want all of it in the other rack", first, now)
+	}
+}
+
+// A node goes away with all its pods: the replica that had a pod there comes back whole elsewhere.
+func TestNodeIsDeleted(t *testing.T) {
+	w := newWorld(t, "node-deleted", racks(2, 8, "a/r0", "a/r1")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("g")
+	before := w.uids()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.all()[1].Spec.NodeName}}
+	if err := w.c.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the replica is made anew", func() error { return w.allNew(before, 2) })
+	w.ready("g")
+	if got := w.domains("rack", w.all()...); len(got) != 1 {
+		t.Errorf("the replica is spread over %v", got)
+	}
+}
+
+// A level is removed from the topology, the topology deleted, and restored: what runs goes on running, nothing is placed unconstrained
+// meanwhile, and all of it is said.
+func TestLevelLost(t *testing.T) {
+	const levels = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	w := newWorld(t, "level-lost", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.ready("g")
+	before := w.uids()
+
+	topology := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
+	without := topology.DeepCopy()
+	without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == "rack" })
+	if err := w.c.Patch(t.Context(), without, client.MergeFrom(topology)); err != nil {
+		t.Fatal(err)
+	}
+	w.hasCondition("g", levels, metav1.ConditionFalse, "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology")
+	w.hasEvent("DynamoGraphDeployment", "g", "TopologyLevelsUnavailable", "'rack'")
+	w.ready("g")
+	w.scale("g", "Worker", 2)
+	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "LevelGone", "Worker-1", "'rack'")
+	w.scale("g", "Frontend", 2) // it only needs the zone, which the graph still holds
+	w.until("the new frontend runs", func() error {
+		if n := len(w.replicasOf("Frontend")); n != 2 {
+			return fmt.Errorf("%d frontends", n)
+		}
+		for _, pods := range w.replicasOf("Frontend") {
+			if pods[0].Spec.NodeName == "" {
+				return fmt.Errorf("%s is not bound", pods[0].Name)
+			}
+		}
+		return nil
+	})
+
+	if err := w.c.Delete(t.Context(), without); err != nil {
+		t.Fatal(err)
+	}
+	w.hasCondition("g", levels, metav1.ConditionFalse, "TopologyDefinitionNotFound", "level-lost")
+	w.hasEvent("DynamoGraphDeployment", "g", "TopologyDefinitionNotFound", "not found")
+	for uid := range before {
+		if !w.uids()[uid] {
+			t.Errorf("a pod that ran before the level was lost is gone")
+		}
+	}
+	w.create(w.topology())
+	w.hasCondition("g", levels, metav1.ConditionTrue, "AllTopologyLevelsAvailable")
+	w.ready("g")
+	for ordinal, pods := range w.replicasOf("Worker") {
+		if got := w.domains("rack", pods...); len(got) != 1 {
+			t.Errorf("replica %d is spread over %v", ordinal, got)
+		}
+	}
+}
+
+// Somebody else took the room between release and binding. The gang is taken back whole, bound members included, and starts once there
+// is room, in one rack.
+func TestTakeBack(t *testing.T) {
+	w := newWorld(t, "take-back", racks(2, 8, "a/r0")...)
+	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
+		t.Fatal(err)
+	}
+	started := false
+	start := func() {
+		if !started {
+			started = true
+			if err := w.cluster.StartComponent(t.Context(), "kube-scheduler"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	defer start()
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.until("the gang is released", func() error {
+		if w.dgd("g").Status.Conditions == nil || !meta.IsStatusConditionTrue(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced) {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	thief := w.occupy("thief", "a-r0-1", 8)
+	start()
+	w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
+	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
+	w.nothingReleased("Worker", 2)
+	if err := w.c.Delete(t.Context(), thief); err != nil {
+		t.Fatal(err)
+	}
+	w.ready("g")
+}
+
+// Two graphs race for the last rack: one gets it whole, the other waits, explained, and gets it afterwards.
+func TestTwoGraphsRaceForOneRack(t *testing.T) {
+	w := newWorld(t, "race", racks(4, 8, "a/r0")...)
+	for _, name := range []string{"one", "two"} {
+		w.create(w.graphOf(name, "", services{"Worker": worker(1, 3, 8, "rack")}))
+	}
+	w.until("one is Ready and the other explained", func() error {
+		ready, waiting := 0, 0
+		for _, name := range []string{"one", "two"} {
+			conditions := w.dgd(name).Status.Conditions
+			if meta.IsStatusConditionTrue(conditions, nvidiav1alpha1.ConditionReady) {
+				ready++
+			}
+			if placed := meta.FindStatusCondition(conditions, nvidiav1alpha1.ConditionPlaced); placed != nil && placed.Reason == "InsufficientCapacity" {
+				waiting++
+			}
+		}
+		if ready != 1 || waiting != 1 {
+			return fmt.Errorf("%d ready, %d waiting", ready, waiting)
+		}
+		return nil
+	})
+	winner, loser := "one", "two"
+	if !meta.IsStatusConditionTrue(w.dgd(winner).Status.Conditions, nvidiav1alpha1.ConditionReady) {
+		winner, loser = loser, winner
+	}
+	if err := w.c.Delete(t.Context(), w.dgd(winner)); err != nil {
+		t.Fatal(err)
+	}
+	w.ready(loser)
+}
+
+// All members gone, the graph is free to choose again: scaled to zero and back it leaves the zone that has become too small.
+func TestScaleToZeroFreesTheGraph(t *testing.T) {
+	w := newWorld(t, "to-zero", racks(2, 8, "a/r0", "b/r0")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "")}))
+	w.ready("g")
+	first := w.domains("zone", w.all()...)[0]
+	w.scale("g", "Worker", 0)
+	w.until("all pods are gone", func() error {
+		if n := len(w.all()); n > 0 {
+			return fmt.Errorf("%d pods", n)
+		}
+		return nil
+	})
+	w.ready("g")
+	w.occupy("other", first+"-r0-0", 1)
+	w.scale("g", "Worker", 1)
+	w.ready("g")
+	if got := w.domains("zone", w.all()...); len(got) != 1 || got[0] == first {
+		t.Errorf("the graph is in %v, want the zone other than %s", got, first)
+	}
+}
+
+// A change of the template replaces replica by replica, in place.
+func TestRollingUpdate(t *testing.T) {
+	w := newWorld(t, "rolling", racks(2, 8, "a/r0", "a/r1")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
+	w.ready("g")
+	before := w.uids()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"services":{"Worker":{"extraPodSpec":{"mainContainer":{"image":"example.com/vllm:2"}}}}}}`))
+	if err := w.c.Patch(t.Context(), w.dgd("g"), patch); err != nil {
+		t.Fatal(err)
+	}
+	w.until("all replicas are new", func() error { return w.allNew(before, 4) })
+	w.ready("g")
+	for _, pod := range w.all() {
+		if pod.Spec.Containers[0].Image != "example.com/vllm:2" {
+			t.Errorf("pod %s runs %s", pod.Name, pod.Spec.Containers[0].Image)
+		}
+	}
+	if s := w.dgd("g").Status.Services["Worker"]; s.UpdatedReplicas != 2 {
+		t.Errorf("updatedReplicas = %d, want 2", s.UpdatedReplicas)
+	}
+}
+
+func (w *world) uids() map[types.UID]bool {
+	w.t.Helper()
+	out := map[types.UID]bool{}
+	for _, pod := range w.all() {
+		out[pod.UID] = true
+	}
+	return out
+}
+
+// allNew: there are want pods, and none of those before.
+func (w *world) allNew(before map[types.UID]bool, want int) error {
+	now := w.uids()
+	for uid := range now {
+		if before[uid] {
+			return fmt.Errorf("an old pod is still there")
+		}
+	}
+	if len(now) != want {
+		return fmt.Errorf("%d pods, want %d", len(now), want)
+	}
+	return nil
+}
+
+func (w *world) deletePod(name string) {
+	w.t.Helper()
+	if err := w.c.Delete(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}); err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,116 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e tells stories on a real control plane: a real API server, kube-scheduler and controller manager, simulated kubelets, and
+// the operator as a process of its own with the rights of its own service account and its webhooks behind real TLS.
+//
+// Every story has a pool of nodes of its own, described by a ClusterTopology with a node selector, so stories run side by side.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// takeBackAfter is shorter than in production, so that the story of a gang that cannot bind is soon told.
+const takeBackAfter = 3 * time.Second
+
+// environment is a cluster to tell stories on.
+type environment struct {
+	cluster *sandbox.Sandbox
+	c       client.WithWatch
+}
+
+// shared is the cluster with the operator as a process of its own.
+var shared environment
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipping the end-to-end stories: -short")
+		return
+	}
+	if err := flag.Set("test.parallel", "12"); err != nil { // stories wait more than they compute
+		log.Fatal(err)
+	}
+	ctrllog.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "trellis-e2e")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	cluster, err := sandbox.Up(ctx, sandbox.Options{
+		Name: "e2e", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1},
+		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--take-back-after=" + takeBackAfter.String()}},
+	})
+	if err != nil {
+		log.Print("bringing the sandbox up: ", err)
+		return 1
+	}
+	defer func() {
+		if code != 0 {
+			if logs, err := os.ReadFile(cluster.LogFile("trellis-manager")); err == nil {
+				_ = os.WriteFile(filepath.Join(os.TempDir(), "trellis-e2e-manager.log"), logs, 0o600)
+			}
+		}
+		if err := cluster.Down(context.Background()); err != nil {
+			log.Print("taking the sandbox down: ", err)
+			code = 1
+		}
+	}()
+	shared = environment{cluster: cluster, c: newClient(cluster)}
+	return m.Run()
+}
+
+func newClient(s *sandbox.Sandbox) client.WithWatch {
+	restConfig, err := s.RESTConfig()
+	if err != nil {
+		log.Fatal(err)
+	}
+	restConfig.QPS, restConfig.Burst = 500, 1000
+	out, err := client.NewWithWatch(restConfig, client.Options{Scheme: operator.NewScheme()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return out
+}
+
+func key(ns, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: ns, Name: name}
+}
+
+func get[T client.Object](w *world, o T, ns, name string) T {
+	w.t.Helper()
+	if err := w.c.Get(w.t.Context(), key(ns, name), o); err != nil {
+		w.t.Fatalf("getting %T %s/%s: %v", o, ns, name, err)
+	}
+	return o
+}
+
+func list[T client.ObjectList](w *world, l T) T {
+	w.t.Helper()
+	if err := w.c.List(w.t.Context(), l, client.InNamespace(w.name)); err != nil {
+		w.t.Fatalf("listing %T: %v", l, err)
+	}
+	return l
+}
