@@ -76,7 +76,7 @@ func (a *attempt) placeBase(s *search) bool {
 	t := a.p.tree
 	g := a.baseGroup()
 	if g.Preferred > t.LevelOf(a.bound) {
-		g.want = a.rest(0, 1)
+		g.want = a.rest(0, 1, true)
 	}
 	u := prepare(t, g)
 	if !s.place(u, a.bound) {
@@ -92,21 +92,20 @@ func (a *attempt) placeBase(s *search) bool {
 	return true
 }
 
-// rest lists the pods of all replicas from ordinal position on, beginning with a service.
-func (a *attempt) rest(si, position int) []Pod {
-	var pods []Pod
-	for i, s := range a.p.services {
-		from := position
-		if i < si {
-			from = len(s.Waiting)
-		} else if i > si && position > 1 {
-			from = 0
+// rest lists the replicas that come after a position of a service, in the order they are placed; after the base gang these are all but the
+// first of each service.
+func (a *attempt) rest(si, position int, base bool) [][]Pod {
+	var replicas [][]Pod
+	for i := si; i < len(a.p.services); i++ {
+		from := b2i(base)
+		if i == si {
+			from = position
 		}
-		for ri := from; ri < len(s.Waiting); ri++ {
-			pods = append(pods, s.Waiting[ri].Pods...)
+		for _, r := range a.p.services[i].Waiting[from:] {
+			replicas = append(replicas, r.Pods)
 		}
 	}
-	return pods
+	return replicas
 }
 
 // replicaGroup is one replica with the constraint of its service.
@@ -122,7 +121,7 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 	}
 	if g.Within = a.unit[si]; len(g.Within) == 0 {
 		for i := ri + 1; i < len(s.Waiting); i++ {
-			g.want = append(g.want, s.Waiting[i].Pods...)
+			g.want = append(g.want, s.Waiting[i].Pods)
 		}
 	}
 	return g
@@ -149,7 +148,7 @@ func (a *attempt) placeReplica(si, ri int) {
 			Name: g.Name, Required: topology.NoLevel, Preferred: a.p.graph.Preferred, Hint: g.Hint, Groups: []*Group{g}, near: a.soft,
 		}
 		if len(a.soft) == 0 {
-			outer.want = a.rest(si, ri+1)
+			outer.want = a.rest(si, ri+1, false)
 		}
 	}
 	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)

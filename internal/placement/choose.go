@@ -164,26 +164,41 @@ func (c *choices) ranked(limit int) []topology.DomainID {
 // rank works out the cheap figures of one domain.
 func (s *search) rank(u *unit, d topology.DomainID) choice {
 	one := choice{domain: d}
+	come := s.ahead(u, d, &one)
 	for i := range u.total {
 		t := &u.total[i]
-		spare := t.view.Fit(d) - t.pods
 		used := t.pods
-		for j := range u.want {
-			if u.want[j].view == t.view {
-				held := min(spare, u.want[j].pods)
-				one.ahead += held
-				spare -= held
-				used += held
-			}
+		if come != nil {
+			used += come[i]
 		}
 		if i < len(one.slack) {
-			one.slack[i] = spare
+			one.slack[i] = t.view.Fit(d) - used
 		}
 		if i == 0 && s.tree.LevelOf(d) < len(s.tree.Levels())-1 {
-			one.used = (used + t.view.Biggest(d) - 1) / max(t.view.Biggest(d), 1)
+			biggest := max(t.view.Biggest(d), 1)
+			one.used = (used + biggest - 1) / biggest
 		}
 	}
 	return one
+}
+
+// ahead counts the replicas to come that a domain holds beside the unit, and returns how many pods of each shape of the unit they bring.
+func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
+	if len(u.want) == 0 {
+		return nil
+	}
+	come := make([]int, len(u.total))
+	for i := range u.want {
+		n := u.want[i].holds(d, u.total)
+		one.ahead += n
+		for j := range u.total {
+			come[j] += n * podsOf(u.want[i].counts, u.total[j].view)
+		}
+	}
+	for j := range u.total { // several kinds may count on the same room
+		come[j] = min(come[j], max(u.total[j].view.Fit(d)-u.total[j].pods, 0))
+	}
+	return come
 }
 
 // refine orders the shortlist by the sub-domains each would really use, level by level from broad to narrow, counted for the scarcest
@@ -203,10 +218,8 @@ func (c *choices) refine(best []choice) {
 func (s *search) spreadOf(u *unit, d topology.DomainID) []int {
 	scarce := u.total[0]
 	n := scarce.pods
-	for _, w := range u.want {
-		if w.view == scarce.view {
-			n += min(w.pods, scarce.view.Fit(d)-scarce.pods)
-		}
+	if come := s.ahead(u, d, &choice{}); come != nil {
+		n += come[0]
 	}
 	used := make([]int, len(s.tree.Levels()))
 	spread(s.tree, scarce.view, d, n, used)

@@ -92,18 +92,18 @@ type count2 struct {
 // every goes over all ways to spread the pods of a demand over the hosts of a domain, and after each over the goals that follow.
 // Hosts that are alike are taken in order, each at most as full as the one before, so that no way is tried twice.
 func (s *search) every(g *goal) bool {
-	var hosts []host
+	var hosts []candidateHost
 	home, last := 0, topology.Nowhere
 	s.tree.AllNodes(g.at, func(n topology.NodeID) bool {
 		if h := s.tree.Home(n); h != last {
 			home, last = home+1, h
 		}
 		if fit := g.demand.view.NodeFit(n); fit > 0 {
-			hosts = append(hosts, host{node: n, fit: fit, home: home, alike: s.nodeMark(n)})
+			hosts = append(hosts, candidateHost{node: n, fit: fit, home: home, alike: s.nodeMark(n)})
 		}
 		return true
 	})
-	slices.SortStableFunc(hosts, func(a, b host) int {
+	slices.SortStableFunc(hosts, func(a, b candidateHost) int {
 		return cmp.Or(cmp.Compare(a.fit, b.fit), cmp.Compare(a.home, b.home), cmp.Compare(a.alike, b.alike))
 	})
 	room := 0
@@ -114,15 +114,15 @@ func (s *search) every(g *goal) bool {
 	return s.over(g, hosts, len(g.demand.pods), len(g.demand.pods))
 }
 
-// host is a candidate for the pods of one demand; room is what it and all candidates after it hold.
-type host struct {
+// candidateHost is a candidate for the pods of one demand; room is what it and all candidates after it hold.
+type candidateHost struct {
 	node            topology.NodeID
 	fit, home, room int
 	alike           uint64
 }
 
 // over tries each number of pods on the first host, at most most of them, and the rest on the hosts after it.
-func (s *search) over(g *goal, hosts []host, left, most int) bool {
+func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	if left == 0 {
 		return s.promising(g.next) && s.solve(g.next)
 	}

@@ -32,18 +32,9 @@ func (p *planner) candidates(base bool) []candidate {
 	a := newAttempt(p, topology.Root)
 	u := prepare(p.tree, a.baseGroup())
 	u.want = nil
-	for _, s := range p.services {
-		for _, k := range s.kinds {
-			for _, c := range k.counts {
-				u.want = addCount(u.want, c.view, c.pods*k.replicas)
-			}
-		}
-	}
-	for i := range u.want { // the base gang is part of it
-		for _, c := range u.total {
-			if c.view == u.want[i].view {
-				u.want[i].pods -= c.pods
-			}
+	for si := range p.services {
+		for _, r := range p.services[si].Waiting[1:] {
+			u.want, _ = addKind(u.want, p.tree, r.Pods)
 		}
 	}
 	s := newSearch(p.cluster, p.tree, p.options)
@@ -114,12 +105,8 @@ func (p *planner) former() topology.DomainID {
 func (p *planner) atMost(d topology.DomainID) int {
 	n := 0
 	for _, s := range p.services {
-		for _, k := range s.kinds {
-			most := k.replicas
-			for _, c := range k.counts {
-				most = min(most, c.view.Fit(d)/c.pods)
-			}
-			n += most
+		for i := range s.kinds {
+			n += s.kinds[i].holds(d, nil)
 		}
 	}
 	return n

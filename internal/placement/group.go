@@ -19,9 +19,9 @@ type Group struct {
 	Pods         []Pod
 	Groups       []*Group
 
-	// near are domains in use that a preferred level tries first, and want are pods to come that the choice of a domain looks ahead to.
+	// near are domains in use that a preferred level tries first, and want are replicas to come that the choice of a domain looks ahead to.
 	near []topology.Path
-	want []Pod
+	want [][]Pod
 }
 
 // PlanGroup places one group, all or nothing, and leaves its pods' reservations in the cluster.

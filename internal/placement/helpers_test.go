@@ -5,6 +5,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,3 +123,53 @@ func pods(name string, n int, s *topology.Shape) []Pod {
 }
 
 const none = topology.NoLevel
+
+// serviceOf makes a service with waiting replicas 0..replicas-1 of n pods each.
+func serviceOf(name string, required, preferred, replicas, n int, s *topology.Shape) Service {
+	v := Service{Name: name, Multinode: n > 1, Required: required, Preferred: preferred}
+	for r := range replicas {
+		v.Waiting = append(v.Waiting, Replica{Ordinal: r, Pods: pods(fmt.Sprintf("%s-%d", name, r), n, s)})
+	}
+	return v
+}
+
+// summary lists per replica "service-ordinal domain: nodes", or "service-ordinal code".
+func summary(r Result) []string {
+	var lines []string
+	for _, one := range r.Replicas {
+		line := fmt.Sprintf("%s-%d ", one.Service, one.Ordinal)
+		if one.Refusal != nil {
+			lines = append(lines, line+one.Refusal.Code)
+			continue
+		}
+		line += one.Domain.String() + ":"
+		for _, p := range one.Pods {
+			line += " " + p.Node
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// nodesOf lists the nodes of all pods of a group result, sorted.
+func nodesOf(r *GroupResult) []string {
+	var list []string
+	for _, p := range r.Pods {
+		list = append(list, p.Node)
+	}
+	for _, g := range r.Groups {
+		list = append(list, nodesOf(g)...)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// onePerHost is the shape of a pod with one GPU that keeps its own kind off its host.
+func onePerHost() *topology.Shape {
+	p := podOf(map[string]string{gpu: "1"})
+	p.Labels = map[string]string{"app": "x"}
+	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}}}
+	return topology.ShapeOf(p)
+}

@@ -47,12 +47,6 @@ type service struct {
 	of []int
 }
 
-// kind is replicas of one service that ask for the same.
-type kind struct {
-	replicas int
-	counts   []count
-}
-
 func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
 	if len(g.Levels) == 0 {
 		g.Required, g.Preferred = rootLevel(g.Required), topology.NoLevel
@@ -84,18 +78,9 @@ func rootLevel(level int) int {
 }
 
 func (s *service) sortKinds(t *topology.Tree) {
+	s.of = make([]int, len(s.Waiting))
 	for i := range s.Waiting {
-		var counts []count
-		for _, pod := range s.Waiting[i].Pods {
-			counts = addCount(counts, t.View(pod.Shape), 1)
-		}
-		at := slices.IndexFunc(s.kinds, func(k kind) bool { return slices.Equal(k.counts, counts) })
-		if at < 0 {
-			at = len(s.kinds)
-			s.kinds = append(s.kinds, kind{counts: counts})
-		}
-		s.kinds[at].replicas++
-		s.of = append(s.of, at)
+		s.kinds, s.of[i] = addKind(s.kinds, t, s.Waiting[i].Pods)
 	}
 }
 

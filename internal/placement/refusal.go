@@ -83,7 +83,7 @@ type Excluded struct {
 // closestTries is how many domains are packed for real to find the one that comes nearest, when counting alone does not tell.
 const closestTries = 8
 
-// refusal explains why a unit does not fit inside a domain. It is called with nothing of the unit taken.
+// refusal explains why a unit does not fit inside a domain beside what is taken.
 func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	t := s.tree
 	bound := at
@@ -128,15 +128,15 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 		}
 	}
 	r.Closest = &Closest{Domain: s.tree.Path(best), Holds: holds, Of: u.size}
-	if part := s.part(u, best); part != nil {
-		r.Cause = s.refusal(part, best)
-		if r.Cause.Closest != nil && r.Cause.Closest.Domain.Equal(r.Closest.Domain) && r.Cause.Cause == nil {
-			r.Closest.Short, r.Closest.Excluded = r.Cause.Closest.Short, r.Cause.Closest.Excluded
-			r.Closest.Hosts = r.Cause.Closest.Hosts
-		}
+	mark := len(s.taken)
+	part := s.part(u, best)
+	if part == nil {
+		s.giveBack(mark)
+		s.shortage(r.Closest, u, best)
 		return
 	}
-	s.shortage(r.Closest, u, best)
+	r.Cause = s.refusal(part, best)
+	s.giveBack(mark)
 }
 
 // nearest returns the domain that holds most pods of the unit, and how many.
@@ -214,11 +214,9 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that finds no room in a domain after the parts before it did; nil when there are no parts or all
-// find room.
+// part returns the first part of the unit that finds no room in a domain beside the parts before it, which stay taken; nil when there are
+// no parts or all find room.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
-	mark := len(s.taken)
-	defer s.giveBack(mark)
 	for _, sub := range u.subs {
 		if !s.fits(sub, d) {
 			return sub

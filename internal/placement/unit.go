@@ -23,9 +23,10 @@ type unit struct {
 	near   []topology.DomainID
 	own    []*demand
 	subs   []*unit
-	// total is everything in the unit, want what is still to come, both by shape, scarcest first.
-	total, want []count
-	size        int
+	// total is everything in the unit by shape, scarcest first; want is the replicas still to come.
+	total []count
+	want  []kind
+	size  int
 	// domain is where the search put it.
 	domain topology.DomainID
 }
@@ -82,12 +83,11 @@ func (u *unit) gather(t *topology.Tree, g *Group) {
 			u.total = addCount(u.total, c.view, c.pods)
 		}
 	}
-	for _, p := range g.want {
-		u.want = addCount(u.want, t.View(p.Shape), 1)
+	for _, replica := range g.want {
+		u.want, _ = addKind(u.want, t, replica)
 	}
 	slices.SortStableFunc(u.own, func(a, b *demand) int { return harder(a.view, b.view) })
 	slices.SortFunc(u.total, func(a, b count) int { return harder(a.view, b.view) })
-	slices.SortFunc(u.want, func(a, b count) int { return harder(a.view, b.view) })
 	slices.SortStableFunc(u.subs, hardest)
 }
 
@@ -103,6 +103,45 @@ func (u *unit) addPod(t *topology.Tree, p Pod) {
 	view := t.View(p.Shape)
 	u.own = append(u.own, &demand{view: view, pods: []Pod{p}})
 	u.total = addCount(u.total, view, 1)
+}
+
+// kind is a number of replicas that ask for the same.
+type kind struct {
+	replicas int
+	counts   []count
+}
+
+// addKind counts one more replica and says of which kind.
+func addKind(kinds []kind, t *topology.Tree, replica []Pod) ([]kind, int) {
+	var counts []count
+	for _, pod := range replica {
+		counts = addCount(counts, t.View(pod.Shape), 1)
+	}
+	at := slices.IndexFunc(kinds, func(k kind) bool { return slices.Equal(k.counts, counts) })
+	if at < 0 {
+		at = len(kinds)
+		kinds = append(kinds, kind{counts: counts})
+	}
+	kinds[at].replicas++
+	return kinds, at
+}
+
+// holds is how many replicas of the kind a domain holds at most beside what takes, shape by shape.
+func (k *kind) holds(d topology.DomainID, taken []count) int {
+	most := k.replicas
+	for _, c := range k.counts {
+		most = min(most, max(c.view.Fit(d)-podsOf(taken, c.view), 0)/c.pods)
+	}
+	return most
+}
+
+func podsOf(counts []count, v *topology.View) int {
+	for i := range counts {
+		if counts[i].view == v {
+			return counts[i].pods
+		}
+	}
+	return 0
 }
 
 func addCount(counts []count, v *topology.View, pods int) []count {

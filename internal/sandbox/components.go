@@ -192,13 +192,13 @@ func (s *Sandbox) ready(ctx context.Context, p *proc.Process) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return waitServing(ctx, p, func(ctx context.Context) error { return s.probe(ctx, client, p.Name) })
+	return waitServing(ctx, p, 50*time.Millisecond, func(ctx context.Context) error { return s.probe(ctx, client, p.Name) })
 }
 
 // waitServing waits until a probe of a process succeeds.
-func waitServing(ctx context.Context, p *proc.Process, probe func(context.Context) error) error {
+func waitServing(ctx context.Context, p *proc.Process, interval time.Duration, probe func(context.Context) error) error {
 	last := errors.New("not asked yet")
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, interval, startTimeout, true, func(ctx context.Context) (bool, error) {
 		if !p.Alive() {
 			return false, errors.New("it has ended")
 		}

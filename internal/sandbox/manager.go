@@ -109,7 +109,8 @@ func (s *Sandbox) WaitForManager(ctx context.Context, name string) error {
 	}
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
-	return waitServing(ctx, p, func(ctx context.Context) error {
+	// Every refused probe is a line in the manager's log, hence the longer interval.
+	return waitServing(ctx, p, 200*time.Millisecond, func(ctx context.Context) error {
 		return get(ctx, client, "http://"+local(s.port(healthPort(name)))+"/readyz")
 	})
 }

@@ -90,6 +90,7 @@ func testManager(ctx context.Context) error {
 			func(context.Context, admission.Request) admission.Response {
 				return admission.Denied("refused by the test operator")
 			})})
+		close(serving)
 	}()
 	return mgr.Start(ctx)
 }

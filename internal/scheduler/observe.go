@@ -36,8 +36,8 @@ type view struct {
 	graph placement.Graph
 	// gated pods by ID: the ones a plan may release.
 	gated map[string]*corev1.Pod
-	// phantoms are IDs of pods that are wanted but not made yet. They count in looking ahead and are never released.
-	phantoms map[string]bool
+	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
+	incomplete map[replicaKey]bool
 	// blocked replicas are not planned at all, because a level they need is gone.
 	blocked []Waiting
 	// creating says that a scaling group or a pod of a first replica is not made yet.
@@ -64,7 +64,7 @@ type replicaState struct {
 // newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
 func newView(o observed) view {
 	v := view{
-		gated: map[string]*corev1.Pod{}, phantoms: map[string]bool{}, gangs: map[replicaKey]string{},
+		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{},
 		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	v.creating = missingGroups(o)
@@ -276,14 +276,15 @@ func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.S
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
 	if state.absent > 0 {
-		v.addPhantoms(sg, &replica, state)
+		v.incomplete[replicaKey{service.Name, state.ordinal}] = true
+		addWanted(sg, &replica, state)
 	}
 	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	service.Waiting = append(service.Waiting, replica)
 }
 
-// addPhantoms lets pods that are still to be made count in looking ahead.
-func (v *view) addPhantoms(sg *trellisv1alpha1.ScalingGroup, replica *placement.Replica, state replicaState) {
+// addWanted lets pods that are still to be made count in looking ahead.
+func addWanted(sg *trellisv1alpha1.ScalingGroup, replica *placement.Replica, state replicaState) {
 	made := map[int32]bool{}
 	for _, pod := range state.closed {
 		_, index, _ := graph.ReplicaOf(pod)
@@ -294,9 +295,7 @@ func (v *view) addPhantoms(sg *trellisv1alpha1.ScalingGroup, replica *placement.
 			continue
 		}
 		pod := graph.BuildPod(sg, int32(state.ordinal), index)
-		id := "phantom/" + pod.Namespace + "/" + pod.Name
-		v.phantoms[id] = true
-		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
+		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + pod.Namespace + "/" + pod.Name, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
 }
 

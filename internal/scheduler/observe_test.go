@@ -74,8 +74,8 @@ func story(v view) []string {
 	for _, w := range v.blocked {
 		out = append(out, fmt.Sprintf("blocked %s-%d %s", w.Service, w.Ordinal, w.Code))
 	}
-	if len(v.phantoms) > 0 {
-		out = append(out, fmt.Sprintf("%d phantoms", len(v.phantoms)))
+	if len(v.incomplete) > 0 {
+		out = append(out, fmt.Sprintf("%d incomplete", len(v.incomplete)))
 	}
 	return out
 }
@@ -108,7 +108,7 @@ func TestView(t *testing.T) {
 				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
 			},
 		},
-		"pods not made yet are counted as phantoms": {
+		"pods not made yet are counted": {
 			groups: mixed(2), profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0)}
@@ -117,7 +117,7 @@ func TestView(t *testing.T) {
 				`graph anchor="" creating=false placed 0 of 3`,
 				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
 				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="") waits(1 pods=2 anchor="" hint="")`,
-				"3 phantoms",
+				"2 incomplete",
 			},
 		},
 		"a released member anchors the graph; a scaled-out replica waits": {

@@ -76,7 +76,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
 		}
 		if v.creating && len(verdict.Waiting) == 0 && v.placed < v.wanted {
-			verdict.Waiting = v.allWaiting(CodeCreating, "its pods are being created")
+			verdict.Waiting = v.allWaiting(CodeCreating, beingCreated)
 		}
 		return nil, verdict
 	}
@@ -93,21 +93,23 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 	if v.waitsForCreation(result) {
 		s.cluster.Rollback()
 		s.takeHoldsBack()
-		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeCreating, "its pods are being created")...)
+		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeCreating, beingCreated)...)
 		return nil, verdict
 	}
 	s.cluster.Commit()
 	var releases []release
 	base := gangName(o.dgd.Name, result, func(r placement.ReplicaResult) bool { return r.Base })
 	for _, replica := range result.Replicas {
+		if v.incomplete[replicaKey{replica.Service, replica.Ordinal}] {
+			s.dropPlan(replica)
+			verdict.Waiting = append(verdict.Waiting, Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: CodeCreating, Message: beingCreated})
+			continue
+		}
 		if replica.Refusal != nil {
 			replicasRefused.WithLabelValues(replica.Refusal.Code).Inc()
 			verdict.Waiting = append(verdict.Waiting, Waiting{
 				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
 			})
-			continue
-		}
-		if s.dropPhantoms(v, replica) {
 			continue
 		}
 		verdict.Placed++
@@ -149,15 +151,11 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 	return out
 }
 
-// dropPhantoms gives the room of pods back that are not made yet, and says whether the replica had any. It is placed once they exist.
-func (s *Scheduler) dropPhantoms(v *view, replica placement.ReplicaResult) bool {
-	if !slices.ContainsFunc(replica.Pods, func(p placement.PodResult) bool { return v.phantoms[p.ID] }) {
-		return false
-	}
+// dropPlan gives the room back of a replica whose pods are not all made yet. It is placed once they exist.
+func (s *Scheduler) dropPlan(replica placement.ReplicaResult) {
 	for _, pod := range replica.Pods {
 		s.cluster.Forget(pod.ID)
 	}
-	return true
 }
 
 // gangName is the same for the same pods and differs for their successors.
@@ -191,23 +189,38 @@ func (s *Scheduler) send(ctx context.Context, r release) {
 	s.queue.addAt(client.ObjectKeyFromObject(r.dgd), s.options.Clock.Now().Add(time.Second))
 }
 
-// announce tells the user, on the graph and on the pods that wait, since that is where users look.
+// announce tells the user, on the graph's status and here on the pods that wait, since that is where users look.
 func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, pods []*corev1.Pod, verdict Verdict) {
-	for i, w := range verdict.Waiting {
+	first := firstPods(pods)
+	said := false
+	for _, w := range verdict.Waiting {
 		if w.Code == CodeCreating {
 			continue
 		}
-		if i == 0 {
+		if !said {
+			said = true
 			logger(ctx, dgd).Info("waiting", "service", w.Service, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(verdict.Waiting))
 		}
-		for _, pod := range pods {
-			ordinal, _, ok := graph.ReplicaOf(pod)
-			if ok && int(ordinal) == w.Ordinal && pod.Labels[graph.LabelComponent] == graph.LabelValue(w.Service) && !leaving(pod) {
-				s.recorder.Eventf(pod, dgd, corev1.EventTypeWarning, w.Code, "Place", "%s", w.Message)
-				break // the first pod of a replica speaks for all of them
-			}
+		if pod := first[replicaKey{graph.LabelValue(w.Service), w.Ordinal}]; pod != nil {
+			s.recorder.Eventf(pod, dgd, corev1.EventTypeWarning, w.Code, "Place", "%s", w.Message)
 		}
 	}
+}
+
+// firstPods finds the pod that speaks for its replica, the one of the lowest index, by component label and ordinal.
+func firstPods(pods []*corev1.Pod) map[replicaKey]*corev1.Pod {
+	first, lowest := map[replicaKey]*corev1.Pod{}, map[replicaKey]int32{}
+	for _, pod := range pods {
+		ordinal, index, ok := graph.ReplicaOf(pod)
+		if !ok || leaving(pod) {
+			continue
+		}
+		key := replicaKey{pod.Labels[graph.LabelComponent], int(ordinal)}
+		if known := first[key]; known == nil || index < lowest[key] {
+			first[key], lowest[key] = pod, index
+		}
+	}
+	return first
 }
 
 func allBound(pods []*corev1.Pod) bool {
@@ -236,17 +249,9 @@ func (v *view) waitsForCreation(result placement.Result) bool {
 	if v.creating {
 		return true
 	}
-	for _, replica := range result.Replicas {
-		if !replica.Base {
-			continue
-		}
-		for _, pod := range replica.Pods {
-			if v.phantoms[pod.ID] {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(result.Replicas, func(r placement.ReplicaResult) bool {
+		return r.Base && v.incomplete[replicaKey{r.Service, r.Ordinal}]
+	})
 }
 
 // String names a waiting replica for messages.

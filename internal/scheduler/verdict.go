@@ -18,6 +18,8 @@ const CodeTakenBack = "TakenBack"
 // CodeCreating: not all pods of the gang are made yet.
 const CodeCreating = "Creating"
 
+const beingCreated = "its pods are being created"
+
 // Waiting is one replica that is not placed yet, and why.
 type Waiting struct {
 	Service string

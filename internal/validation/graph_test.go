@@ -62,10 +62,15 @@ func TestGraphRules(t *testing.T) {
 			},
 			want: []string{`spec.services: Too many: 26: must have at most 25 services; split the graph into several DynamoGraphDeployments`},
 		},
-		"lower-case names differ: case only": {
+		"service names differ: case only": {
 			change: func(d *deployment) { d.Spec.Services["frontend"] = nil },
 			want: []string{`spec.services[frontend]: Duplicate value: "frontend": collides with service "Frontend": in the names of pods and Services ` +
 				`both become "frontend"; rename one of them`},
+		},
+		"service names differ: dot and hyphen": {
+			change: func(d *deployment) { d.Spec.Services["a.b"], d.Spec.Services["a-B"] = nil, nil },
+			want: []string{`spec.services[a.b]: Duplicate value: "a.b": collides with service "a-B": in the names of pods and Services ` +
+				`both become "a-b"; rename one of them`},
 		},
 		"object names differ: headless Service": {
 			change: func(d *deployment) { d.Spec.Services["WORKER-pods"] = &serviceSpec{} },

@@ -18,7 +18,7 @@ import (
 // maxServices is how many services a deployment may have.
 const maxServices = 25
 
-const serviceNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$`
+const serviceNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
 
 // headlessSuffix ends the name of the Service of a multinode service's pods.
 const headlessSuffix = "-pods"
@@ -61,39 +61,44 @@ func serviceName(s service) field.ErrorList {
 	}
 	if !serviceNameRegexp.MatchString(s.name) {
 		return one(badValue(field.ErrorTypeInvalid, s.path, s.name,
-			"a service name must consist of letters, digits and hyphens and begin and end with a letter or digit; must match "+serviceNamePattern))
+			"a service name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match "+serviceNamePattern))
 	}
 	return nil
 }
 
-// lowerCaseNames finds services that differ in case only: pods and Services carry the name in lower case.
-func lowerCaseNames(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+// inObjectNames is how a service is called inside the names of pods and Services.
+func (s service) inObjectNames() string {
+	return strings.ReplaceAll(strings.ToLower(s.name), ".", "-")
+}
+
+// serviceNamesDiffer finds services whose names become one in the names of pods and Services.
+func serviceNamesDiffer(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]string{}
 	for _, s := range servicesOf(dgd) {
-		lower := strings.ToLower(s.name)
-		if first, ok := seen[lower]; ok {
+		name := s.inObjectNames()
+		if first, ok := seen[name]; ok {
 			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path, s.name, fmt.Sprintf(
-				"collides with service %q: in the names of pods and Services both become %q; rename one of them", short(first), short(lower))))
+				"collides with service %q: in the names of pods and Services both become %q; rename one of them", short(first), short(name))))
 			continue
 		}
-		seen[lower] = s.name
+		seen[name] = s.name
 	}
 	return errs
 }
 
-// objectNames finds a service called like the headless Service that gives the pods of a multinode service their DNS names.
-func objectNames(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+// objectNamesDiffer finds a service called like the headless Service that gives the pods of a multinode service their DNS names.
+func objectNamesDiffer(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	services := servicesOf(dgd)
 	headless := map[string]string{}
 	for _, s := range services {
 		if s.multinode() {
-			headless[strings.ToLower(s.name)+headlessSuffix] = s.name
+			headless[s.inObjectNames()+headlessSuffix] = s.name
 		}
 	}
 	var errs field.ErrorList
 	for _, s := range services {
-		if other, ok := headless[strings.ToLower(s.name)]; ok {
+		if other, ok := headless[s.inObjectNames()]; ok {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, s.path, s.name, fmt.Sprintf(
 				"its Service would have the name of the headless Service of multinode service %q; rename one of the two services", short(other))))
 		}

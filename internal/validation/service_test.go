@@ -23,8 +23,8 @@ func TestServiceRules(t *testing.T) {
 	testRules(t, rules, map[string]ruleCase{
 		"service name: characters": {
 			change: func(d *deployment) { d.Spec.Services["my_service"] = &serviceSpec{} },
-			want: []string{`spec.services[my_service]: Invalid value: "my_service": a service name must consist of letters, digits and hyphens and begin and end ` +
-				`with a letter or digit; must match ^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$`},
+			want: []string{`spec.services[my_service]: Invalid value: "my_service": a service name must consist of letters, digits, '-' or '.', and begin and end ` +
+				`with a letter or digit; must match ^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`},
 		},
 		"service name: 10,000 characters": {
 			change: func(d *deployment) { d.Spec.Services[strings.Repeat("a", 10000)] = &serviceSpec{} },

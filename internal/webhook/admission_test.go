@@ -65,10 +65,7 @@ func badRequest(texts ...string) types.GomegaMatcher {
 }
 
 var _ = Describe("creating a deployment", func() {
-	BeforeEach(func() {
-		becomeReady(leader)
-		created(topology("gb200"))
-	})
+	BeforeEach(func() { created(topology("gb200")) })
 
 	It("fills in replicas and changes nothing else", func() {
 		object := graph("gb200", packed)
@@ -97,23 +94,33 @@ var _ = Describe("creating a deployment", func() {
 		Entry("huge replicas", strings.Replace(packed, "replicas: 2", "replicas: 3000000000", 1), "replicas"),
 		Entry("nodeCount 1", strings.Replace(packed, "nodeCount: 4", "nodeCount: 1", 1), "nodeCount"),
 		Entry("name of 10,000 characters", strings.Replace(packed, "name: llm", "name: "+strings.Repeat("a", 10000), 1), "metadata.name"),
-		Entry("service name of 10,000 characters", strings.Replace(packed, "Worker:", strings.Repeat("a", 10000)+":", 1), "service name"),
 		Entry("resource abc", strings.Replace(packed, "replicas: 2", `resources: {limits: {gpu: abc}}`, 1), "resources.limits.gpu"),
-		Entry("custom resource abc", strings.Replace(packed, "replicas: 2", `resources: {limits: {custom: {rdma/ib: abc}}}`, 1),
-			"spec.services[Worker].resources.limits.custom[rdma/ib]", "must be a Kubernetes quantity"),
+		Entry("custom resource abc", strings.Replace(packed, "replicas: 2", `resources: {limits: {custom: {rdma/ib: abc}}}`, 1), "rdma/ib", "abc"),
+		Entry("half a GPU", strings.Replace(packed, "replicas: 2", `resources: {limits: {gpu: "0.5"}}`, 1),
+			"spec.services[Worker].resources.limits.gpu", "must be a whole number"),
+		Entry("request above limit", strings.Replace(packed, "replicas: 2", `resources: {limits: {cpu: "1"}, requests: {cpu: "2"}}`, 1),
+			"spec.services[Worker].resources.requests.cpu", "must not be more than the limit"),
 		Entry("shared memory abc", strings.Replace(packed, "replicas: 2", `sharedMemory: {size: abc}`, 1), "spec.services.Worker.sharedMemory.size"),
 		Entry("container resource abc", strings.Replace(packed, "cpu: 1000m", "cpu: abc", 1), "extraPodSpec.mainContainer.resources.limits.cpu"),
-		Entry("two services in one name", strings.Replace(packed, "Frontend:", "worker:", 1), "spec.services[worker]", `collides with service "Worker"`),
+		Entry("two services in one name", strings.Replace(packed, "Frontend:", "worker:", 1), "spec.services", "in lower case"),
+		Entry("a Service's name twice", strings.Replace(packed, "Frontend:", "worker-pods:", 1), "spec.services[worker-pods]", "rename one of the two services"),
 		Entry("26 services", "metadata: {name: llm}\nspec: {services: {"+numbered(26)+"}}", "spec.services", "25"),
-		Entry("a service of null", strings.Replace(packed, "{componentType: frontend}", "null", 1), "Frontend"),
 		Entry("services of a list", "metadata: {name: llm}\nspec: {services: [a]}", "spec.services"),
 		Entry("both forms of constraint", strings.Replace(packed, "{name: llm}", "{name: llm, annotations: {kai.scheduler/topology: gb200}}", 1), "remove one of the two forms"),
 	)
 
+	It("refuses a service name of 10,000 characters without repeating it", func() {
+		object := graph("gb200", packed)
+		object.Object["spec"].(map[string]any)["services"].(map[string]any)[strings.Repeat("a", 10000)] = map[string]any{}
+		err := admin.Create(ctx, object)
+		Expect(err).To(badRequest("spec.services", "63"))
+		Expect(len(err.Error())).To(BeNumerically("<", 2000))
+	})
+
 	It("tells the client what is accepted and without effect", func() {
 		lines := told.during(func() {
 			created(graph("gb200", strings.NewReplacer(
-				"spec:", "spec:\n  experimental: {a: b}", "frontend}", "frontend, dynamoNamespace: x}", "replicas: 2", "dynamoNamespace: y", "packDomain: rack", "packDomain: host",
+				"spec:", "spec:\n  experimental: {a: b}", "frontend}", "frontend, dynamoNamespace: x}", "replicas: 2", "dynamoNamespace: why", "packDomain: rack", "packDomain: host",
 			).Replace(packed)))
 		})
 		Expect(lines).To(ConsistOf(
@@ -136,6 +143,15 @@ var _ = Describe("creating a deployment", func() {
 		created(object)
 		Expect(object.GetName()).To(HavePrefix("llm-"))
 		Expect(admin.Create(ctx, graph("nowhere", generated))).To(badRequest("ClusterTopology not found"))
+	})
+
+	It("survives a service of null", func() {
+		object := graph("gb200", strings.Replace(packed, "{componentType: frontend}", "null", 1))
+		if err := admin.Create(ctx, object); err != nil {
+			Expect(err).To(badRequest("Frontend"))
+			return
+		}
+		Expect(admin.Delete(ctx, object)).To(Succeed())
 	})
 
 	It("takes long names", func() {

@@ -59,25 +59,7 @@ func ask(r *replica, path string, object string) *admissionv1.AdmissionResponse 
 	return answer.Response
 }
 
-// becomeReady is the first thing every spec needs.
-func becomeReady(r *replica) {
-	GinkgoHelper()
-	Eventually(func() string {
-		code, text := probe(r)
-		return fmt.Sprint(code, " ", text)
-	}).Should(HavePrefix("200 "))
-}
-
-var _ = Describe("the certificate", Ordered, func() {
-	BeforeAll(func() {
-		for _, r := range []*replica{leader, standby} {
-			Eventually(func() string { _, text := probe(r); return text }).Should(ContainSubstring("[-]webhooks failed"), "no certificate is mounted yet")
-		}
-		leader.mountSecret()
-		standby.mountSecret()
-		becomeReady(leader)
-	})
-
+var _ = Describe("the certificate", func() {
 	It("fills the Secret that was shipped empty", func() {
 		var secret corev1.Secret
 		Expect(admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)).To(Succeed())
@@ -100,8 +82,7 @@ var _ = Describe("the certificate", Ordered, func() {
 		Expect(bundles).To(HaveEach(Equal(authority())))
 	})
 
-	It("makes a standby ready, which serves although it does not lead", func() {
-		becomeReady(standby)
+	It("lets a standby serve although it does not lead", func() {
 		Expect(standby.manager.Elected()).NotTo(BeClosed())
 		answer := ask(standby, validateDeploymentPath, `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`)
 		Expect(answer.Allowed).To(BeFalse())

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,6 +79,14 @@ var _ = BeforeSuite(func() {
 	leader.run()
 	Eventually(leader.manager.Elected()).Should(BeClosed())
 	standby.run()
+
+	for _, r := range []*replica{leader, standby} {
+		Eventually(func() string { _, text := probe(r); return text }).Should(ContainSubstring("[-]webhooks failed"), "no certificate is mounted yet")
+		r.mountSecret()
+	}
+	for _, r := range []*replica{leader, standby} {
+		Eventually(func() int { code, _ := probe(r); return code }).Should(Equal(http.StatusOK))
+	}
 })
 
 var _ = AfterSuite(func() {
@@ -122,7 +131,7 @@ type replica struct {
 }
 
 func newReplica(name string, config *rest.Config) *replica {
-	r := &replica{port: freePort(), certDir: GinkgoT().TempDir()}
+	r := &replica{port: freePort(), certDir: filepath.Join(GinkgoT().TempDir(), "certs")}
 	probes := fmt.Sprintf("127.0.0.1:%d", freePort())
 	r.readiness = "http://" + probes + "/readyz"
 	var err error
@@ -159,18 +168,16 @@ func (r *replica) run() {
 	}()
 }
 
-// mountSecret does what a kubelet does: it puts the Secret's keys into files, and follows changes.
+// mountSecret does what a kubelet does: it puts the Secret's keys into files, all at once, and follows changes.
 func (r *replica) mountSecret() {
 	go func() {
 		defer GinkgoRecover()
-		for ctx.Err() == nil {
+		for mounted := ""; ctx.Err() == nil; {
 			var secret corev1.Secret
-			if err := admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret); err == nil {
-				for key, value := range secret.Data {
-					next := filepath.Join(r.certDir, "."+key)
-					Expect(os.WriteFile(next, value, 0o600)).To(Succeed())
-					Expect(os.Rename(next, filepath.Join(r.certDir, key))).To(Succeed())
-				}
+			err := admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)
+			if err == nil && len(secret.Data) > 0 && secret.ResourceVersion != mounted {
+				mounted = secret.ResourceVersion
+				r.write(mounted, secret.Data)
 			}
 			select {
 			case <-ctx.Done():
@@ -178,6 +185,17 @@ func (r *replica) mountSecret() {
 			}
 		}
 	}()
+}
+
+// write puts files into a new folder and turns the link to it, which is certDir.
+func (r *replica) write(version string, files map[string][]byte) {
+	folder, link := r.certDir+"-"+version, r.certDir+"-link"
+	Expect(os.Mkdir(folder, 0o700)).To(Succeed())
+	for name, content := range files {
+		Expect(os.WriteFile(filepath.Join(folder, name), content, 0o600)).To(Succeed())
+	}
+	Expect(os.Symlink(folder, link)).To(Succeed())
+	Expect(os.Rename(link, r.certDir)).To(Succeed())
 }
 
 func freePort() int {

@@ -25,7 +25,6 @@ var _ = Describe("changing a deployment", func() {
 	var object *unstructured.Unstructured
 
 	BeforeEach(func() {
-		becomeReady(leader)
 		created(topology("gb200"))
 		object = graph("gb200", packed)
 		created(object)
@@ -53,7 +52,7 @@ var _ = Describe("changing a deployment", func() {
 		Entry("a service more", `{"spec":{"services":{"Planner":{}}}}`, "spec.services", "service topology is immutable"),
 		Entry("single-node instead of multinode", `{"spec":{"services":{"Worker":{"multinode":null}}}}`, "multinode", "cannot change node topology"),
 		Entry("a backend framework", `{"spec":{"backendFramework":"vllm"}}`, "spec.backendFramework", "is immutable"),
-		Entry("a resource that is none", `{"spec":{"services":{"Worker":{"resources":{"limits":{"custom":{"rdma/ib":"abc"}}}}}}}`, "spec.services[Worker].resources.limits.custom[rdma/ib]", "quantity"),
+		Entry("half a GPU", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"0.5"}}}}}}`, "spec.services[Worker].resources.limits.gpu", "must be a whole number"),
 	)
 
 	Context("whose ClusterTopology is gone", func() {
@@ -112,8 +111,6 @@ var _ = Describe("changing a deployment", func() {
 })
 
 var _ = Describe("a ClusterTopology", func() {
-	BeforeEach(func() { becomeReady(leader) })
-
 	It("is refused with path and fix when it makes no sense", func() {
 		bad := &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}
 		bad.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "rack", Key: "a"}, {Domain: "rack", Key: "b"}}

@@ -1,0 +1,181 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// graphPods is one graph with what was made for it.
+type graphPods struct {
+	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	groups []*trellisv1alpha1.ScalingGroup
+	pods   []memberPod
+	view   view
+}
+
+// memberPod is a pod of a graph.
+type memberPod struct {
+	Pod
+	object *corev1.Pod
+}
+
+// Build makes the report. Graphs come in the order of their names, trees in the order of the first graph in them.
+func Build(s *Snapshot) Report {
+	graphs := s.sortPods()
+	counter := newCounter(s, graphs)
+	r := Report{Graphs: []Graph{}, Resource: counter.resource}
+	var views []view
+	for _, g := range graphs {
+		r.Graphs = append(r.Graphs, g.describe())
+		if !slices.ContainsFunc(views, g.view.equal) {
+			views = append(views, g.view)
+		}
+	}
+	if len(views) == 0 && s.Topology != nil {
+		views = append(views, live(s.Topology))
+	}
+	for _, v := range views {
+		r.Trees = append(r.Trees, s.tree(v, graphs, counter))
+	}
+	r.Notes = s.notes(graphs)
+	return r
+}
+
+// sortPods gives every graph its groups and pods.
+func (s *Snapshot) sortPods() []*graphPods {
+	var graphs []*graphPods
+	byName := map[types.NamespacedName]*graphPods{}
+	for i := range s.Graphs {
+		g := &graphPods{dgd: &s.Graphs[i]}
+		graphs = append(graphs, g)
+		byName[types.NamespacedName{Namespace: g.dgd.Namespace, Name: g.dgd.Name}] = g
+	}
+	groups := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
+	for i := range s.Groups {
+		sg := &s.Groups[i]
+		if g := byName[types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}]; g != nil {
+			g.groups = append(g.groups, sg)
+			groups[types.NamespacedName{Namespace: sg.Namespace, Name: graph.LabelValue(sg.Name)}] = sg
+		}
+	}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if sg := groups[types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[graph.LabelScalingGroup]}]; sg != nil {
+			g := byName[types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}]
+			g.pods = append(g.pods, memberPod{podOf(p, sg), p})
+		}
+	}
+	for _, g := range graphs {
+		slices.SortFunc(g.groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return natural(a.Spec.Service, b.Spec.Service) })
+		slices.SortFunc(g.pods, func(a, b memberPod) int { return comparePods(a.Pod, b.Pod) })
+		g.view = s.viewOf(g.dgd, g.groups)
+	}
+	slices.SortFunc(graphs, func(a, b *graphPods) int {
+		if c := strings.Compare(a.dgd.Namespace, b.dgd.Namespace); c != 0 {
+			return c
+		}
+		return natural(a.dgd.Name, b.dgd.Name)
+	})
+	return graphs
+}
+
+func (g *graphPods) describe() Graph {
+	d := Graph{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Constraints: constraints(g.groups), Waiting: g.waiting()}
+	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+	if p := g.dgd.Status.Placement; p != nil {
+		d.Domain = p.Domain
+	}
+	return d
+}
+
+// waiting explains the pods without a node: by the graph's condition while it says that something is not placed, otherwise by the
+// kube-scheduler's word on the first of them.
+func (g *graphPods) waiting() *Waiting {
+	w := &Waiting{}
+	var schedulerSays string
+	for _, p := range g.pods {
+		if p.object.Spec.NodeName != "" {
+			continue
+		}
+		w.Pods = append(w.Pods, p.Pod)
+		for _, c := range p.object.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && schedulerSays == "" {
+				schedulerSays = c.Message
+			}
+		}
+	}
+	placed := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+	switch {
+	case placed != nil && placed.Status == "False":
+		w.Reason, w.Message = placed.Reason, placed.Message
+	case schedulerSays != "":
+		w.Reason, w.Message = corev1.PodReasonUnschedulable, schedulerSays
+	case len(w.Pods) > 0:
+		w.Message = "waiting for the scheduler"
+	case len(g.pods) == 0 && ready != nil && ready.Status == "False":
+		w.Reason, w.Message = ready.Reason, ready.Message
+	case len(g.groups) == 0 && ready == nil:
+		w.Message = "nothing was made for it yet: the operator has not looked at it, is it running?"
+	default:
+		return nil
+	}
+	return w
+}
+
+// constraints says how the graph is packed, services with the same constraint together.
+func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
+	var texts, order []string
+	services := map[string][]string{}
+	for _, sg := range groups {
+		t := sg.Spec.Topology
+		if t == nil {
+			continue
+		}
+		if text := within("all pods", t.GraphPackDomain, t.GraphPreferredPackDomain); text != "" && texts == nil {
+			texts = append(texts, text)
+		}
+		who := "all replicas"
+		if sg.Spec.Multinode {
+			who = "each replica"
+		}
+		text := within(who, t.PackDomain, t.PreferredPackDomain)
+		if text == "" {
+			continue
+		}
+		if services[text] == nil {
+			order = append(order, text)
+		}
+		services[text] = append(services[text], sg.Spec.Service)
+	}
+	for _, text := range order {
+		texts = append(texts, strings.Join(services[text], ", ")+": "+text)
+	}
+	return texts
+}
+
+// within is "all pods in one zone, in one rack if possible".
+func within(who, required, preferred string) string {
+	var parts []string
+	if required != "" {
+		parts = append(parts, "in one "+required)
+	}
+	if preferred != "" {
+		parts = append(parts, "in one "+preferred+" if possible")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return who + " " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,136 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// gpus is the resource counted unless the graphs ask for another kind of device.
+const gpus = "nvidia.com/gpu"
+
+// counter knows how much of the resource every node has and how much is used.
+type counter struct {
+	resource string
+	used     map[string]int64
+}
+
+// newCounter chooses the resource and adds up what pods use. Nothing is counted when a part of the cluster is hidden from the user.
+func newCounter(s *Snapshot, graphs []*graphPods) counter {
+	c := counter{used: map[string]int64{}}
+	if s.NodesHidden || s.OthersHidden {
+		return c
+	}
+	if c.resource = devices(graphs); c.resource == "" && slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool {
+		_, ok := n.Status.Allocatable[gpus]
+		return ok
+	}) {
+		c.resource = gpus
+	}
+	if c.resource == "" {
+		return c
+	}
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.Spec.NodeName != "" {
+			amount := resource.PodRequests(p, resource.PodResourcesOptions{})[corev1.ResourceName(c.resource)]
+			c.used[p.Spec.NodeName] += amount.Value()
+		}
+	}
+	return c
+}
+
+// devices is the extended resource that most pods of the graphs ask for; GPUs come first.
+func devices(graphs []*graphPods) string {
+	counts := map[string]int{}
+	for _, g := range graphs {
+		for _, p := range g.pods {
+			for name := range resource.PodRequests(p.object, resource.PodResourcesOptions{}) {
+				if s := string(name); strings.Contains(s, "/") && !strings.Contains(s, "kubernetes.io/") {
+					counts[s]++
+				}
+			}
+		}
+	}
+	if counts[gpus] > 0 {
+		return gpus
+	}
+	best := ""
+	for name, n := range counts {
+		if n > counts[best] || n == counts[best] && name < best {
+			best = name
+		}
+	}
+	return best
+}
+
+// amount of a node, nil when nothing is counted.
+func (c counter) amount(n *corev1.Node) *Amount {
+	if c.resource == "" {
+		return nil
+	}
+	a := &Amount{Used: c.used[n.Name]}
+	if total := n.Status.Allocatable[corev1.ResourceName(c.resource)]; stateOf(n) == "" {
+		a.Free = max(0, total.Value()-a.Used)
+	}
+	return a
+}
+
+func (a *Amount) add(o *Amount) *Amount {
+	switch {
+	case o == nil:
+		return a
+	case a == nil:
+		return &Amount{Used: o.Used, Free: o.Free}
+	}
+	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free}
+}
+
+// stateOf says why a node takes no pods, or "".
+func stateOf(n *corev1.Node) string {
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	switch {
+	case !ready:
+		return "not ready"
+	case n.Spec.Unschedulable:
+		return "cordoned"
+	}
+	return ""
+}
+
+// notes tells what the picture does not show.
+func (s *Snapshot) notes(graphs []*graphPods) []string {
+	var notes []string
+	switch {
+	case s.NodesHidden:
+		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free room.")
+	case s.OthersHidden:
+		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free room.")
+	}
+	for _, g := range graphs {
+		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionTopologyLevelsAvailable)
+		if c != nil && c.Status == "False" {
+			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
+		}
+	}
+	told := map[string]bool{}
+	for _, g := range graphs {
+		if t := s.find(g.view.name); t != nil && s.Topology == nil && !told[t.Name] && !g.view.equal(live(t)) {
+			told[t.Name] = true
+			notes = append(notes, fmt.Sprintf("ClusterTopology %s has other levels now (%s); the tree shows those that the pods were placed by.",
+				t.Name, strings.Join(domains(live(t).levels), " > ")))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,153 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// stateGone: a pod is bound to a node that does not exist any more.
+const stateGone = "gone"
+
+// tree draws one view with the pods of the graphs that are shown by it.
+func (s *Snapshot) tree(v view, graphs []*graphPods, count counter) Tree {
+	p := planter{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
+	p.levels, p.node = v.above()
+	strangers := map[string]*corev1.Node{} // nodes known from pods only
+	for _, g := range graphs {
+		if !g.view.equal(v) {
+			continue
+		}
+		for _, pod := range g.pods {
+			if node := pod.object.Spec.NodeName; node != "" {
+				p.pods[node] = append(p.pods[node], pod.Pod)
+				strangers[node] = standIn(pod.object)
+			}
+		}
+	}
+	root := &Domain{Name: v.name}
+	p.domains[""] = root
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if matches(v.selector, n.Labels) || p.pods[n.Name] != nil {
+			p.plant(n, stateOf(n))
+		}
+		delete(strangers, n.Name)
+	}
+	for _, n := range strangers {
+		state := stateGone
+		if s.NodesHidden {
+			state = ""
+		}
+		p.plant(n, state)
+	}
+	root.sum()
+	root.prune()
+	return Tree{Topology: v.name, Levels: v.names(), Cluster: root}
+}
+
+// standIn makes a node out of what a pod says about the one it is bound to: the domain it was pinned to.
+func standIn(p *corev1.Pod) *corev1.Node {
+	n := &corev1.Node{}
+	n.Name, n.Labels = p.Spec.NodeName, p.Spec.NodeSelector
+	return n
+}
+
+func matches(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// planter puts nodes into a tree that grows with them.
+type planter struct {
+	counter
+	levels  topology.Levels
+	node    string
+	domains map[string]*Domain
+	pods    map[string][]Pod
+}
+
+// plant puts a node below its domain, or below the nameless one of the first level whose label it lacks.
+func (p *planter) plant(n *corev1.Node, state string) {
+	path := p.levels.PathOf(n.Labels)
+	if len(path) < len(p.levels) {
+		path = append(path, "")
+	}
+	d := p.domains[""]
+	for i, value := range path {
+		key := strings.Join(path[:i+1], "\x00") + "\x00"
+		child := p.domains[key]
+		if child == nil {
+			child = &Domain{Level: p.levels[i].Domain, Name: value}
+			p.domains[key] = child
+			d.Children = append(d.Children, child)
+		}
+		d = child
+	}
+	leaf := &Domain{Level: p.node, Name: n.Name, Node: true, State: state, Pods: p.pods[n.Name], Amount: p.amount(n), nodes: 1}
+	slices.SortFunc(leaf.Pods, comparePods)
+	d.Children = append(d.Children, leaf)
+}
+
+// sum adds up what is below and sorts it, nodes without a label last.
+func (d *Domain) sum() {
+	for _, child := range d.Children {
+		child.sum()
+		d.Amount = d.Amount.add(child.Amount)
+		d.nodes += child.nodes
+	}
+	slices.SortFunc(d.Children, func(a, b *Domain) int {
+		if (a.Name == "") != (b.Name == "") {
+			return strings.Compare(b.Name, a.Name)
+		}
+		return natural(a.Name, b.Name)
+	})
+}
+
+// prune keeps what holds pods and sums the rest up.
+func (d *Domain) prune() {
+	kept := d.Children[:0]
+	others := Others{}
+	var unlabeled *Others
+	for _, child := range d.Children {
+		switch {
+		case child.holdsPods():
+			child.prune()
+			kept = append(kept, child)
+		case child.Name == "":
+			unlabeled = &Others{Level: child.narrowest(), Count: child.nodes, Unlabeled: child.Level, Amount: child.Amount}
+		default:
+			others.Level, others.Amount = child.Level, others.Amount.add(child.Amount)
+			others.Count++
+		}
+	}
+	d.Children = kept
+	if others.Count > 0 {
+		d.Others = append(d.Others, others)
+	}
+	if unlabeled != nil {
+		d.Others = append(d.Others, *unlabeled)
+	}
+}
+
+func (d *Domain) holdsPods() bool {
+	return len(d.Pods) > 0 || slices.ContainsFunc(d.Children, (*Domain).holdsPods)
+}
+
+// narrowest is what the nodes below are called.
+func (d *Domain) narrowest() string {
+	for !d.Node {
+		d = d.Children[0]
+	}
+	return d.Level
+}
