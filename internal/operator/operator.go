@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -80,7 +81,11 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	verdicts := scheduler.NewVerdicts(func(name types.NamespacedName) {
 		changed <- event.GenericEvent{Object: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 	})
-	placer := gates.Placer{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	writer, err := newClient(mgr, o)
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	placer := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
 	loop := scheduler.New(mgr.GetCache(), placer, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor,
 	})
@@ -89,14 +94,14 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error { return mgr.Add(loop) },
 		func() error {
 			return (&graphcontroller.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
+				Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&scalinggroup.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr)
+			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&clustertopology.Reconciler{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("trellis")}).SetupWithManager(mgr)
+			return (&clustertopology.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis")}).SetupWithManager(mgr)
 		},
 		func() error { return mgr.AddHealthzCheck("ping", healthz.Ping) },
 	} {
@@ -105,6 +110,19 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// newClient returns the controllers' client. A reconcile sees its own writes: what the cache does not show yet would be written, and
+// announced, twice.
+func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
+	create := o.NewClient
+	if create == nil {
+		create = client.New
+	}
+	return create(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
+	})
 }
 
 func managerOptions(o Options) ctrl.Options {
@@ -117,9 +135,11 @@ func managerOptions(o Options) ctrl.Options {
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		NewClient:                     o.NewClient,
-		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
-		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
+		// A reconcile sees its own writes: what the cache does not show yet would be written, and announced, twice.
+		Client:        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
+		NewClient:     o.NewClient,
+		Controller:    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
+		WebhookServer: webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
 	}
 }
 

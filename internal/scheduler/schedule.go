@@ -65,7 +65,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 	o.releasing = s.releasing
 	v := newView(o)
 	s.recoverReservations(o)
-	verdict := Verdict{UID: o.dgd.UID, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: v.blocked}
+	verdict := Verdict{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: v.blocked}
 	if wait := s.backingOff(o.dgd); wait != nil && v.hasWaiting() {
 		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeTakenBack, wait.message)...)
 		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), wait.until)
@@ -74,9 +74,6 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 	if !v.hasWaiting() {
 		if allBound(o.pods) {
 			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
-		}
-		if v.creating && len(verdict.Waiting) == 0 && v.placed < v.wanted {
-			verdict.Waiting = v.allWaiting(CodeCreating, beingCreated)
 		}
 		return nil, verdict
 	}

@@ -32,6 +32,8 @@ type Waiting struct {
 type Verdict struct {
 	// UID of the DynamoGraphDeployment it is about.
 	UID types.UID
+	// Creating: scaling groups or pods of the graph are still to be made, so that the counts are not final.
+	Creating bool
 	// Wanted and Placed count the replicas that the engine places.
 	Wanted, Placed int
 	// Domain is the graph domain; empty without one.

@@ -15,15 +15,15 @@ type Cluster struct {
 	resources     map[string]int
 	resourceNames []string
 
-	nodes   []*node
-	byName  map[string]*node
-	vacant  []NodeID
-	pods    map[string]record
-	loads   map[string]*held
-	trees   map[string]*Tree
-	log     changeLog
-	undo    []undo
-	marks   []int
+	nodes  []*node
+	byName map[string]*node
+	vacant []NodeID
+	pods   map[string]record
+	loads  map[string]*held
+	trees  map[string]*Tree
+	log    changeLog
+	undo   []undo
+	marks  []int
 	// pending counts reservations by shape key.
 	pending map[string]int
 	// tick numbers node specs and the uses of views.

@@ -6,6 +6,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,7 +105,12 @@ func TestStatusRefused(t *testing.T) {
 		change string
 		want   refusal
 	}{
-		"state of our own":     {`status: {state: sleeping}`, refusal{"status.state", "Unsupported value"}},
+		"state of our own": {`status: {state: sleeping}`, refusal{"status.state", "Unsupported value"}},
+		"score below 0":    {`status: {placement: {score: -1}}`, refusal{"status.placement.score", "should be greater than or equal to 0"}},
+		"65 places": {`status: {services: {Worker: {componentKind: k, componentName: n, replicas: 0, updatedReplicas: 0, placements: [` + places(65) + `]}}}`,
+			refusal{"status.services.Worker.placements", "must have at most 64 items"}},
+		"one place twice": {`status: {services: {Worker: {componentKind: k, componentName: n, replicas: 0, updatedReplicas: 0, placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}}}`,
+			refusal{"status.services.Worker.placements[1]", "Duplicate value"}},
 		"score above 1":        {`status: {placement: {score: 2}}`, refusal{"status.placement.score", "should be less than or equal to 1"}},
 		"one condition twice":  {`status: {conditions: [` + ready + `, ` + ready + `]}`, refusal{"status.conditions[1]", "Duplicate value"}},
 		"state on first write": {`status: {observedGeneration: 1}`, refusal{}},
@@ -119,6 +125,14 @@ func TestStatusRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func places(count int) string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = fmt.Sprintf("{replica: %d, domain: d}", i)
+	}
+	return strings.Join(list, ", ")
 }
 
 const ready = `{type: Ready, status: "True", reason: a, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}`

@@ -176,6 +176,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 			for at := 1; at <= total; at++ {
 				name := fmt.Sprintf("crash-%d-%s", at, map[bool]string{false: "lost", true: "applied"}[applied])
 				t.Run(name, func(t *testing.T) {
+					t.Parallel()
 					s := &saboteur{at: at, applied: applied}
 					if got := live(t, e, name, s); got != want {
 						t.Errorf("after a crash at %q:\n%s\nwant:\n%s", s.what, got, want)

@@ -64,12 +64,12 @@ func racks(hosts, gpus int, paths ...string) []host {
 
 func newWorld(t *testing.T, name string, hosts ...host) *world {
 	t.Helper()
+	t.Parallel()
 	return newWorldIn(t, shared, name, hosts...)
 }
 
 func newWorldIn(t *testing.T, e environment, name string, hosts ...host) *world {
 	t.Helper()
-	t.Parallel()
 	w := &world{environment: e, t: t, name: name}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.addHosts(hosts...)

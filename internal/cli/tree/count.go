@@ -78,9 +78,10 @@ func (c counter) amount(n *corev1.Node) *Amount {
 	if c.resource == "" {
 		return nil
 	}
-	a := &Amount{Used: c.used[n.Name]}
-	if total := n.Status.Allocatable[corev1.ResourceName(c.resource)]; stateOf(n) == "" {
-		a.Free = max(0, total.Value()-a.Used)
+	total := n.Status.Allocatable[corev1.ResourceName(c.resource)]
+	a := &Amount{Used: c.used[n.Name], Total: total.Value()}
+	if stateOf(n) == "" {
+		a.Free = max(0, a.Total-a.Used)
 	}
 	return a
 }
@@ -90,9 +91,9 @@ func (a *Amount) add(o *Amount) *Amount {
 	case o == nil:
 		return a
 	case a == nil:
-		return &Amount{Used: o.Used, Free: o.Free}
+		a = &Amount{}
 	}
-	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free}
+	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free, Total: a.Total + o.Total}
 }
 
 // stateOf says why a node takes no pods, or "".

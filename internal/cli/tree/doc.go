@@ -7,14 +7,14 @@
 // Only what holds pods of the graphs asked for is drawn. The rest of each domain is one line ("3 other racks"), so the
 // tree grows with the graphs and not with the cluster:
 //
-//	DOMAIN                         GPUS USED  FREE  PODS
-//	hall                                  33    63
-//	├── zone-0                            33    31
-//	│   ├── rack-0                        32     0
-//	│   │   ├── host-0                     8     0  chat: Worker-0 (leader)
+//	DOMAIN                      GPUS  FREE  PODS
+//	hall                       33/96    63
+//	├── zone-0                 33/64    31
+//	│   ├── rack-0             32/32     0
+//	│   │   ├── host-0           8/8     0  chat: Worker-0 (leader)
 //	│   │   ...
-//	│   └── 1 other rack                   0    32
-//	└── 1 other zone                       0    32
+//	│   └── 1 other rack        1/32    31
+//	└── 1 other zone            0/32    32
 //
 // A graph is shown by the levels it was placed by, which its ScalingGroups carry, even when the ClusterTopology has changed since.
 package tree

@@ -79,7 +79,7 @@ func (r Report) treeText(t Tree, name func(string, string) string) string {
 	d.row(t.Cluster.Amount)
 	tree := treeprint.NewWithRoot(root)
 	d.draw(tree, t.Cluster)
-	rows := [][]string{{"DOMAIN", strings.ToUpper(unit(r.Resource)) + " USED", "FREE", "PODS"}}
+	rows := [][]string{{"DOMAIN", unit(r.Resource), "FREE", "PODS"}}
 	for i, line := range strings.Split(strings.TrimRight(tree.String(), "\n"), "\n") {
 		rows = append(rows, append([]string{line}, d.cells[i]...))
 	}
@@ -99,10 +99,10 @@ func levelsLine(t Tree) string {
 	return fmt.Sprintf("ClusterTopology %s: %s\n", t.Topology, strings.Join(t.Levels, " > "))
 }
 
-// unit is what the amounts are called.
+// unit heads the column of amounts.
 func unit(resource string) string {
 	if strings.HasSuffix(resource, "/gpu") {
-		return "GPUs"
+		return "GPUS"
 	}
 	return resource
 }
@@ -117,7 +117,7 @@ type drawing struct {
 func (d *drawing) row(a *Amount, pods ...string) {
 	used, free := "", ""
 	if a != nil {
-		used, free = strconv.FormatInt(a.Used, 10), strconv.FormatInt(a.Free, 10)
+		used, free = fmt.Sprintf("%d/%d", a.Used, a.Total), strconv.FormatInt(a.Free, 10)
 	}
 	d.cells = append(d.cells, append([]string{used, free}, pods...))
 }

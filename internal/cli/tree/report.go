@@ -65,10 +65,11 @@ type Domain struct {
 	nodes int
 }
 
-// Amount of the counted resource. What is free on a node that takes no pods is neither used nor free.
+// Amount of the counted resource. Nothing is free on a node that takes no pods.
 type Amount struct {
-	Used int64 `json:"used"`
-	Free int64 `json:"free"`
+	Used  int64 `json:"used"`
+	Free  int64 `json:"free"`
+	Total int64 `json:"total"`
 }
 
 // Others are domains or nodes of one level that hold no pod of the graphs.

@@ -142,7 +142,7 @@ func TestSums(t *testing.T) {
 	w.addPod("b-0-0", "5")
 	w.node("b-2-3").Spec.Unschedulable = true
 	root := Build(&w.Snapshot).Trees[0].Cluster
-	if want := (Amount{Used: 69, Free: 24*8 - 69 - 8}); *root.Amount != want {
+	if want := (Amount{Used: 69, Free: 24*8 - 69 - 8, Total: 24 * 8}); *root.Amount != want {
 		t.Errorf("cluster: %+v, want %+v", *root.Amount, want)
 	}
 	var check func(*Domain)

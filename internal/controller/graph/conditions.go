@@ -92,6 +92,8 @@ func placedCondition(o observed, p *problem) *condition {
 		return no(kind, p.reason, p.message)
 	case !o.judged:
 		return nil
+	case o.verdict.Creating && len(o.verdict.Waiting) == 0:
+		return no(kind, scheduler.CodeCreating, "the scaling groups are being created")
 	case len(o.verdict.Waiting) > 0:
 		return no(kind, reasonOf(o.verdict.Waiting), waitingMessage(o.verdict))
 	case o.verdict.Placed < o.verdict.Wanted:

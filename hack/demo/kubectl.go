@@ -1,0 +1,94 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// kubectl runs the sandbox's kubectl, and through it the plugin.
+type kubectl struct {
+	path, root, cache string
+	env               []string
+}
+
+func newKubectl(root string, s *sandbox.Sandbox) (*kubectl, error) {
+	cache, err := os.MkdirTemp("", "trellis-demo-")
+	if err != nil {
+		return nil, err
+	}
+	path := strings.Join([]string{filepath.Join(root, "bin"), s.Assets(), os.Getenv("PATH")}, string(os.PathListSeparator))
+	env := append(os.Environ(), "KUBECONFIG="+s.Kubeconfig(), "PATH="+path, "KUBECACHEDIR="+cache)
+	return &kubectl{path: filepath.Join(s.Assets(), "kubectl"), root: root, cache: cache, env: env}, nil
+}
+
+func (k *kubectl) close() { _ = os.RemoveAll(k.cache) } // a few files in the system's temporary directory
+
+// run returns what a command printed. The error is the command's, with nothing added.
+func (k *kubectl) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, k.path, args...)
+	cmd.Env, cmd.Dir = k.env, k.root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// run shows a command and what it prints.
+func (d *demo) run(ctx context.Context, args ...string) error {
+	d.stage.show("%s", typed(args))
+	out, err := d.kubectl.run(ctx, args...)
+	d.stage.print(out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", typed(args), err)
+	}
+	return nil
+}
+
+// refused shows a command that the API server has to refuse.
+func (d *demo) refused(ctx context.Context, args ...string) error {
+	d.stage.show("%s", typed(args))
+	out, err := d.kubectl.run(ctx, args...)
+	d.stage.print(out)
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s: this was to be refused, and was accepted", typed(args))
+	case !errors.As(err, &exit):
+		return fmt.Errorf("%s: %w", typed(args), err)
+	case !strings.Contains(out, "denied") && !strings.Contains(out, "is invalid"):
+		return fmt.Errorf("%s: this was to be refused by admission, and failed otherwise", typed(args))
+	}
+	return nil
+}
+
+// typed is a command as it would be typed into a shell.
+func typed(args []string) string {
+	quoted := []string{"kubectl"}
+	for _, a := range args {
+		if strings.ContainsAny(a, ` '"{}[]$\*?<>|&;()`) {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		quoted = append(quoted, a)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// logFile is the operator's log.
+type logFile struct{ dir string }
+
+func (l *logFile) tail(lines int) string {
+	data, err := os.ReadFile(filepath.Join(l.dir, "logs", sandbox.DefaultManager+".log"))
+	if err != nil {
+		return "" // it did not get that far
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,143 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// namespace of everything the demo makes.
+const namespace = "default"
+
+// patience is how long the demo waits for any one thing.
+const patience = time.Minute
+
+func newClient(s *sandbox.Sandbox) (client.WithWatch, error) {
+	config, err := s.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// sighting is a condition of a graph that has come to what was waited for.
+type sighting struct {
+	name      string
+	condition metav1.Condition
+	// after the graph was first seen.
+	after time.Duration
+}
+
+// lookout watches graphs until a condition of each has the wanted status.
+type lookout struct {
+	kind      string
+	status    metav1.ConditionStatus
+	waiting   []string
+	seen      map[string]time.Time
+	last      map[string]string
+	sightings chan sighting
+	failed    chan error
+}
+
+// watchFor begins to watch, so that nothing is missed of what the caller does next.
+func (d *demo) watchFor(ctx context.Context, names []string, kind string, status metav1.ConditionStatus) (*lookout, error) {
+	c, err := newClient(d.sandbox)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.Watch(ctx, &nvidiav1alpha1.DynamoGraphDeploymentList{}, client.InNamespace(namespace))
+	if err != nil {
+		return nil, fmt.Errorf("watching DynamoGraphDeployments: %w", err)
+	}
+	l := &lookout{
+		kind: kind, status: status, waiting: slices.Clone(names), seen: map[string]time.Time{}, last: map[string]string{},
+		sightings: make(chan sighting, len(names)), failed: make(chan error, 1),
+	}
+	go l.look(ctx, w)
+	return l, nil
+}
+
+func (l *lookout) look(ctx context.Context, w watch.Interface) {
+	defer close(l.sightings)
+	defer w.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for len(l.waiting) > 0 {
+		select {
+		case <-ctx.Done():
+			l.failed <- ctx.Err()
+			return
+		case <-deadline.C:
+			l.failed <- l.late()
+			return
+		case e, open := <-w.ResultChan():
+			if !open {
+				l.failed <- errors.New("the API server ended the watch")
+				return
+			}
+			if dgd, ok := e.Object.(*nvidiav1alpha1.DynamoGraphDeployment); ok {
+				l.note(dgd, time.Now())
+			}
+		}
+	}
+}
+
+func (l *lookout) note(dgd *nvidiav1alpha1.DynamoGraphDeployment, now time.Time) {
+	i := slices.Index(l.waiting, dgd.Name)
+	if i < 0 {
+		return
+	}
+	if l.seen[dgd.Name].IsZero() {
+		l.seen[dgd.Name] = now
+	}
+	c := meta.FindStatusCondition(dgd.Status.Conditions, l.kind)
+	if c == nil {
+		return
+	}
+	l.last[dgd.Name] = c.Message
+	if c.Status == l.status {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		l.sightings <- sighting{dgd.Name, *c, now.Sub(l.seen[dgd.Name])}
+	}
+}
+
+// late says what did not come, with the last word on each.
+func (l *lookout) late() error {
+	lines := make([]string, 0, len(l.waiting))
+	for _, name := range l.waiting {
+		lines = append(lines, fmt.Sprintf("  %s: %s", name, l.last[name]))
+	}
+	return fmt.Errorf("%s did not become %s within %s for\n%s", l.kind, l.status, patience, strings.Join(lines, "\n"))
+}
+
+// each hands every sighting to a function as it comes, and returns when all have come.
+func (l *lookout) each(f func(sighting)) error {
+	for s := range l.sightings {
+		f(s)
+	}
+	select {
+	case err := <-l.failed:
+		return err
+	default:
+		return nil
+	}
+}

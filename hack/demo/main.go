@@ -1,0 +1,209 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo shows what Trellis does, on a sandbox of its own, without questions: graphs being packed, wrong ones being refused,
+// a topology level going away. It is make demo. What it runs, it shows first, so that everything can be typed again:
+// with --keep the sandbox stays.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
+	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+)
+
+// Exit codes.
+const (
+	exitFailed      = 1
+	exitInterrupted = 130
+)
+
+// logTail is how much of the operator's log a failure shows.
+const logTail = 25
+
+func main() {
+	keep := flag.Bool("keep", false, "leave the sandbox running")
+	name := flag.String("name", "demo", "name of the sandbox")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, *name, *keep)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, name string, keep bool) int {
+	d := &demo{stage: newStage(os.Stdout), name: name, keep: keep, started: time.Now()}
+	at, err := d.perform(ctx)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(d.stage, "\ninterrupted")
+	case err != nil:
+		d.complain(at, err)
+	}
+	if end := d.leave(); err == nil {
+		err = end
+	}
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case err != nil:
+		return exitFailed
+	}
+	return 0
+}
+
+// demo is one performance.
+type demo struct {
+	stage   *stage
+	name    string
+	keep    bool
+	started time.Time
+
+	root    string
+	dir     string
+	ours    bool // the sandbox is this demo's to end
+	sandbox *sandbox.Sandbox
+	kubectl *kubectl
+	samples *samples
+	summary []string
+}
+
+// step is one scene.
+type step struct {
+	title string
+	do    func(context.Context) error
+}
+
+func (d *demo) steps() []step {
+	return []step{
+		{"A cluster to play with", d.bringUp},
+		{"The cluster's topology", d.applyTopology},
+		{"Three inference graphs", d.applyGraphs},
+		{"Where they sit", d.showPlacement},
+		{"What is refused, and what users read then", d.showRefusals},
+		{"A topology level goes away under running graphs", d.loseLevel},
+	}
+}
+
+// perform plays all scenes and returns the title of the one that failed.
+func (d *demo) perform(ctx context.Context) (at string, err error) {
+	for i, s := range d.steps() {
+		d.stage.heading(fmt.Sprintf("%d. %s", i+1, s.title))
+		if err := s.do(ctx); err != nil {
+			return s.title, err
+		}
+	}
+	return "", nil
+}
+
+func (d *demo) bringUp(ctx context.Context) error {
+	var err error
+	if err = d.prepare(); err != nil {
+		return err
+	}
+	d.stage.say("A real control plane as plain processes, simulated nodes, and the operator from config/default:\nno containers, and nothing outside of %s.", d.dir)
+	d.stage.show("kubectl trellis sandbox up --name %s", d.name)
+	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: sandbox.DefaultShape, Operator: true, Progress: progress.To(os.Stdout)}
+	d.ours = true
+	began := time.Now()
+	d.sandbox, err = sandbox.Up(ctx, opts)
+	if errors.Is(err, sandbox.ErrRunning) {
+		d.ours = false
+		return fmt.Errorf("a sandbox called %s is running already, of an earlier demo or another one going on; end it with\n  bin/kubectl-trellis sandbox down --name %s", d.name, d.name)
+	}
+	if err != nil {
+		return err
+	}
+	took := seconds(time.Since(began))
+	s := opts.Shape
+	hosts := s.Zones * s.Blocks * s.Racks * s.Hosts
+	d.stage.say("Ready after %s: %d hosts of %d GPUs, %d in each rack, %d racks in each block, %d blocks in each of %d zones.",
+		took, hosts, s.GPUs, s.Hosts, s.Racks, s.Blocks, s.Zones)
+	d.sum("a control plane with %d hosts and the operator, up in %s", hosts, took)
+	d.kubectl, err = newKubectl(d.root, d.sandbox)
+	return err
+}
+
+// prepare finds what the demo needs before anything is started.
+func (d *demo) prepare() error {
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if d.root, err = binaries.FindRoot(wd); err != nil {
+		return err
+	}
+	if d.dir, err = sandbox.Dir(d.name, ""); err != nil {
+		return err
+	}
+	d.samples, err = readSamples(d.root)
+	return err
+}
+
+func (d *demo) sum(format string, args ...any) {
+	d.summary = append(d.summary, fmt.Sprintf(format, args...))
+}
+
+// complain says what failed, with the operator's last words.
+func (d *demo) complain(at string, err error) {
+	fmt.Fprintf(d.stage, "\n%s\n%v\n", d.stage.bold(fmt.Sprintf("The demo failed at %q:", at)), err)
+	if !d.ours {
+		return
+	}
+	log := (&logFile{dir: d.dir}).tail(logTail)
+	if log != "" {
+		fmt.Fprintf(d.stage, "\nThe last lines of the operator's log:\n%s\n", log)
+	}
+}
+
+// leave ends the sandbox, or says how to use and end it.
+func (d *demo) leave() error {
+	if d.kubectl != nil {
+		d.kubectl.close()
+	}
+	if !d.ours {
+		return nil
+	}
+	if d.keep && d.sandbox != nil {
+		d.finish()
+		d.stage.heading("The sandbox is still running")
+		fmt.Fprintf(d.stage, "  export KUBECONFIG=%s\n  export PATH=%s/bin:%s:$PATH\n\n  kubectl trellis tree\n\nEnd it with\n\n  kubectl trellis sandbox down --name %s\n",
+			d.sandbox.Kubeconfig(), d.root, d.sandbox.Assets(), d.name)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d.stage.heading("Taking the sandbox down")
+	d.stage.show("kubectl trellis sandbox down --name %s", d.name)
+	if err := sandbox.Down(ctx, d.dir); err != nil && !errors.Is(err, sandbox.ErrNotFound) {
+		fmt.Fprintf(d.stage, "ending the sandbox in %s: %v\n", d.dir, err)
+		return err
+	}
+	d.finish()
+	return nil
+}
+
+// finish sums up a performance that came to its end.
+func (d *demo) finish() {
+	if len(d.summary) < len(d.steps()) {
+		return
+	}
+	d.stage.heading(fmt.Sprintf("What you have seen, in %s", seconds(time.Since(d.started))))
+	fmt.Fprintf(d.stage, "  - %s\n", strings.Join(d.summary, "\n  - "))
+	if !d.keep {
+		fmt.Fprint(d.stage, "\nNext\n  make demo KEEP=1    the same, and the sandbox stays for you to play with\n"+
+			"  config/samples      the manifests used here\n  README.md           a tour on a real cluster\n")
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

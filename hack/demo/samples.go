@@ -1,0 +1,154 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// Where the manifests are.
+const (
+	samplesDir  = "config/samples"
+	rejectedDir = samplesDir + "/rejected"
+)
+
+// samples are the manifests that the demo shows.
+type samples struct {
+	topologyFile string
+	topology     grovev1alpha1.ClusterTopology
+	graphs       []graphSample
+	rejected     []rejectedSample
+}
+
+type graphSample struct {
+	file  string
+	graph nvidiav1alpha1.DynamoGraphDeployment
+}
+
+// rejectedSample is a manifest with the comment that it begins with.
+type rejectedSample struct{ file, why string }
+
+func readSamples(root string) (*samples, error) {
+	s := &samples{}
+	files, err := manifests(root, samplesDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := s.read(root, file); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+	}
+	if s.topologyFile == "" || len(s.graphs) == 0 {
+		return nil, fmt.Errorf("%s holds no ClusterTopology, or no DynamoGraphDeployment", samplesDir)
+	}
+	rejected, err := manifests(root, rejectedDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range rejected {
+		data, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return nil, err
+		}
+		s.rejected = append(s.rejected, rejectedSample{file, firstComment(string(data))})
+	}
+	return s, nil
+}
+
+// manifests lists the YAML files of a directory, in the order of their names.
+func manifests(root, dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	for i, file := range files {
+		files[i] = dir + "/" + filepath.Base(file)
+	}
+	return files, nil
+}
+
+// read takes one object out of a file; what is neither topology nor graph is left alone.
+func (s *samples) read(root, file string) error {
+	data, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		return err
+	}
+	var kind struct {
+		Kind string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(data, &kind); err != nil {
+		return err
+	}
+	switch kind.Kind {
+	case "ClusterTopology":
+		s.topologyFile = file
+		return yaml.UnmarshalStrict(data, &s.topology)
+	case "DynamoGraphDeployment":
+		g := graphSample{file: file}
+		if err := yaml.UnmarshalStrict(data, &g.graph); err != nil {
+			return err
+		}
+		s.graphs = append(s.graphs, g)
+	}
+	return nil
+}
+
+// firstComment is the comment at the top of a manifest, in one line.
+func firstComment(manifest string) string {
+	var words []string
+	for line := range strings.Lines(manifest) {
+		comment, ok := strings.CutPrefix(strings.TrimSpace(line), "#")
+		if !ok {
+			break
+		}
+		words = append(words, strings.Fields(comment)...)
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *samples) graphNames() []string {
+	names := make([]string, 0, len(s.graphs))
+	for _, g := range s.graphs {
+		names = append(names, g.graph.Name)
+	}
+	return names
+}
+
+// level finds a level of the topology.
+func (s *samples) level(domain string) (int, error) {
+	i := slices.IndexFunc(s.topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain })
+	if i < 0 {
+		return 0, fmt.Errorf("%s has no level %q", s.topologyFile, domain)
+	}
+	return i, nil
+}
+
+// usersOf are the graphs whose constraints name a level.
+func (s *samples) usersOf(domain string) []string {
+	var names []string
+	for _, g := range s.graphs {
+		c := g.graph.Spec.TopologyConstraint
+		uses := c != nil && (c.PackDomain == domain || c.PreferredPackDomain == domain)
+		for _, service := range g.graph.Spec.Services {
+			if c := service.TopologyConstraint; c != nil {
+				uses = uses || c.PackDomain == domain || c.PreferredPackDomain == domain
+			}
+		}
+		if uses {
+			names = append(names, g.graph.Name)
+		}
+	}
+	return names
+}

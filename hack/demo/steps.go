@@ -1,0 +1,201 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// lostLevel is the level that the demo takes away.
+const lostLevel = "rack"
+
+// conditionsPath prints a graph's conditions, one a line.
+const conditionsPath = `jsonpath={range .status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}`
+
+func (d *demo) applyTopology(ctx context.Context) error {
+	d.stage.say("A ClusterTopology maps the levels of the network to node labels, the broadest first.")
+	if err := d.run(ctx, "apply", "-f", d.samples.topologyFile); err != nil {
+		return err
+	}
+	levels := "  "
+	for i, l := range d.samples.topology.Spec.Levels {
+		if i > 0 {
+			levels += " > "
+		}
+		levels += fmt.Sprintf("%s (%s)", l.Domain, l.Key)
+	}
+	d.stage.say("%s", levels)
+	d.sum("a ClusterTopology of %d levels", len(d.samples.topology.Spec.Levels))
+	return nil
+}
+
+// applyGraphs applies the graphs and waits until all are Ready.
+func (d *demo) applyGraphs(ctx context.Context) error {
+	l, err := d.watchFor(ctx, d.samples.graphNames(), nvidiav1alpha1.ConditionReady, metav1.ConditionTrue)
+	if err != nil {
+		return err
+	}
+	for _, g := range d.samples.graphs {
+		if err := d.run(ctx, "apply", "-f", g.file); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(d.stage)
+	var longest time.Duration
+	if err := l.each(func(s sighting) {
+		fmt.Fprintf(d.stage, "%s is Ready %s after it was created\n", d.stage.bold(s.name), seconds(s.after))
+		longest = max(longest, s.after)
+	}); err != nil {
+		return err
+	}
+	d.sum("%d graphs packed and Ready within %s of their creation", len(d.samples.graphs), seconds(longest))
+	return nil
+}
+
+func (d *demo) showPlacement(ctx context.Context) error {
+	if err := d.run(ctx, "trellis", "tree"); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.stage)
+	if err := d.run(ctx, "get", "dgd,sg,ct"); err != nil {
+		return err
+	}
+	d.sum("the placement as a tree: zone, block, rack, host, pod")
+	return nil
+}
+
+func (d *demo) showRefusals(ctx context.Context) error {
+	for i, r := range d.samples.rejected {
+		if i > 0 {
+			fmt.Fprintln(d.stage)
+		}
+		if r.why != "" {
+			d.stage.say("%s", r.why)
+		}
+		if err := d.refused(ctx, "apply", "-f", r.file); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(d.stage)
+	d.stage.say("And what a graph was created with, it keeps:")
+	if err := d.refused(ctx, "patch", "dgd/"+d.samples.graphs[0].graph.Name, "--type=merge", "-p", `{"spec":{"topologyConstraint":{"packDomain":"host"}}}`); err != nil {
+		return err
+	}
+	d.sum("%d wrong manifests and one forbidden change refused, each with path and fix", len(d.samples.rejected))
+	return nil
+}
+
+// loseLevel takes a level away and puts it back.
+func (d *demo) loseLevel(ctx context.Context) error {
+	index, err := d.samples.level(lostLevel)
+	if err != nil {
+		return err
+	}
+	users := d.samples.usersOf(lostLevel)
+	if len(users) == 0 {
+		return fmt.Errorf("no sample uses the level %q", lostLevel)
+	}
+	before, err := d.pods(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := d.watchFor(ctx, users, nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionFalse)
+	if err != nil {
+		return err
+	}
+	d.stage.say("The administrator removes the level %s. Admission warns, and lets it happen:", lostLevel)
+	patch, err := json.Marshal([]map[string]string{{"op": "remove", "path": fmt.Sprintf("/spec/levels/%d", index)}})
+	if err != nil {
+		return err
+	}
+	if err := d.run(ctx, "patch", "ct/"+d.samples.topology.Name, "--type=json", "-p", string(patch)); err != nil {
+		return err
+	}
+	if err := l.each(func(sighting) {}); err != nil {
+		return err
+	}
+	if err := d.showLoss(ctx, users[0], before); err != nil {
+		return err
+	}
+	if err := d.restoreLevel(ctx, users); err != nil {
+		return err
+	}
+	d.sum("a level lost and restored: condition, event, and every pod still running where it was")
+	return nil
+}
+
+// showLoss shows what the loss looks like to the owner of a graph.
+func (d *demo) showLoss(ctx context.Context, user string, before map[string]types.UID) error {
+	fmt.Fprintln(d.stage)
+	d.stage.say("Graphs that use it say so, in a condition and in an event:")
+	if err := d.run(ctx, "get", "dgd/"+user, "-o", conditionsPath); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.stage)
+	if err := d.run(ctx, "get", "events", "--field-selector", "type=Warning,involvedObject.name="+user,
+		"-o", "custom-columns=TYPE:.type,OBJECT:.involvedObject.name,MESSAGE:.message"); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.stage)
+	d.stage.say("Its pods run on where they are:")
+	if err := d.run(ctx, "get", "pods", "-o", "wide", "-l", "nvidia.com/dynamo-graph-deployment-name="+user); err != nil {
+		return err
+	}
+	after, err := d.pods(ctx)
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(before, after) {
+		return fmt.Errorf("the pods are not those that ran before: had %d, have %d", len(before), len(after))
+	}
+	d.stage.say("All %d pods of the demo are the same as before: none was moved or restarted.", len(after))
+	return nil
+}
+
+func (d *demo) restoreLevel(ctx context.Context, users []string) error {
+	fmt.Fprintln(d.stage)
+	d.stage.say("The level comes back:")
+	l, err := d.watchFor(ctx, users, nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionTrue)
+	if err != nil {
+		return err
+	}
+	if err := d.run(ctx, "apply", "-f", d.samples.topologyFile); err != nil {
+		return err
+	}
+	return l.each(func(s sighting) {
+		fmt.Fprintf(d.stage, "%s: %s=%s %s\n", d.stage.bold(s.name), s.condition.Type, s.condition.Status, s.condition.Message)
+	})
+}
+
+// pods are the running pods by name. One that does not run is an error.
+func (d *demo) pods(ctx context.Context) (map[string]types.UID, error) {
+	c, err := newClient(d.sandbox)
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.PodList{}
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	uids := map[string]types.UID{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+			return nil, fmt.Errorf("pod %s is %s", p.Name, p.Status.Phase)
+		}
+		uids[p.Name+" on "+p.Spec.NodeName] = p.UID
+	}
+	return uids, nil
+}

@@ -1,0 +1,395 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func labelSelector(labels map[string]string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: labels}
+}
+
+func TestPodsCountByNodeName(t *testing.T) {
+	shape := ShapeOf(makePod("q", "", amounts{gpu: "4"}))
+	full := makeNode("n", at("a", "1"), amounts{gpu: "8"})
+	four := func(name string) *corev1.Pod { return makePod(name, "n", amounts{gpu: "4"}) }
+	cases := map[string]struct {
+		do   func(c *Cluster)
+		want int
+	}{
+		"empty node":          {do: func(*Cluster) {}, want: 2},
+		"bound pod":           {do: func(c *Cluster) { c.SetPod(four("p")) }, want: 1},
+		"bound twice is once": {do: func(c *Cluster) { c.SetPod(four("p")); c.SetPod(four("p")) }, want: 1},
+		"deleted pod":         {do: func(c *Cluster) { c.SetPod(four("p")); c.DeletePod("ns/p") }, want: 2},
+		"pod without a node":  {do: func(c *Cluster) { p := four("p"); p.Spec.NodeName = ""; c.SetPod(p) }, want: 2},
+		"succeeded pod": {do: func(c *Cluster) {
+			c.SetPod(four("p"))
+			p := four("p")
+			p.Status.Phase = corev1.PodSucceeded
+			c.SetPod(p)
+		}, want: 2},
+		"terminating pod counts":       {do: func(c *Cluster) { p := four("p"); p.DeletionTimestamp = &metav1.Time{}; c.SetPod(p) }, want: 1},
+		"reservation":                  {do: func(c *Cluster) { c.Assume("p", "n", shape) }, want: 1},
+		"forgotten reservation":        {do: func(c *Cluster) { c.Assume("p", "n", shape); c.Forget("p") }, want: 2},
+		"bound pod is not forgotten":   {do: func(c *Cluster) { c.SetPod(four("p")); c.Forget("ns/p") }, want: 1},
+		"bound replaces reservation":   {do: func(c *Cluster) { c.Assume("ns/p", "n", shape); c.SetPod(four("p")) }, want: 1},
+		"unbound keeps a reservation":  {do: func(c *Cluster) { c.Assume("ns/p", "n", shape); p := four("p"); p.Spec.NodeName = ""; c.SetPod(p) }, want: 1},
+		"node gone":                    {do: func(c *Cluster) { c.DeleteNode("n") }, want: -1},
+		"node back, its pod counted":   {do: func(c *Cluster) { c.SetPod(four("p")); c.DeleteNode("n"); c.SetNode(full) }, want: 1},
+		"more bound than the node has": {do: func(c *Cluster) { c.SetPod(four("p")); c.SetPod(four("q")); c.SetPod(four("r")) }, want: 0},
+		"pod resized while it runs": {do: func(c *Cluster) {
+			c.SetPod(four("p"))
+			c.SetPod(makePod("p", "n", amounts{gpu: "8"}))
+		}, want: 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := NewCluster()
+			c.SetNode(full)
+			fit(c, zoneRack, shape, "a", "1")
+			tc.do(c)
+			if got := fit(c, zoneRack, shape, "a", "1"); got != tc.want {
+				t.Errorf("fit %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPodIDPrefersUID(t *testing.T) {
+	p := makePod("p", "", nil)
+	if got := PodID(p); got != "ns/p" {
+		t.Errorf("without UID: %q", got)
+	}
+	p.UID = "u1"
+	if got := PodID(p); got != "u1" {
+		t.Errorf("with UID: %q", got)
+	}
+}
+
+// TestReservationSwap: the scheduler may bind any of several alike pods to any of their hosts; the room stays counted once per host.
+func TestReservationSwap(t *testing.T) {
+	whole, half := ShapeOf(makePod("s", "", amounts{gpu: "8"})), ShapeOf(makePod("s", "", amounts{gpu: "4"}))
+	rack1 := map[string]string{"z": "a", "r": "1"}
+	cases := map[string]struct {
+		other *Shape
+		pin   map[string]string
+		// wantNode is where q's reservation is after p, reserved on B, was bound to A.
+		wantNode string
+	}{
+		"alike pods swap":                      {other: whole, wantNode: "B"},
+		"a pod pinned to the rack swaps in it": {other: whole, pin: rack1, wantNode: "B"},
+		"a pod pinned elsewhere stays":         {other: whole, pin: map[string]string{"r": "2"}, wantNode: "A"},
+		"another shape stays":                  {other: half, wantNode: "A"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := NewCluster()
+			c.SetNode(makeNode("A", at("a", "1"), amounts{gpu: "8"}))
+			c.SetNode(makeNode("B", at("a", "1"), amounts{gpu: "8"}))
+			c.Assume("ns/p", "B", whole)
+			c.AssumePinned("ns/q", "A", tc.other, tc.pin)
+			c.Begin()
+			c.SetPod(makePod("p", "A", amounts{gpu: "8"}))
+			if node, _ := c.Reserved("ns/q"); node != tc.wantNode {
+				t.Errorf("q reserved on %q, want %q", node, tc.wantNode)
+			}
+			if node, _ := c.Bound("ns/p"); node != "A" {
+				t.Errorf("p bound to %q, want A", node)
+			}
+			if tc.wantNode == "B" && fit(c, zoneRack, half, "a", "1") != 0 {
+				t.Error("both hosts are taken, yet there is room")
+			}
+			c.Rollback()
+			if node, _ := c.Reserved("ns/q"); node != "A" {
+				t.Errorf("after rollback q reserved on %q, want A", node)
+			}
+			if node, _ := c.Reserved("ns/p"); node != "B" {
+				t.Errorf("after rollback p reserved on %q, want B", node)
+			}
+		})
+	}
+}
+
+// TestWhy covers every reason a node is left out or short.
+func TestWhy(t *testing.T) {
+	ask := amounts{gpu: "8", "cpu": "2"}
+	room := amounts{gpu: "8", "cpu": "4"}
+	pod := func(change ...func(*corev1.Pod)) *corev1.Pod { return makePod("p", "", ask, change...) }
+	affinity := func(key string, fields bool) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			req := []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}}}
+			term := corev1.NodeSelectorTerm{MatchExpressions: req}
+			if fields {
+				term = corev1.NodeSelectorTerm{MatchFields: req}
+			}
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}}
+		}
+	}
+	tolerate := func(key string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+		}
+	}
+	port := func(ip string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, HostIP: ip}}
+		}
+	}
+	taint := func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	cordon := func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	}
+	small := func(change ...func(*corev1.Pod)) *corev1.Pod {
+		return makePod("other", "n", amounts{"cpu": "1"}, change...)
+	}
+	cases := map[string]struct {
+		node  *corev1.Node
+		other *corev1.Pod
+		pod   *corev1.Pod
+		want  string
+	}{
+		"fits":                   {node: makeNode("n", nil, room), pod: pod()},
+		"cordoned":               {node: makeNode("n", nil, room, cordon), pod: pod(), want: "cordoned"},
+		"cordoned and tolerated": {node: makeNode("n", nil, room, cordon), pod: pod(tolerate(corev1.TaintNodeUnschedulable))},
+		"not ready":              {node: makeNode("n", nil, room, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }), pod: pod(), want: "not ready"},
+		"no ready condition yet": {node: makeNode("n", nil, room, func(n *corev1.Node) { n.Status.Conditions = nil }), pod: pod()},
+		"taint":                  {node: makeNode("n", nil, room, taint), pod: pod(), want: "taint k=v:NoSchedule"},
+		"taint tolerated":        {node: makeNode("n", nil, room, taint), pod: pod(tolerate("k"))},
+		"soft taint": {node: makeNode("n", nil, room, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}), pod: pod()},
+		"node selector":                {node: makeNode("n", nil, room), pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"x": "y"} }), want: "node selector mismatch"},
+		"affinity to a label":          {node: makeNode("n", map[string]string{"x": "n"}, room), pod: pod(affinity("x", false))},
+		"affinity to another label":    {node: makeNode("n", nil, room), pod: pod(affinity("x", false)), want: "node affinity mismatch"},
+		"affinity to the name":         {node: makeNode("n", nil, room), pod: pod(affinity("metadata.name", true))},
+		"affinity to another name":     {node: makeNode("m", nil, room), pod: pod(affinity("metadata.name", true)), want: "node affinity mismatch"},
+		"gpu short":                    {node: makeNode("n", nil, amounts{gpu: "7", "cpu": "4"}), pod: pod(), want: "short of nvidia.com/gpu"},
+		"cpu short":                    {node: makeNode("n", nil, amounts{gpu: "8", "cpu": "1"}), pod: pod(), want: "short of cpu"},
+		"a resource the node lacks":    {node: makeNode("n", nil, room), pod: makePod("p", "", amounts{"vendor.example/nic": "1"}), want: "short of vendor.example/nic"},
+		"no pod slot":                  {node: makeNode("n", nil, amounts{gpu: "8", "cpu": "4", "pods": "1"}), other: small(), pod: pod(), want: "pod slots used up"},
+		"host port taken":              {node: makeNode("n", nil, room), other: small(port("")), pod: pod(port("10.0.0.1")), want: "host port taken"},
+		"host port on another address": {node: makeNode("n", nil, room), other: small(port("10.0.0.2")), pod: pod(port("10.0.0.1"))},
+		"one per host":                 {node: makeNode("n", nil, room), other: small(onePerHost), pod: pod(onePerHost), want: "taken by one-per-host pod"},
+		"one per host, others welcome": {node: makeNode("n", nil, room), other: small(), pod: pod(onePerHost)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := NewCluster()
+			c.SetNode(tc.node)
+			if tc.other != nil {
+				c.SetPod(tc.other)
+			}
+			s := ShapeOf(tc.pod)
+			e, excluded := c.Why(c.byName[tc.node.Name].id, s)
+			got := ""
+			if excluded {
+				got = e.String()
+			}
+			if got != tc.want {
+				t.Errorf("reason %q, want %q", got, tc.want)
+			}
+			if room := fit(c, nil, s) > 0; room == excluded {
+				t.Errorf("fit says %v, the reason %q", room, got)
+			}
+		})
+	}
+}
+
+func TestShapeCountsLikeTheScheduler(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	container := func(a amounts) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: a.list()}}
+	}
+	p := makePod("p", "", amounts{"cpu": "1", gpu: "2"})
+	sidecar := container(amounts{"cpu": "500m"})
+	sidecar.RestartPolicy = &always
+	p.Spec.InitContainers = []corev1.Container{sidecar, container(amounts{"cpu": "3"})}
+	p.Spec.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	want := []Request{{"cpu", 3500}, {"memory", 64 << 20}, {gpu, 2}}
+	if diff := cmp.Diff(want, ShapeOf(p).Requests()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestShapeKey(t *testing.T) {
+	base := ShapeOf(makePod("a", "", amounts{gpu: "1"}))
+	spread := func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
+	}
+	cases := map[string]struct {
+		pod       *corev1.Pod
+		same      bool
+		uncounted []string
+		needsHost bool
+	}{
+		"another name":      {pod: makePod("b", "", amounts{gpu: "1"}), same: true},
+		"a zero request":    {pod: makePod("b", "", amounts{gpu: "1", "cpu": "0"}), same: true},
+		"more gpus":         {pod: makePod("b", "", amounts{gpu: "2"})},
+		"a node selector":   {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} })},
+		"a toleration":      {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} })},
+		"a host port":       {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 1}} }), needsHost: true},
+		"one per host":      {pod: makePod("b", "", amounts{gpu: "1"}, onePerHost), needsHost: true},
+		"a topology spread": {pod: makePod("b", "", amounts{gpu: "1"}, spread), uncounted: []string{"topology spread"}, needsHost: true},
+		"affinity to a stranger": {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) {
+			onePerHost(p)
+			p.Labels = nil
+		}), uncounted: []string{"pod anti-affinity"}, needsHost: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := ShapeOf(tc.pod)
+			if got := s.Key() == base.Key(); got != tc.same {
+				t.Errorf("same key %v, want %v", got, tc.same)
+			}
+			if diff := cmp.Diff(tc.uncounted, s.Uncounted()); diff != "" {
+				t.Errorf("uncounted (-want +got):\n%s", diff)
+			}
+			if s.NeedsHost() != tc.needsHost {
+				t.Errorf("needs host %v, want %v", s.NeedsHost(), tc.needsHost)
+			}
+		})
+	}
+}
+
+func TestOnePerHostFitsOncePerNode(t *testing.T) {
+	c := NewCluster()
+	for i := range 3 {
+		c.SetNode(makeNode("n"+strconv.Itoa(i), at("a", "1"), amounts{gpu: "8"}))
+	}
+	s := ShapeOf(makePod("p", "", amounts{gpu: "1"}, onePerHost))
+	if got := fit(c, zoneRack, s); got != 3 {
+		t.Errorf("fit %d, want 3", got)
+	}
+	c.Assume("x", "n1", s)
+	if got := fit(c, zoneRack, s); got != 2 {
+		t.Errorf("fit %d beside one of them, want 2", got)
+	}
+}
+
+func TestTrees(t *testing.T) {
+	c := NewCluster()
+	shape := ShapeOf(makePod("p", "", amounts{gpu: "1"}))
+	for name, labels := range map[string]map[string]string{"a1": at("a", "1"), "b1": at("b", "1"), "a": at("a", ""), "none": at("", "1")} {
+		c.SetNode(makeNode(name, labels, amounts{gpu: "2"}))
+	}
+	got := map[string]int{}
+	for _, p := range []Path{nil, {"a"}, {"a", "1"}, {"b"}, {"b", "1"}} {
+		got[p.String()] = fit(c, zoneRack, shape, p...)
+	}
+	want := map[string]int{"": 8, "a": 4, "a/1": 2, "b": 2, "b/1": 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("one rack value under two zones, labels down to the first missing (-want +got):\n%s", diff)
+	}
+	if got := fit(c, nil, shape); got != 8 {
+		t.Errorf("no levels: root holds %d, want 8", got)
+	}
+	if c.Tree(zoneRack, nil) != c.Tree(Levels{{"zone", "z"}, {"rack", "r"}}, map[string]string{}) {
+		t.Error("the same levels gave two trees")
+	}
+	c.KeepTrees(func(levels Levels, _ map[string]string) bool { return len(levels) > 0 })
+	if len(c.trees) != 1 {
+		t.Errorf("%d trees kept, want 1", len(c.trees))
+	}
+}
+
+func TestDomainsInside(t *testing.T) {
+	c := NewCluster()
+	levels := Levels{{"zone", "z"}, {"block", "b"}, {"rack", "r"}}
+	for _, p := range []Path{{"a", "1", "x"}, {"a", "1", "y"}, {"a", "2", "x"}, {"b", "1", "x"}, {"a-b", "1", "x"}} {
+		c.SetNode(makeNode("n"+p.String(), levels.Selector(p), amounts{gpu: "2"}))
+	}
+	tree := c.Tree(levels, nil)
+	cases := map[string]struct {
+		level int
+		in    Path
+		want  []string
+	}{
+		"racks of the cluster": {level: 2, want: []string{"a/1/x", "a/1/y", "a/2/x", "a-b/1/x", "b/1/x"}},
+		"racks of a zone":      {level: 2, in: Path{"a"}, want: []string{"a/1/x", "a/1/y", "a/2/x"}},
+		"blocks of a zone":     {level: 1, in: Path{"a"}, want: []string{"a/1", "a/2"}},
+		"a zone itself":        {level: 0, in: Path{"b"}, want: []string{"b"}},
+		"zones of a rack":      {level: 0, in: Path{"b", "1", "x"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d, _ := tree.Find(tc.in)
+			var got []string
+			for _, x := range tree.Domains(tc.level, d) {
+				got = append(got, tree.Path(x).String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("domains (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSurvey(t *testing.T) {
+	levels := Levels{{"zone", "z"}, {"rack", "r"}, {"host", corev1.LabelHostname}}
+	host := func(labels map[string]string, name string) map[string]string {
+		labels[corev1.LabelHostname] = name
+		return labels
+	}
+	nodes := []*corev1.Node{
+		makeNode("n1", host(at("a", "1"), "h1"), nil),
+		makeNode("n2", host(at("b", "1"), "h2"), nil),
+		makeNode("n3", host(at("b", "1"), "h2"), nil),
+		makeNode("n4", host(at("", "1"), "h4"), nil),
+		makeNode("n5", at("a", ""), nil),
+	}
+	want := Survey{
+		Nodes: 5,
+		Levels: []LevelSurvey{
+			{Level: levels[0], Domains: 2, Nodes: 4, Missing: 1, MissingNodes: []string{"n4"}, MissingLabel: 1},
+			{Level: levels[1], Domains: 2, Nodes: 3, Missing: 2, MissingNodes: []string{"n5"}, MissingLabel: 1},
+			{Level: levels[2], Domains: 2, Nodes: 3, Missing: 2, MissingNodes: []string{"n5"}, MissingLabel: 1},
+		},
+		Duplicates:     []Duplicate{{Value: "h2", Nodes: []string{"n2", "n3"}, Count: 2}},
+		DuplicateCount: 1,
+	}
+	if diff := cmp.Diff(want, SurveyNodes(nodes, levels, nil)); diff != "" {
+		t.Errorf("survey of a list (-want +got):\n%s", diff)
+	}
+	c := NewCluster()
+	for _, n := range nodes {
+		c.SetNode(n)
+	}
+	if diff := cmp.Diff(want, c.Survey(levels, nil)); diff != "" {
+		t.Errorf("survey of the store (-want +got):\n%s", diff)
+	}
+	if got := c.Survey(levels, map[string]string{"z": "a"}).Nodes; got != 2 {
+		t.Errorf("%d nodes in the pool, want 2", got)
+	}
+}
+
+func TestLevelsAndPaths(t *testing.T) {
+	p := zoneRack.PathOf(map[string]string{"z": "a", "r": "1"})
+	checks := map[string]bool{
+		"index":               zoneRack.Index("rack") == 1 && zoneRack.Index("x") == NoLevel,
+		"index of key":        zoneRack.IndexOfKey("z") == 0 && zoneRack.IndexOfKey("x") == NoLevel,
+		"string":              p.String() == "a/1",
+		"stops at a gap":      len(zoneRack.PathOf(map[string]string{"r": "1"})) == 0,
+		"equal":               p.Equal(Path{"a", "1"}) && !p.Equal(Path{"a"}),
+		"contains":            Path{"a"}.Contains(p) && p.Contains(p) && !p.Contains(Path{"a"}) && Path{}.Contains(p) && !Path{"b"}.Contains(p),
+		"truncate":            p.Truncate(0).Equal(Path{"a"}) && len(p.Truncate(NoLevel)) == 0 && p.Truncate(5).Equal(p),
+		"selector":            cmp.Equal(zoneRack.Selector(p), map[string]string{"z": "a", "r": "1"}),
+		"selector of no path": len(zoneRack.Selector(nil)) == 0,
+	}
+	for name, ok := range checks {
+		if !ok {
+			t.Error(name)
+		}
+	}
+}
