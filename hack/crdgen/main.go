@@ -27,8 +27,6 @@ import (
 
 const (
 	toolsModule = "hack/tools/go.mod"
-	toolPath    = "sigs.k8s.io/controller-tools/cmd/controller-gen"
-	toolVersion = "v0.23.0" // used while there is no tools module
 	basesDir    = "config/crd/bases"
 
 	// annotationLimit is what the API server takes in annotations, hence what client-side `kubectl apply` can record.
@@ -63,15 +61,11 @@ func run() error {
 
 // controllerGen writes the deepcopy files and returns the definitions, one YAML document each.
 func controllerGen() ([]byte, error) {
-	command := []string{"run", toolPath + "@" + toolVersion}
-	if _, err := os.Stat(toolsModule); err == nil {
-		command = []string{"tool", "-modfile=" + toolsModule, toolPath}
-	}
-	cmd := exec.Command("go", append(command,
+	cmd := exec.Command("go", "tool", "-modfile="+toolsModule, "controller-gen",
 		"object:headerFile=hack/boilerplate.go.txt",
 		"crd:allowDangerousTypes=true,generateEmbeddedObjectMeta=true",
 		"paths=./api/...",
-		"output:crd:stdout")...)
+		"output:crd:stdout")
 	cmd.Stderr = os.Stderr
 	raw, err := cmd.Output()
 	if err != nil {

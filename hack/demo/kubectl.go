@@ -43,51 +43,58 @@ func (k *kubectl) run(ctx context.Context, args ...string) (string, error) {
 
 // run shows a command and what it prints.
 func (d *demo) run(ctx context.Context, args ...string) error {
-	d.stage.show("%s", typed(args))
+	d.stage.show(typed(args))
 	out, err := d.kubectl.run(ctx, args...)
 	d.stage.print(out)
 	if err != nil {
-		return fmt.Errorf("%s: %w", typed(args), err)
+		return fmt.Errorf("this command failed: %w", err)
 	}
 	return nil
 }
 
 // refused shows a command that the API server has to refuse.
 func (d *demo) refused(ctx context.Context, args ...string) error {
-	d.stage.show("%s", typed(args))
+	d.stage.show(typed(args))
 	out, err := d.kubectl.run(ctx, args...)
 	d.stage.print(out)
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return fmt.Errorf("%s: this was to be refused, and was accepted", typed(args))
+		return errors.New("this was to be refused, and was accepted")
 	case !errors.As(err, &exit):
-		return fmt.Errorf("%s: %w", typed(args), err)
+		return fmt.Errorf("this command failed: %w", err)
 	case !strings.Contains(out, "denied") && !strings.Contains(out, "is invalid"):
-		return fmt.Errorf("%s: this was to be refused by admission, and failed otherwise", typed(args))
+		return errors.New("this was to be refused by admission, and failed otherwise")
 	}
 	return nil
 }
 
-// typed is a command as it would be typed into a shell.
+// typed is a command as it would be typed into a shell, in several lines when one is too short.
 func typed(args []string) string {
-	quoted := []string{"kubectl"}
+	command, line := "", "kubectl"
 	for _, a := range args {
-		if strings.ContainsAny(a, ` '"{}[]$\*?<>|&;()`) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		a = quote(a)
+		if len("$ ")+width(line)+1+width(a) > columns-len(" \\") {
+			command, line = command+line+" \\\n", "   "
 		}
-		quoted = append(quoted, a)
+		line += " " + a
 	}
-	return strings.Join(quoted, " ")
+	return command + line
 }
 
-// logFile is the operator's log.
-type logFile struct{ dir string }
+// quote makes a text one word of a shell's.
+func quote(text string) string {
+	if !strings.ContainsAny(text, ` '"{}[]$\*?<>|&;()!#~`+"`\t\n") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
 
-func (l *logFile) tail(lines int) string {
-	data, err := os.ReadFile(filepath.Join(l.dir, "logs", sandbox.DefaultManager+".log"))
+// logTail is the end of the operator's log.
+func logTail(s *sandbox.Sandbox, lines int) string {
+	data, err := os.ReadFile(s.LogFile(sandbox.DefaultManager))
 	if err != nil {
-		return "" // it did not get that far
+		return err.Error()
 	}
 	all := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

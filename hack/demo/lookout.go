@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -47,10 +48,16 @@ type sighting struct {
 	after time.Duration
 }
 
-// lookout watches graphs until a condition of each has the wanted status.
+// want is what a condition shall come to; without a reason any will do.
+type want struct {
+	kind   string
+	status metav1.ConditionStatus
+	reason string
+}
+
+// lookout watches graphs until a condition of each is as wanted.
 type lookout struct {
-	kind      string
-	status    metav1.ConditionStatus
+	want      want
 	waiting   []string
 	seen      map[string]time.Time
 	last      map[string]string
@@ -59,7 +66,7 @@ type lookout struct {
 }
 
 // watchFor begins to watch, so that nothing is missed of what the caller does next.
-func (d *demo) watchFor(ctx context.Context, names []string, kind string, status metav1.ConditionStatus) (*lookout, error) {
+func (d *demo) watchFor(ctx context.Context, names []string, wanted want) (*lookout, error) {
 	c, err := newClient(d.sandbox)
 	if err != nil {
 		return nil, err
@@ -69,7 +76,7 @@ func (d *demo) watchFor(ctx context.Context, names []string, kind string, status
 		return nil, fmt.Errorf("watching DynamoGraphDeployments: %w", err)
 	}
 	l := &lookout{
-		kind: kind, status: status, waiting: slices.Clone(names), seen: map[string]time.Time{}, last: map[string]string{},
+		want: wanted, waiting: slices.Clone(names), seen: map[string]time.Time{}, last: map[string]string{},
 		sightings: make(chan sighting, len(names)), failed: make(chan error, 1),
 	}
 	go l.look(ctx, w)
@@ -109,12 +116,12 @@ func (l *lookout) note(dgd *nvidiav1alpha1.DynamoGraphDeployment, now time.Time)
 	if l.seen[dgd.Name].IsZero() {
 		l.seen[dgd.Name] = now
 	}
-	c := meta.FindStatusCondition(dgd.Status.Conditions, l.kind)
+	c := meta.FindStatusCondition(dgd.Status.Conditions, l.want.kind)
 	if c == nil {
 		return
 	}
 	l.last[dgd.Name] = c.Message
-	if c.Status == l.status {
+	if c.Status == l.want.status && (l.want.reason == "" || l.want.reason == c.Reason) {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		l.sightings <- sighting{dgd.Name, *c, now.Sub(l.seen[dgd.Name])}
 	}
@@ -126,7 +133,7 @@ func (l *lookout) late() error {
 	for _, name := range l.waiting {
 		lines = append(lines, fmt.Sprintf("  %s: %s", name, l.last[name]))
 	}
-	return fmt.Errorf("%s did not become %s within %s for\n%s", l.kind, l.status, patience, strings.Join(lines, "\n"))
+	return fmt.Errorf("%s did not become %s within %s for\n%s", l.want.kind, l.want.status, patience, strings.Join(lines, "\n"))
 }
 
 // each hands every sighting to a function as it comes, and returns when all have come.
@@ -140,4 +147,25 @@ func (l *lookout) each(f func(sighting)) error {
 	default:
 		return nil
 	}
+}
+
+// awaitEvent waits for an event about a graph: it comes a moment after the condition that it tells of.
+func (d *demo) awaitEvent(ctx context.Context, graph, reason string) error {
+	c, err := newClient(d.sandbox)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	w, err := c.Watch(ctx, &corev1.EventList{}, client.InNamespace(namespace))
+	if err != nil {
+		return fmt.Errorf("watching events: %w", err)
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if event, ok := e.Object.(*corev1.Event); ok && event.InvolvedObject.Name == graph && event.Reason == reason {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event %s for %s within %s", reason, graph, patience)
 }

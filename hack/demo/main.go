@@ -28,8 +28,8 @@ const (
 	exitInterrupted = 130
 )
 
-// logTail is how much of the operator's log a failure shows.
-const logTail = 25
+// logLines is how much of the operator's log a failure shows.
+const logLines = 25
 
 func main() {
 	keep := flag.Bool("keep", false, "leave the sandbox running")
@@ -70,9 +70,7 @@ type demo struct {
 	started time.Time
 
 	root    string
-	dir     string
-	ours    bool // the sandbox is this demo's to end
-	sandbox *sandbox.Sandbox
+	sandbox *sandbox.Sandbox // nil until it is up
 	kubectl *kubectl
 	samples *samples
 	summary []string
@@ -90,6 +88,7 @@ func (d *demo) steps() []step {
 		{"The cluster's topology", d.applyTopology},
 		{"Three inference graphs", d.applyGraphs},
 		{"Where they sit", d.showPlacement},
+		{"What does not fit waits as a whole, and says why", d.overload},
 		{"What is refused, and what users read then", d.showRefusals},
 		{"A topology level goes away under running graphs", d.loseLevel},
 	}
@@ -111,24 +110,24 @@ func (d *demo) bringUp(ctx context.Context) error {
 	if err = d.prepare(); err != nil {
 		return err
 	}
-	d.stage.say("A real control plane as plain processes, simulated nodes, and the operator from config/default:\nno containers, and nothing outside of %s.", d.dir)
-	d.stage.show("kubectl trellis sandbox up --name %s", d.name)
+	d.stage.say("A real control plane in plain processes, simulated nodes, and the operator installed from config/default. No containers; " +
+		"the first time ever, the control plane is built from Go modules, which takes a while.")
+	d.stage.show("kubectl trellis sandbox up --name " + d.name)
 	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: sandbox.DefaultShape, Operator: true, Progress: progress.To(os.Stdout)}
-	d.ours = true
 	began := time.Now()
-	d.sandbox, err = sandbox.Up(ctx, opts)
+	s, err := sandbox.Up(ctx, opts)
 	if errors.Is(err, sandbox.ErrRunning) {
-		d.ours = false
-		return fmt.Errorf("a sandbox called %s is running already, of an earlier demo or another one going on; end it with\n  bin/kubectl-trellis sandbox down --name %s", d.name, d.name)
+		return fmt.Errorf("a sandbox called %s is running already, of an earlier demo or of one going on; end it with\n  %s", d.name, d.downCommand())
 	}
 	if err != nil {
-		return err
+		return err // Up has left nothing but the logs it speaks of
 	}
+	d.sandbox = s
 	took := seconds(time.Since(began))
-	s := opts.Shape
-	hosts := s.Zones * s.Blocks * s.Racks * s.Hosts
-	d.stage.say("Ready after %s: %d hosts of %d GPUs, %d in each rack, %d racks in each block, %d blocks in each of %d zones.",
-		took, hosts, s.GPUs, s.Hosts, s.Racks, s.Blocks, s.Zones)
+	shape := opts.Shape
+	hosts := shape.Zones * shape.Blocks * shape.Racks * shape.Hosts
+	d.stage.say("Ready after %s: %d zones of %d blocks of %d racks of %d hosts of %d GPUs.",
+		took, shape.Zones, shape.Blocks, shape.Racks, shape.Hosts, shape.GPUs)
 	d.sum("a control plane with %d hosts and the operator, up in %s", hosts, took)
 	d.kubectl, err = newKubectl(d.root, d.sandbox)
 	return err
@@ -143,9 +142,6 @@ func (d *demo) prepare() error {
 	if d.root, err = binaries.FindRoot(wd); err != nil {
 		return err
 	}
-	if d.dir, err = sandbox.Dir(d.name, ""); err != nil {
-		return err
-	}
 	d.samples, err = readSamples(d.root)
 	return err
 }
@@ -157,12 +153,8 @@ func (d *demo) sum(format string, args ...any) {
 // complain says what failed, with the operator's last words.
 func (d *demo) complain(at string, err error) {
 	fmt.Fprintf(d.stage, "\n%s\n%v\n", d.stage.bold(fmt.Sprintf("The demo failed at %q:", at)), err)
-	if !d.ours {
-		return
-	}
-	log := (&logFile{dir: d.dir}).tail(logTail)
-	if log != "" {
-		fmt.Fprintf(d.stage, "\nThe last lines of the operator's log:\n%s\n", log)
+	if d.sandbox != nil {
+		fmt.Fprintf(d.stage, "\nThe last lines of the operator's log:\n%s\n", logTail(d.sandbox, logLines))
 	}
 }
 
@@ -171,27 +163,30 @@ func (d *demo) leave() error {
 	if d.kubectl != nil {
 		d.kubectl.close()
 	}
-	if !d.ours {
+	if d.sandbox == nil {
 		return nil
 	}
-	if d.keep && d.sandbox != nil {
+	if d.keep {
 		d.finish()
 		d.stage.heading("The sandbox is still running")
-		fmt.Fprintf(d.stage, "  export KUBECONFIG=%s\n  export PATH=%s/bin:%s:$PATH\n\n  kubectl trellis tree\n\nEnd it with\n\n  kubectl trellis sandbox down --name %s\n",
-			d.sandbox.Kubeconfig(), d.root, d.sandbox.Assets(), d.name)
+		fmt.Fprintf(d.stage, "  export KUBECONFIG=%s\n  export PATH=%s:%s:$PATH\n  kubectl trellis tree\n\nTake it down with\n  %s\n",
+			quote(d.sandbox.Kubeconfig()), quote(d.root+"/bin"), quote(d.sandbox.Assets()), d.downCommand())
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d.stage.heading("Taking the sandbox down")
-	d.stage.show("kubectl trellis sandbox down --name %s", d.name)
-	if err := sandbox.Down(ctx, d.dir); err != nil && !errors.Is(err, sandbox.ErrNotFound) {
-		fmt.Fprintf(d.stage, "ending the sandbox in %s: %v\n", d.dir, err)
+	d.stage.show("kubectl trellis sandbox down --name " + d.name)
+	if err := d.sandbox.Down(ctx); err != nil {
+		fmt.Fprintf(d.stage, "this failed: %v\n", err)
 		return err
 	}
+	d.stage.say("No process and no file of it is left.")
 	d.finish()
 	return nil
 }
+
+func (d *demo) downCommand() string { return "bin/kubectl-trellis sandbox down --name " + d.name }
 
 // finish sums up a performance that came to its end.
 func (d *demo) finish() {

@@ -5,11 +5,13 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -151,4 +153,17 @@ func (s *samples) usersOf(domain string) []string {
 		}
 	}
 	return names
+}
+
+// packedIn finds a multinode service each replica of which sits in one domain of a level, and its replicas.
+func (s *samples) packedIn(domain string) (graph, service string, replicas int32) {
+	for _, g := range s.graphs {
+		for _, name := range slices.Sorted(maps.Keys(g.graph.Spec.Services)) {
+			service := g.graph.Spec.Services[name]
+			if c := service.TopologyConstraint; c != nil && c.PackDomain == domain && service.Multinode != nil {
+				return g.graph.Name, name, ptr.Deref(service.Replicas, 1)
+			}
+		}
+	}
+	return "", "", 0
 }

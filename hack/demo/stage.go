@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -38,7 +39,7 @@ func (s *stage) bold(text string) string { return s.style("1", text) }
 
 // heading begins a scene.
 func (s *stage) heading(text string) {
-	line := "── " + text + " " + strings.Repeat("─", max(3, columns-utf8.RuneCountInString(text)-4))
+	line := "── " + text + " " + strings.Repeat("─", max(3, columns-width(text)-4))
 	fmt.Fprintf(s, "\n%s\n\n", s.style("1;36", line))
 }
 
@@ -48,34 +49,88 @@ func (s *stage) say(format string, args ...any) {
 }
 
 // show shows a command as it would be typed.
-func (s *stage) show(format string, args ...any) {
-	fmt.Fprintln(s, s.bold("$ "+fmt.Sprintf(format, args...)))
+func (s *stage) show(command string) {
+	fmt.Fprintln(s, s.bold("$ "+command))
 }
 
-// print shows what a command printed.
+// print shows what a command printed: tables that are too wide pulled together, sentences that are too long broken.
 func (s *stage) print(output string) {
-	fmt.Fprintln(s, wrap(strings.TrimRight(output, "\n"), "    "))
+	blocks := strings.Split(strings.TrimRight(output, "\n"), "\n\n")
+	for i, block := range blocks {
+		if lines := strings.Split(block, "\n"); isTable(lines) {
+			blocks[i] = strings.Join(squeeze(lines), "\n")
+		} else {
+			blocks[i] = wrap(block, "    ")
+		}
+	}
+	fmt.Fprintln(s, strings.Join(blocks, "\n\n"))
 }
 
 // wrap breaks lines that are too long between words.
 func wrap(text, indent string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		if utf8.RuneCountInString(line) <= columns {
+		if width(line) <= columns {
 			continue
 		}
-		var b strings.Builder
-		used := 0
-		for j, word := range strings.SplitAfter(line, " ") {
-			length := utf8.RuneCountInString(strings.TrimRight(word, " "))
-			if j > 0 && used+length > columns {
-				b.WriteString("\n" + indent)
-				used = utf8.RuneCountInString(indent)
+		var broken []string
+		at := ""
+		for _, word := range strings.Fields(line) {
+			switch {
+			case at == "":
+				at = word
+			case width(at)+1+width(word) > columns:
+				broken, at = append(broken, at), indent+word
+			default:
+				at += " " + word
 			}
-			b.WriteString(word)
-			used += utf8.RuneCountInString(word)
 		}
-		lines[i] = b.String()
+		lines[i] = strings.Join(append(broken, at), "\n")
 	}
 	return strings.Join(lines, "\n")
+}
+
+func width(text string) int { return utf8.RuneCountInString(text) }
+
+// heads are the columns of a kubectl table, by their headings.
+var heads = regexp.MustCompile(`[A-Z]+( [A-Z]+)*\s*`)
+
+// isTable: kubectl's tables begin with a line of headings.
+func isTable(lines []string) bool {
+	return len(lines) > 1 && strings.TrimSpace(heads.ReplaceAllString(lines[0], "")) == ""
+}
+
+// squeeze takes spaces from between the columns of a table of kubectl's until it fits.
+func squeeze(lines []string) []string {
+	widest := 0
+	for _, line := range lines {
+		widest = max(widest, width(line))
+	}
+	if widest <= columns {
+		return lines
+	}
+	gap := 2
+	columnsAt := heads.FindAllStringIndex(lines[0], -1)
+	if widest-(len(columnsAt)-1) > columns {
+		gap = 1
+	}
+	out := make([]string, len(lines))
+	for _, at := range columnsAt {
+		cells := make([]string, len(lines))
+		cellWidth := 0
+		for i, line := range lines {
+			cells[i] = strings.TrimSpace(line[min(at[0], len(line)):min(at[1], len(line))])
+			if at[1] == len(lines[0]) { // the last column is as long as it likes
+				cells[i] = strings.TrimSpace(line[min(at[0], len(line)):])
+			}
+			cellWidth = max(cellWidth, len(cells[i]))
+		}
+		for i, cell := range cells {
+			out[i] += cell + strings.Repeat(" ", cellWidth-len(cell)+gap)
+		}
+	}
+	for i := range out {
+		out[i] = strings.TrimRight(out[i], " ")
+	}
+	return out
 }

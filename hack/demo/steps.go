@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
 // lostLevel is the level that the demo takes away.
@@ -24,26 +26,24 @@ const lostLevel = "rack"
 // conditionsPath prints a graph's conditions, one a line.
 const conditionsPath = `jsonpath={range .status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}`
 
+// eventsPath prints events, one a line.
+const eventsPath = `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`
+
 func (d *demo) applyTopology(ctx context.Context) error {
 	d.stage.say("A ClusterTopology maps the levels of the network to node labels, the broadest first.")
 	if err := d.run(ctx, "apply", "-f", d.samples.topologyFile); err != nil {
 		return err
 	}
-	levels := "  "
-	for i, l := range d.samples.topology.Spec.Levels {
-		if i > 0 {
-			levels += " > "
-		}
-		levels += fmt.Sprintf("%s (%s)", l.Domain, l.Key)
+	for _, l := range d.samples.topology.Spec.Levels {
+		fmt.Fprintf(d.stage, "  %-8s %s\n", l.Domain, l.Key)
 	}
-	d.stage.say("%s", levels)
 	d.sum("a ClusterTopology of %d levels", len(d.samples.topology.Spec.Levels))
 	return nil
 }
 
 // applyGraphs applies the graphs and waits until all are Ready.
 func (d *demo) applyGraphs(ctx context.Context) error {
-	l, err := d.watchFor(ctx, d.samples.graphNames(), nvidiav1alpha1.ConditionReady, metav1.ConditionTrue)
+	l, err := d.watchFor(ctx, d.samples.graphNames(), want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,45 @@ func (d *demo) showPlacement(ctx context.Context) error {
 	}
 	d.sum("the placement as a tree: zone, block, rack, host, pod")
 	return nil
+}
+
+// overload asks for more replicas than the cluster has room for, and takes the wish back.
+func (d *demo) overload(ctx context.Context) error {
+	name, service, replicas := d.samples.packedIn(lostLevel)
+	if name == "" {
+		return fmt.Errorf("no sample has a multinode service packed in one %s", lostLevel)
+	}
+	shape := sandbox.DefaultShape
+	racks := int32(shape.Zones * shape.Blocks * shape.Racks)
+	d.stage.say("%s wants each replica of %s in one rack of its own. The cluster has %d racks; the graph is scaled to %d replicas.", name, service, racks, racks+1)
+	l, err := d.watchFor(ctx, []string{name}, want{nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, placement.CodeInsufficientCapacity})
+	if err != nil {
+		return err
+	}
+	if err := d.scale(ctx, name, service, racks+1); err != nil {
+		return err
+	}
+	if err := l.each(func(sighting) {}); err != nil {
+		return err
+	}
+	if err := d.run(ctx, "get", "dgd/"+name, "-o", conditionsPath); err != nil {
+		return err
+	}
+	fmt.Fprintln(d.stage)
+	d.stage.say("No pod of a replica without room was let go: there is no half of a replica that holds GPUs. Back to %d replicas:", replicas)
+	l, err = d.watchFor(ctx, []string{name}, want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
+	if err != nil {
+		return err
+	}
+	if err := d.scale(ctx, name, service, replicas); err != nil {
+		return err
+	}
+	d.sum("a graph that does not fit waiting in whole replicas, explained")
+	return l.each(func(s sighting) { fmt.Fprintf(d.stage, "%s is Ready again\n", d.stage.bold(s.name)) })
+}
+
+func (d *demo) scale(ctx context.Context, graph, service string, replicas int32) error {
+	return d.run(ctx, "patch", "dgd/"+graph, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas))
 }
 
 func (d *demo) showRefusals(ctx context.Context) error {
@@ -111,7 +150,7 @@ func (d *demo) loseLevel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := d.watchFor(ctx, users, nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionFalse)
+	l, err := d.watchFor(ctx, users, want{kind: nvidiav1alpha1.ConditionTopologyLevelsAvailable, status: metav1.ConditionFalse})
 	if err != nil {
 		return err
 	}
@@ -143,14 +182,16 @@ func (d *demo) showLoss(ctx context.Context, user string, before map[string]type
 	if err := d.run(ctx, "get", "dgd/"+user, "-o", conditionsPath); err != nil {
 		return err
 	}
+	if err := d.awaitEvent(ctx, user, nvidiav1alpha1.ReasonTopologyLevelsUnavailable); err != nil {
+		return err
+	}
 	fmt.Fprintln(d.stage)
-	if err := d.run(ctx, "get", "events", "--field-selector", "type=Warning,involvedObject.name="+user,
-		"-o", "custom-columns=TYPE:.type,OBJECT:.involvedObject.name,MESSAGE:.message"); err != nil {
+	if err := d.run(ctx, "get", "events", "--field-selector", "type=Warning,involvedObject.name="+user, "-o", eventsPath); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
 	d.stage.say("Its pods run on where they are:")
-	if err := d.run(ctx, "get", "pods", "-o", "wide", "-l", "nvidia.com/dynamo-graph-deployment-name="+user); err != nil {
+	if err := d.run(ctx, "get", "pods", "-l", "nvidia.com/dynamo-graph-deployment-name="+user); err != nil {
 		return err
 	}
 	after, err := d.pods(ctx)
@@ -167,7 +208,7 @@ func (d *demo) showLoss(ctx context.Context, user string, before map[string]type
 func (d *demo) restoreLevel(ctx context.Context, users []string) error {
 	fmt.Fprintln(d.stage)
 	d.stage.say("The level comes back:")
-	l, err := d.watchFor(ctx, users, nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionTrue)
+	l, err := d.watchFor(ctx, users, want{kind: nvidiav1alpha1.ConditionTopologyLevelsAvailable, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
 	}

@@ -135,11 +135,8 @@ func managerOptions(o Options) ctrl.Options {
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		// A reconcile sees its own writes: what the cache does not show yet would be written, and announced, twice.
-		Client:        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
-		NewClient:     o.NewClient,
-		Controller:    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
-		WebhookServer: webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
+		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
+		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
 	}
 }
 

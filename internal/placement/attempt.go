@@ -37,6 +37,9 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 		a.results[si] = make([]ReplicaResult, len(s.Waiting))
 		a.used[si] = slices.Clone(s.InUse)
 		a.unit[si] = s.Anchor
+		for _, path := range s.InUse {
+			a.soft = addPath(a.soft, path)
+		}
 		for ri := range s.Waiting {
 			a.results[si][ri] = ReplicaResult{Service: s.Name, Ordinal: s.Waiting[ri].Ordinal}
 		}
@@ -63,9 +66,12 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 	return a
 }
 
+// baseGang is what messages call the base gang.
+const baseGang = "base gang"
+
 // baseGroup is one replica of every service with replicas to place.
 func (a *attempt) baseGroup() *Group {
-	g := &Group{Name: "base gang", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
+	g := &Group{Name: baseGang, Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
 	for si := range a.p.services {
 		g.Groups = append(g.Groups, a.replicaGroup(si, 0))
 	}
@@ -133,7 +139,7 @@ func (a *attempt) placeReplica(si, ri int) {
 	g := a.replicaGroup(si, ri)
 	if a.p.gone(s.Required) {
 		if len(g.Within) == 0 {
-			a.refuse(si, ri, &Refusal{Code: CodeLevelGone, Gang: g.Name, Level: s.Required, LevelName: "level"})
+			a.refuse(si, ri, levelGone(g.Name, s.Required))
 			return
 		}
 		g.Required = topology.NoLevel

@@ -50,6 +50,26 @@ func BenchmarkRackGang(b *testing.B) {
 	}
 }
 
+// BenchmarkGraph places and releases a graph of a block with two services on 40,000 nodes: leader and seven workers per rack gang, and a
+// router without GPUs.
+func BenchmarkGraph(b *testing.B) {
+	c := hall(40_000, 16)
+	decode := serviceOf("decode", 2, none, 3, 7, gpus(8))
+	for i := range decode.Waiting {
+		decode.Waiting[i].Pods = append(decode.Waiting[i].Pods, pods(fmt.Sprintf("lead-%d", i), 1, cpus(4))...)
+	}
+	for _, level := range []int{none, 0, 1} {
+		b.Run(benchLevels.Name(level), func(b *testing.B) {
+			g := Graph{Levels: benchLevels, Required: level, Preferred: none, Services: []Service{decode, serviceOf("router", none, none, 2, 1, cpus(2))}}
+			for b.Loop() {
+				if r := PlanGraph(c, g, Options{}); !r.Placed() {
+					b.Fatal("refused")
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkGangsOfFour fills 5,000 nodes in 50 racks with 2,250 gangs of 4 pods.
 func BenchmarkGangsOfFour(b *testing.B) {
 	const gangs = 2250
@@ -100,6 +120,9 @@ func BenchmarkRefusal(b *testing.B) {
 		"root": {Required: none, Services: []Service{serviceOf("w", none, none, 1, 8, gpus(8))}},
 		"base": {Required: 1, Services: []Service{serviceOf("d", 2, none, 2, 8, gpus(8)), serviceOf("p", 2, none, 2, 4, gpus(1))}},
 	}
+	mixed := serviceOf("m", 2, none, 1, 100, gpus(1))
+	mixed.Waiting[0].Pods = append(pods("x", 60, cpus(600)), pods("y", 100, cpus(500))...)
+	graphs["mixed"] = Graph{Required: none, Services: []Service{mixed}}
 	for name, g := range graphs {
 		g.Levels, g.Preferred = benchLevels, none
 		b.Run(name, func(b *testing.B) {
@@ -110,6 +133,26 @@ func BenchmarkRefusal(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkBudget runs the search into its budget: shapes that fit by every count and cannot be packed.
+func BenchmarkBudget(b *testing.B) {
+	ls := levels("rack")
+	c := topology.NewCluster()
+	for i := range 64 {
+		c.SetNode(nodeOf(ls, fmt.Sprintf("n%02d r 1 cpu=%d", i, 10+i%7)))
+	}
+	var list []Pod
+	for i, size := range []int{3, 4, 5, 7} {
+		list = append(list, pods("p"+strconv.Itoa(i), 38+i/3, cpus(size))...)
+	}
+	for b.Loop() {
+		_, why := PlanGroup(c, ls, nil, &Group{Required: 0, Preferred: none, Pods: list}, Options{})
+		if why == nil {
+			b.Fatal("placed")
+		}
+		b.ReportMetric(float64(b2i(why.Code == CodeBudgetExhausted)), "exhausted")
 	}
 }
 

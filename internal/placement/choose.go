@@ -4,7 +4,6 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -84,6 +83,11 @@ func (c *choices) open() {
 	for _, n := range c.u.near {
 		c.offer(c.s.tree.At(n, c.level))
 	}
+	if d := c.quick(); d != topology.Nowhere {
+		c.tried = append(c.tried, d)
+		c.queue = append(c.queue, d)
+		return // the rest of the level follows when this one fails
+	}
 	first := c.ranked(shortlist)
 	c.queue = append(c.queue, first...)
 	if len(first) == shortlist {
@@ -111,8 +115,8 @@ type choice struct {
 	// used is the least number of sub-domains it needs, then the real numbers per level.
 	used   int
 	spread []int
-	// slack is what it holds of the scarcest shapes beyond that.
-	slack [2]int
+	// slack is what it holds of the scarcest shape beyond that.
+	slack int
 }
 
 func compareChoices(a, b *choice) int {
@@ -126,7 +130,7 @@ func compareChoices(a, b *choice) int {
 	} else if a.used != b.used {
 		return a.used - b.used
 	}
-	return cmp.Or(a.slack[0]-b.slack[0], a.slack[1]-b.slack[1])
+	return a.slack - b.slack
 }
 
 // ranked returns the domains of the current level that hold the unit, best first; at most limit of them unless that is 0. Domains are
@@ -165,19 +169,18 @@ func (c *choices) ranked(limit int) []topology.DomainID {
 func (s *search) rank(u *unit, d topology.DomainID) choice {
 	one := choice{domain: d}
 	come := s.ahead(u, d, &one)
-	for i := range u.total {
-		t := &u.total[i]
-		used := t.pods
-		if come != nil {
-			used += come[i]
-		}
-		if i < len(one.slack) {
-			one.slack[i] = t.view.Fit(d) - used
-		}
-		if i == 0 && s.tree.LevelOf(d) < len(s.tree.Levels())-1 {
-			biggest := max(t.view.Biggest(d), 1)
-			one.used = (used + biggest - 1) / biggest
-		}
+	if len(u.total) == 0 {
+		return one
+	}
+	scarce := u.total[0]
+	used := scarce.pods
+	if come != nil {
+		used += come[0]
+	}
+	one.slack = scarce.view.Fit(d) - used
+	if s.tree.LevelOf(d) < len(s.tree.Levels())-1 {
+		biggest := max(scarce.view.Biggest(d), 1)
+		one.used = (used + biggest - 1) / biggest
 	}
 	return one
 }
@@ -216,54 +219,15 @@ func (c *choices) refine(best []choice) {
 
 // spreadOf counts, per level, the sub-domains that the scarcest shape of a unit would use in a domain.
 func (s *search) spreadOf(u *unit, d topology.DomainID) []int {
+	used := make([]int, len(s.tree.Levels()))
+	if len(u.total) == 0 {
+		return used
+	}
 	scarce := u.total[0]
 	n := scarce.pods
 	if come := s.ahead(u, d, &choice{}); come != nil {
 		n += come[0]
 	}
-	used := make([]int, len(s.tree.Levels()))
 	spread(s.tree, scarce.view, d, n, used)
 	return used
-}
-
-// enough compares, resource by resource, what the unit asks for with what is free in a domain on hosts that take any of its pods. It sees
-// what counting each shape by itself does not, and saves the search from proving it pod by pod.
-func (s *search) enough(u *unit, d topology.DomainID) bool {
-	if len(u.total) < 2 {
-		return true
-	}
-	s.steps -= s.tree.Size(d) / 16
-	need, unit := map[string]int64{}, map[string]int64{}
-	for _, c := range u.total {
-		for _, r := range c.view.Shape().Requests() {
-			need[r.Name] += r.Amount * int64(c.pods)
-			unit[r.Name] = gcd(unit[r.Name], r.Amount)
-		}
-	}
-	s.tree.AllNodes(d, func(n topology.NodeID) bool {
-		usable := false
-		for _, c := range u.total {
-			usable = usable || c.view.NodeFit(n) > 0
-		}
-		for name, left := range need {
-			if usable && left > 0 {
-				free := max(s.cluster.Free(n, name), 0)
-				need[name] = left - free/unit[name]*unit[name]
-			}
-		}
-		return true
-	})
-	for _, left := range need {
-		if left > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

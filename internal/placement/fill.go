@@ -49,42 +49,44 @@ func better(fit, best, n int) bool {
 	return best < n && fit > best
 }
 
-// spread counts the domains per level (narrower than at) over which fill would spread n pods.
+// spread counts the domains per level (narrower than at) over which fill would spread n pods. A host that belongs to no domain of a level
+// counts as one of its own.
 func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, used []int) {
-	children := t.Children(at)
-	if len(children) == 0 {
-		return
-	}
 	level := t.LevelOf(at) + 1
-	if len(children) == 1 {
-		used[level]++
-		spread(t, v, children[0], min(n, v.Fit(children[0])), used)
+	if level >= len(used) || n == 0 {
 		return
 	}
-	fits := make([]count2, 0, len(children))
+	children, nodes := t.Children(at), t.Nodes(at)
+	parts := make([]part, 0, len(children)+len(nodes))
 	for _, c := range children {
-		if fit := v.Fit(c); fit > 0 {
-			fits = append(fits, count2{c, fit})
-		}
+		parts = append(parts, part{c, v.Fit(c)})
 	}
-	slices.SortStableFunc(fits, func(a, b count2) int { return -cmp.Compare(a.fit, b.fit) })
-	for i := 0; i < len(fits) && n > 0; i++ {
-		pick := fits[i]
-		if pick.fit >= n { // the last one: the tightest that is enough
-			for j := i + 1; j < len(fits) && fits[j].fit >= n; j++ {
-				if fits[j].fit < pick.fit {
-					pick = fits[j]
-				}
+	for _, h := range nodes {
+		parts = append(parts, part{topology.Nowhere, v.NodeFit(h)})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return b.fit - a.fit })
+	for i := 0; i < len(parts) && n > 0 && parts[i].fit > 0; i++ {
+		pick := parts[i]
+		for j := i + 1; j < len(parts) && parts[j].fit >= n; j++ { // the last one: the tightest that is enough
+			if parts[j].fit < pick.fit {
+				pick = parts[j]
 			}
 		}
-		used[level]++
 		k := min(n, pick.fit)
-		spread(t, v, pick.domain, k, used)
+		used[level]++
+		if pick.domain != topology.Nowhere {
+			spread(t, v, pick.domain, k, used)
+		} else {
+			for deeper := level + 1; deeper < len(used); deeper++ {
+				used[deeper]++
+			}
+		}
 		n -= k
 	}
 }
 
-type count2 struct {
+// part is a sub-domain, or a host without one, and what it holds.
+type part struct {
 	domain topology.DomainID
 	fit    int
 }
@@ -106,6 +108,7 @@ func (s *search) every(g *goal) bool {
 	slices.SortStableFunc(hosts, func(a, b candidateHost) int {
 		return cmp.Or(cmp.Compare(a.fit, b.fit), cmp.Compare(a.home, b.home), cmp.Compare(a.alike, b.alike))
 	})
+	s.steps -= len(hosts) / 16
 	room := 0
 	for i := range slices.Backward(hosts) {
 		room += hosts[i].fit

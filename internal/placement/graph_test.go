@@ -104,6 +104,21 @@ func TestGraphRules(t *testing.T) {
 			graph: Graph{Required: none, Preferred: none, Services: []Service{
 				serviceOf("decode", topology.GoneLevel, none, 1, 2, gpus(8)), serviceOf("prefill", rack, none, 1, 2, gpus(8))}},
 			want: []string{"decode-0 LevelGone", "prefill-0 a/r1: a1 a2"}},
+		"a base gang waits for the level of one of its services": {nodes: half,
+			graph: Graph{Required: zone, Preferred: none, Services: []Service{
+				serviceOf("decode", topology.GoneLevel, none, 1, 2, gpus(8)), serviceOf("prefill", rack, none, 1, 2, gpus(8))}},
+			want: []string{"decode-0 LevelGone", "prefill-0 BaseGangWaits"}},
+		"an anchor outside the graph domain": {nodes: half,
+			graph: Graph{Required: zone, Preferred: none, Anchor: topology.Path{"a"}, Services: []Service{{Name: "decode", Multinode: true,
+				Required: rack, Preferred: none, Waiting: []Replica{{Anchor: topology.Path{"b", "r2"}, Pods: pods("d", 1, gpus(8))}}}}},
+			want: []string{"decode-0 AnchorConflict"}, domain: "a", short: "a holds 0 of 1 replicas; missing: decode 1"},
+		"living replicas without an anchor: each service is told for itself": {nodes: half[:4],
+			graph: Graph{Required: zone, Preferred: none, Services: []Service{
+				{Name: "decode", Multinode: true, Required: rack, Preferred: none, Placed: 1, Waiting: serviceOf("d", rack, none, 1, 4, gpus(8)).Waiting}}},
+			want: []string{"decode-0 InsufficientCapacity"}},
+		"replicas without pods are placed": {nodes: half,
+			graph: Graph{Required: zone, Preferred: rack, Services: []Service{serviceOf("decode", rack, none, 1, 0, nil)}},
+			want:  []string{"decode-0 a/r1:"}, domain: "a"},
 		"a level that no node carries": {nodes: []string{"a1 a 8"},
 			graph: Graph{Required: none, Preferred: none, Services: []Service{serviceOf("decode", rack, none, 1, 1, gpus(8))}},
 			want:  []string{"decode-0 NoDomain"}},
@@ -321,4 +336,24 @@ func TestMessages(t *testing.T) {
 				strings.Repeat("é", 8) + "/" + strings.Repeat("é", 31) + " holds 1 of 2 (1 of 2 nvidia.com/gpu free)"},
 	}
 	runGroupCases(t, cases)
+}
+
+// TestBudget: the search says so when it stops without an answer, and finds the packing with a larger budget.
+func TestBudget(t *testing.T) {
+	ls := levels("rack")
+	// Largest first fills one host with 4+4 and has no room for the last 3; only going back on the hosts finds 4+3+3 twice.
+	c := clusterOf(ls, "a r 10", "b r 10")
+	g := &Group{Name: "g", Required: 0, Preferred: none, Pods: append(pods("f", 2, gpus(4)), pods("t", 4, gpus(3))...)}
+	_, why := PlanGroup(c, ls, nil, g, Options{Budget: 4})
+	if why == nil || why.Code != CodeBudgetExhausted {
+		t.Fatalf("four steps: %+v", why)
+	}
+	want := "needs 2 pods x 4 nvidia.com/gpu + 4 pods x 3 nvidia.com/gpu in one rack; " +
+		"the search stopped after 4 steps without an answer; r holds 5 of 6"
+	if diff := cmp.Diff(want, why.Message()); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+	if _, why := PlanGroup(c, ls, nil, g, Options{}); why != nil {
+		t.Errorf("default budget: %s", why.Message())
+	}
 }

@@ -14,8 +14,14 @@ import (
 // until none of the others can hold more.
 func (p *planner) choose() *attempt {
 	base := p.free()
-	list := p.candidates(base)
+	if a := p.refuseLevel(); base && a != nil {
+		return a
+	}
 	s := newSearch(p.cluster, p.tree, p.options)
+	if a := p.quick(base, s); a != nil {
+		return a
+	}
+	list := p.candidates(base)
 	if a := p.best(list, base, s, true); a != nil {
 		return a
 	}
@@ -23,8 +29,44 @@ func (p *planner) choose() *attempt {
 		if a := p.best(list, base, s, false); a != nil {
 			return a
 		}
+		return p.refuseBase(s)
 	}
-	return p.refuseBase(s)
+	return p.refuseEach(s)
+}
+
+// quick places the graph in the domain that is best by counting, if all of it goes in there: no domain can beat that.
+func (p *planner) quick(base bool, s *search) *attempt {
+	var all []count
+	replicas := 0
+	for _, service := range p.services {
+		for i := range service.Waiting {
+			replicas++
+			if r := &service.Waiting[i]; len(r.Hint) > 0 || len(r.Anchor) > 0 {
+				return nil
+			}
+		}
+		for _, k := range service.kinds {
+			for _, c := range k.counts {
+				all = addCount(all, c.view, c.pods*k.replicas)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b count) int { return harder(a.view, b.view) })
+	d := s.quickest(all, p.graph.Required, topology.Root)
+	if d == topology.Nowhere {
+		return nil
+	}
+	s.quick = true
+	p.cluster.Begin()
+	if a := p.attempt(d, base, s); a.placed == replicas {
+		p.cluster.Commit()
+		return a
+	}
+	p.cluster.Rollback()
+	return nil
 }
 
 // candidates lists the domains of the required level, most promising first: what they hold at most, former domains first, then as in rank.
@@ -117,7 +159,7 @@ func (p *planner) atMost(d topology.DomainID) int {
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
 	var best *attempt
 	var seen []uint64
-	ranOut := s.spent
+	ranOut := false
 	for i, c := range list {
 		if best != nil && best.placed >= c.ahead {
 			break
@@ -130,6 +172,10 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 		s.quick = quick
 		p.cluster.Begin()
 		a := p.attempt(c.domain, base, s)
+		if a.placed > 0 && (best == nil || a.placed > best.placed) && (i == len(list)-1 || a.placed >= list[i+1].ahead) {
+			p.cluster.Commit() // nothing that follows holds more
+			return a
+		}
 		p.cluster.Rollback()
 		s.steps = max(s.steps, 0) + later
 		ranOut = ranOut || s.spent
@@ -174,4 +220,43 @@ func (p *planner) refuseBase(s *search) *attempt {
 		}
 	}
 	return a
+}
+
+// refuseEach explains, service by service, why a graph that is in part placed elsewhere finds no domain for any of the rest.
+func (p *planner) refuseEach(s *search) *attempt {
+	a := newAttempt(p, topology.Nowhere)
+	for si, service := range p.services {
+		for ri := range service.Waiting {
+			g := a.replicaGroup(si, ri)
+			g.Required = max(g.Required, p.graph.Required)
+			a.refuse(si, ri, s.refusal(prepare(p.tree, g), topology.Root))
+		}
+	}
+	return a
+}
+
+// refuseLevel refuses a base gang of which some service's level is gone; nil when there is none.
+func (p *planner) refuseLevel() *attempt {
+	at := slices.IndexFunc(p.services, func(s *service) bool { return p.gone(s.Required) })
+	if at < 0 {
+		return nil
+	}
+	cause := levelGone(p.services[at].Name, p.services[at].Required)
+	a := newAttempt(p, topology.Nowhere)
+	for si, service := range p.services {
+		for ri := range service.Waiting {
+			if p.gone(service.Required) {
+				a.refuse(si, ri, levelGone(service.Name, service.Required))
+			} else {
+				a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang, Level: p.graph.Required,
+					LevelName: p.tree.Levels().Name(p.graph.Required), Cause: cause})
+			}
+			a.results[si][ri].Base = ri == 0
+		}
+	}
+	return a
+}
+
+func levelGone(gang string, level int) *Refusal {
+	return &Refusal{Code: CodeLevelGone, Gang: gang, Level: level, LevelName: "level"}
 }

@@ -52,15 +52,18 @@ func (r *Refusal) Message() string {
 func (r *Refusal) sentence() string {
 	switch r.Code {
 	case CodeLevelGone:
-		return fmt.Sprintf("needs one %s, but the topology has no such level any more", name(r.LevelName))
+		return "needs one domain of a level that the topology does not have any more"
 	case CodeDomainGone:
 		return fmt.Sprintf("%s, where living members of the graph are pinned, has no nodes any more; "+
 			"the graph is free to move once all of them are gone", pathText(r.Within))
 	case CodeNoDomain:
 		return fmt.Sprintf("%s; no node%s carries the labels of level %s", r.needText(), inside(r.Within), name(r.LevelName))
+	case CodeAnchorConflict:
+		return fmt.Sprintf("pods are pinned to %s, which lies outside of %s, where the rest of the graph is pinned",
+			pathText(r.Closest.Domain), pathText(r.Within))
 	case CodeBaseGangWaits:
 		if r.Cause != nil {
-			return "waits for the base gang, which " + r.Cause.sentence()
+			return "waits for the base gang: " + cmp.Or(r.Cause.Gang, baseGang) + " " + r.Cause.sentence()
 		}
 		return "waits for the base gang"
 	}

@@ -41,7 +41,8 @@ type Service struct {
 	Required, Preferred int
 	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
 	Anchor topology.Path
-	// InUse are domains where living replicas sit that a preferred level should try first; never a rule (design §4.4).
+	// InUse are domains where living replicas sit, which a preferred level of the service or the graph tries first; never a rule
+	// (design §4.4).
 	InUse []topology.Path
 	// Placed counts replicas that already sit somewhere.
 	Placed int

@@ -103,7 +103,7 @@ func (p *planner) run() *attempt {
 		}
 		return p.attempt(d, false, nil)
 	case p.gone(g.Required):
-		return p.refuseAll(&Refusal{Code: CodeLevelGone, Level: g.Required, LevelName: "level"})
+		return p.refuseAll(levelGone("", g.Required))
 	case g.Required != topology.NoLevel:
 		return p.choose()
 	}

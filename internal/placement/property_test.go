@@ -200,3 +200,33 @@ func TestCrowdNeverSplits(t *testing.T) {
 		t.Errorf("%d graphs placed; 16 free hosts hold at least 12", placed)
 	}
 }
+
+// TestQuickAgrees: the answer by classes is the answer by looking at every domain.
+func TestQuickAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		c := w.cluster(inOrder(len(w.paths)))
+		if rapid.Bool().Draw(t, "racks only") {
+			w.levels = levels("zone", "block")
+		}
+		n := rapid.IntRange(1, 5).Draw(t, "pods")
+		g := &Group{Required: rapid.IntRange(0, len(w.levels)-1).Draw(t, "level"), Preferred: none,
+			Pods: pods("p", n, need{rapid.IntRange(0, 2).Draw(t, "gpu"), 1}.shape())}
+		if rapid.Bool().Draw(t, "two shapes") {
+			g.Pods = append(g.Pods, pods("q", 1, need{1, 2}.shape())...)
+		}
+		tree := c.Tree(w.levels, nil)
+		u, s := prepare(tree, g), newSearch(c, tree, Options{})
+		for range 2 {
+			choices := s.choices(u, topology.Root)
+			quick, all := choices.quick(), choices.ranked(shortlist)
+			if quick != topology.Nowhere && quick != all[0] {
+				t.Fatalf("quick says %s, ranking says %s", tree.Path(quick), tree.Path(all[0]))
+			}
+			if quick == topology.Nowhere && len(all) > 0 && g.Required == len(w.levels)-1 {
+				t.Fatalf("no quick answer at the narrowest level, ranking says %s", tree.Path(all[0]))
+			}
+			PlanGroup(c, w.levels, nil, &Group{Required: none, Preferred: none, Pods: pods("other", 2, need{1, 1}.shape())}, Options{})
+		}
+	})
+}

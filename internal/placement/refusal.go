@@ -19,6 +19,8 @@ const (
 	CodeBudgetExhausted = "BudgetExhausted"
 	// CodeBaseGangWaits: the replica follows a base gang that is not placed.
 	CodeBaseGangWaits = "BaseGangWaits"
+	// CodeAnchorConflict: the domain that the replica's own pods are pinned to lies outside the graph domain.
+	CodeAnchorConflict = "AnchorConflict"
 	// CodeLevelGone: the required level is not among the levels of the topology.
 	CodeLevelGone = "LevelGone"
 )
@@ -96,8 +98,12 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 		r.LevelName = t.Levels().Name(r.Level)
 		return r
 	}
-	if u.within != topology.Nowhere && t.Within(u.within, at) {
-		bound = u.within
+	if u.within != topology.Nowhere && !t.Within(at, u.within) {
+		if bound = u.within; !t.Within(bound, at) {
+			r.Code, r.Within = CodeAnchorConflict, t.Path(at)
+			r.Closest = &Closest{Domain: t.Path(bound), Of: u.size}
+			return r
+		}
 	}
 	r.Within = t.Path(bound)
 	r.Level = max(u.required, t.LevelOf(bound))
@@ -237,17 +243,13 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 			break
 		}
 	}
-	shape := short.view.Shape()
-	for _, r := range shape.Requests() {
+	for _, r := range short.view.Shape().Requests() {
 		c.Short = append(c.Short, Short{Resource: r.Name, Each: r.Amount, Need: r.Amount * int64(short.pods)})
 	}
 	counts := map[topology.Exclusion]int{}
 	s.tree.AllNodes(d, func(n topology.NodeID) bool {
 		c.Hosts++
-		why, excluded := topology.Exclusion{}, false
-		if short.view.NodeFit(n) == 0 {
-			why, excluded = s.cluster.Why(n, shape)
-		}
+		why, excluded := short.view.Why(n)
 		if excluded {
 			why.Have, why.Need = 0, 0
 			counts[why]++
@@ -256,7 +258,7 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 			return true
 		}
 		for i := range c.Short {
-			free := max(s.cluster.Free(n, c.Short[i].Resource), 0)
+			free := max(short.view.Left(n, i), 0)
 			c.Short[i].Have += free
 			c.Short[i].Largest = max(c.Short[i].Largest, free)
 		}

@@ -154,12 +154,34 @@ func addCount(counts []count, v *topology.View, pods int) []count {
 	return append(counts, count{v, pods})
 }
 
-// harder orders shapes: the one of which the cluster holds fewest comes first.
+// harder orders shapes: the one of which the cluster holds fewest comes first, then the larger one.
 func harder(a, b *topology.View) int {
 	if a == b {
 		return 0
 	}
-	return cmp.Or(cmp.Compare(a.Fit(topology.Root), b.Fit(topology.Root)), strings.Compare(a.Shape().Key(), b.Shape().Key()))
+	return cmp.Or(
+		cmp.Compare(a.Fit(topology.Root), b.Fit(topology.Root)),
+		-compareRequests(a.Shape().Requests(), b.Shape().Requests()),
+		strings.Compare(a.Shape().Key(), b.Shape().Key()),
+	)
+}
+
+// compareRequests compares how much of extended resources two shapes ask for, then how much of the others.
+func compareRequests(a, b []topology.Request) int {
+	aExtended, aPlain := bulk(a)
+	bExtended, bPlain := bulk(b)
+	return cmp.Or(cmp.Compare(aExtended, bExtended), cmp.Compare(aPlain, bPlain))
+}
+
+func bulk(requests []topology.Request) (extended, plain int64) {
+	for _, r := range requests {
+		if strings.Contains(r.Name, "/") {
+			extended += r.Amount
+		} else {
+			plain += r.Amount
+		}
+	}
+	return extended, plain
 }
 
 // hardest orders siblings: those without a choice first, then the narrowest domain, then the largest share of the cluster.

@@ -45,7 +45,7 @@ const (
 	// envMark is in the environment of every process of a sandbox, with its directory as the value.
 	envMark = "TRELLIS_SANDBOX_DIR"
 
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute // for a machine that is busy with other things
 	logLines     = 12
 )
 

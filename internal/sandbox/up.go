@@ -34,6 +34,9 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 			return nil, err
 		}
 	}
+	if running := find(opts.Dir); running != nil {
+		return running, ErrRunning
+	}
 	assets, err := binaries.Ensure(ctx, opts.Root, opts.Progress)
 	if err != nil {
 		return nil, err
@@ -56,13 +59,21 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	return s, nil
 }
 
+// find returns the sandbox that runs in a directory, nil when there is none or only a part of one.
+func find(dir string) *Sandbox {
+	s, err := Open(dir)
+	if err != nil || !s.state.Ready || len(s.dead()) > 0 {
+		return nil
+	}
+	return s
+}
+
 // takeOver frees the directory for a new sandbox, unless one runs there: that one is returned with ErrRunning.
 func (s *Sandbox) takeOver(ctx context.Context, report progress.Func) (*Sandbox, error) {
-	old, err := Open(s.dir)
-	if err == nil && old.state.Ready && len(old.dead()) == 0 {
-		return old, ErrRunning
+	if running := find(s.dir); running != nil { // started while we waited for the lock
+		return running, ErrRunning
 	}
-	if !errors.Is(err, ErrNotFound) {
+	if _, err := Open(s.dir); !errors.Is(err, ErrNotFound) {
 		report.Say("cleaning up after a sandbox that did not end well")
 	}
 	if err := s.killAll(ctx); err != nil {

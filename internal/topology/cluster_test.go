@@ -192,7 +192,7 @@ func TestWhy(t *testing.T) {
 				c.SetPod(tc.other)
 			}
 			s := ShapeOf(tc.pod)
-			e, excluded := c.Why(c.byName[tc.node.Name].id, s)
+			e, excluded := c.Why(tc.node.Name, s)
 			got := ""
 			if excluded {
 				got = e.String()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,10 +47,33 @@ func shot(c *Cluster, trees []Levels, selectors []map[string]string, shapes []*S
 			for _, d := range t.Domains(level, Root) {
 				line += t.Path(d).String() + " "
 			}
+			for _, s := range shapes {
+				line += classes(t, t.View(s), level)
+			}
 			out[fmt.Sprintf("%d:level %d", ti, level)] = line
 		}
 	}
 	return out
+}
+
+// classes writes down the index of a level: the first member of each class in the cluster and in each domain of the broadest level.
+func classes(t *Tree, v *View, level int) string {
+	var lines []string
+	list := v.Classes(level)
+	for i := range list {
+		if c := &list[i]; c.Domains > 0 {
+			line := fmt.Sprintf(" %d/%d x%d:", c.Fit, c.Biggest, c.Domains)
+			for _, in := range append([]DomainID{Root}, t.Domains(0, Root)...) {
+				v.Members(level, c, in, func(d DomainID) bool {
+					line += t.Path(d).String() + ","
+					return true
+				})
+			}
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // history is the objects as an API server would have them; a cluster can be built afresh from it.

@@ -29,10 +29,14 @@ type Tree struct {
 	// order lists the living domains of each level in path order, so that what lies inside one domain is one stretch.
 	order [][]DomainID
 	// home is the narrowest domain of each node.
-	home  []DomainID
-	dead  int
-	epoch uint64
-	views map[string]*View
+	home []DomainID
+	dead int
+	// epoch tells one build from the next, shape one set of domains from the next.
+	epoch, shape uint64
+	// position is each living domain's place in its level's order, as of the shape in numbered.
+	position []int32
+	numbered uint64
+	views    map[string]*View
 }
 
 type domain struct {
@@ -91,6 +95,7 @@ func treeKey(levels Levels, selector map[string]string) string {
 func (t *Tree) build() {
 	t.cluster.tick++
 	t.epoch = t.cluster.tick
+	t.shape++
 	t.dead = 0
 	t.domains = append(t.domains[:0], domain{parent: Nowhere})
 	t.order = make([][]DomainID, len(t.levels))
@@ -151,6 +156,7 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 		}
 		i, found := t.child(at, value)
 		if !found {
+			t.shape++
 			id := DomainID(len(t.domains))
 			path := append(slices.Clone(t.domains[at].path), value)
 			t.domains = append(t.domains, domain{path: path, parent: at})
@@ -181,6 +187,7 @@ func (t *Tree) resize(at DomainID, k int) {
 			continue
 		}
 		t.dead++
+		t.shape++
 		level := len(d.path) - 1
 		if i, found := t.child(d.parent, d.path[level]); found {
 			siblings := &t.domains[d.parent].children
@@ -190,107 +197,6 @@ func (t *Tree) resize(at DomainID, k int) {
 			t.order[level] = slices.Delete(t.order[level], i, i+1)
 		}
 	}
-}
-
-// Levels returns the tree's levels.
-func (t *Tree) Levels() Levels { return t.levels }
-
-// Find returns the domain of a path, if any node carries it.
-func (t *Tree) Find(p Path) (DomainID, bool) {
-	at := Root
-	if len(p) > len(t.levels) {
-		return Nowhere, false
-	}
-	for _, value := range p {
-		i, found := t.child(at, value)
-		if !found {
-			return Nowhere, false
-		}
-		at = t.domains[at].children[i]
-	}
-	return at, true
-}
-
-// Path returns the path of a domain. It must not be changed.
-func (t *Tree) Path(d DomainID) Path { return t.domains[d].path }
-
-// LevelOf returns the level of a domain; NoLevel for the root.
-func (t *Tree) LevelOf(d DomainID) int { return len(t.domains[d].path) - 1 }
-
-// Parent returns the enclosing domain; Nowhere for the root.
-func (t *Tree) Parent(d DomainID) DomainID { return t.domains[d].parent }
-
-// Size counts the nodes in a domain.
-func (t *Tree) Size(d DomainID) int { return t.domains[d].size }
-
-// Children returns the domains one level below, in path order. Only read it.
-func (t *Tree) Children(d DomainID) []DomainID { return t.domains[d].children }
-
-// Nodes returns the nodes that belong to the domain and to none below it, in name order. Only read it.
-func (t *Tree) Nodes(d DomainID) []NodeID { return t.domains[d].nodes }
-
-// Home returns the narrowest domain of a node; Nowhere when it is not in the tree.
-func (t *Tree) Home(n NodeID) DomainID {
-	if int(n) >= len(t.home) {
-		return Nowhere
-	}
-	return t.home[n]
-}
-
-// At returns the domain of a level around d; Nowhere when d lies above that level.
-func (t *Tree) At(d DomainID, level int) DomainID {
-	for d != Nowhere && t.LevelOf(d) > level {
-		d = t.domains[d].parent
-	}
-	if d == Nowhere || t.LevelOf(d) < level {
-		return Nowhere
-	}
-	return d
-}
-
-// Within says whether d is the outer domain or lies inside it.
-func (t *Tree) Within(d, outer DomainID) bool {
-	return t.At(d, t.LevelOf(outer)) == outer
-}
-
-// Domains returns the domains of a level inside d (d itself at its own level), in path order. Only read it.
-func (t *Tree) Domains(level int, d DomainID) []DomainID {
-	from := t.LevelOf(d)
-	switch {
-	case level < from || level >= len(t.levels):
-		return nil
-	case level == from:
-		return []DomainID{d}
-	case d == Root:
-		return t.order[level]
-	case level == from+1:
-		return t.domains[d].children
-	}
-	path, order := t.domains[d].path, t.order[level]
-	prefix := func(id DomainID, p Path) int { return slices.Compare(t.domains[id].path[:len(p)], p) }
-	low, _ := slices.BinarySearchFunc(order, path, prefix)
-	high, _ := slices.BinarySearchFunc(order, path, func(id DomainID, p Path) int {
-		if prefix(id, p) <= 0 {
-			return -1
-		}
-		return 1
-	})
-	return order[low:high]
-}
-
-// AllNodes calls f for every node in a domain, broad to narrow, in path and name order, until it returns false.
-func (t *Tree) AllNodes(d DomainID, f func(NodeID) bool) bool {
-	for _, n := range t.domains[d].nodes {
-		if !f(n) {
-			return false
-		}
-	}
-	for _, child := range t.domains[d].children {
-		if !t.AllNodes(child, f) {
-			return false
-		}
-	}
-	return true
 }
 
 func matches(selector, labels map[string]string) bool {

@@ -17,6 +17,9 @@ type View struct {
 	sum    []int32
 	// biggest caches the largest child of each domain; below 0: ask again.
 	biggest []int32
+	// indexes are per level, made when asked for; noted are the domains waiting to be sorted anew.
+	indexes []*index
+	noted   []bool
 	cursor  int
 	epoch   uint64
 	lastUse uint64
@@ -86,6 +89,19 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
+// Why says what keeps a further pod of the shape off a node; false when one fits.
+func (v *View) Why(n NodeID) (Exclusion, bool) {
+	if v.NodeFit(n) > 0 {
+		return Exclusion{}, false
+	}
+	return v.tree.cluster.why(v.tree.cluster.nodes[n], v.shape, v.held)
+}
+
+// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound.
+func (v *View) Left(n NodeID, i int) int64 {
+	return v.tree.cluster.nodes[n].available(v.held.wants[i+1].resource)
+}
+
 // Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made
 // lasting by [Cluster.Keep]; transactions do not know of it.
 func (v *View) Take(n NodeID, k int) {
@@ -138,6 +154,7 @@ func (v *View) refresh() {
 // recount counts everything afresh.
 func (v *View) recount() {
 	v.sum, v.biggest, v.fit, v.home = v.sum[:0], v.biggest[:0], v.fit[:0], v.home[:0]
+	v.indexes, v.noted = nil, v.noted[:0]
 	v.grow()
 	for n := range v.fit {
 		v.update(NodeID(n))
@@ -149,6 +166,7 @@ func (v *View) grow() {
 	for len(v.sum) < len(v.tree.domains) {
 		v.sum = append(v.sum, 0)
 		v.biggest = append(v.biggest, -1)
+		v.noted = append(v.noted, false)
 	}
 	for len(v.fit) < len(v.tree.cluster.nodes) {
 		v.fit = append(v.fit, 0)
@@ -189,5 +207,9 @@ func (v *View) shift(at DomainID, by int32) {
 	for ; at != Nowhere; at = v.tree.domains[at].parent {
 		v.sum[at] += by
 		v.biggest[at] = -1
+		if level := v.tree.LevelOf(at); level >= 0 && v.indexes != nil && v.indexes[level] != nil && !v.noted[at] {
+			v.noted[at] = true
+			v.indexes[level].pending = append(v.indexes[level].pending, at)
+		}
 	}
 }

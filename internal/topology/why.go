@@ -52,15 +52,22 @@ func (e Exclusion) String() string {
 	return string(e.Kind)
 }
 
-// Why says what keeps a further pod of the shape off a node; false when one fits.
-func (c *Cluster) Why(id NodeID, s *Shape) (Exclusion, bool) {
-	n := c.nodes[id]
-	if e, excluded := c.exclusion(n, s); excluded {
-		return e, true
+// Why says what keeps a further pod of the shape off a node; false when one fits, or the node is not known.
+func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
+	n, ok := c.byName[name]
+	if !ok {
+		return Exclusion{}, false
 	}
 	h := c.intern(&s.load)
 	h.refs++
 	defer c.unref(h)
+	return c.why(n, s, h)
+}
+
+func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
+	if e, excluded := c.exclusion(n, s); excluded {
+		return e, true
+	}
 	if n.portTaken(h) {
 		return Exclusion{Kind: KindHostPort}, true
 	}
@@ -85,21 +92,6 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 		}
 	}
 	return worst, found
-}
-
-// Free is what is left of a resource on a node; negative when the node shrank below what is bound. "pods" are the pod slots.
-func (c *Cluster) Free(id NodeID, resource string) int64 {
-	i, ok := c.resources[resource]
-	if !ok {
-		return 0
-	}
-	return c.nodes[id].available(i)
-}
-
-// Admits says whether a node lets pods of the shape in at all, whatever room it has.
-func (c *Cluster) Admits(id NodeID, s *Shape) bool {
-	_, excluded := c.exclusion(c.nodes[id], s)
-	return !excluded
 }
 
 // exclusion judges what does not depend on the pods of the node, as the kube-scheduler would; a node that is not ready is left out even

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,8 +53,8 @@ func created(object client.Object, opts ...client.CreateOption) {
 // badRequest matches an answer that blames the caller.
 func badRequest(texts ...string) types.GomegaMatcher {
 	matchers := []types.GomegaMatcher{WithTransform(func(err error) int32 {
-		status, ok := err.(apierrors.APIStatus)
-		if !ok {
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) {
 			return 0
 		}
 		return status.Status().Code

@@ -97,6 +97,9 @@ func (s *server) Start(ctx context.Context) error {
 			return nil
 		}
 	}
+	if ctx.Err() != nil {
+		return nil // on the way down nothing can be added to the manager
+	}
 	webhooks := s.mgr.GetWebhookServer()
 	for path, hook := range s.hooks {
 		webhooks.Register(path, hook)

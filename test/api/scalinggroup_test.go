@@ -90,3 +90,9 @@ func TestScalingGroupCreate(t *testing.T) {
 		})
 	}
 }
+
+func TestScalingGroupKeepsOnePlacePerReplica(t *testing.T) {
+	obj := mustCreate(t, groups, object(t, group, "metadata: {name: one-place}"))
+	_, err := patch(t, groups, obj.GetName(), `status: {placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}`, "status")
+	refusal{"status.placements[1]", "Duplicate value"}.check(t, err)
+}

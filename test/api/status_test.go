@@ -107,10 +107,10 @@ func TestStatusRefused(t *testing.T) {
 	}{
 		"state of our own": {`status: {state: sleeping}`, refusal{"status.state", "Unsupported value"}},
 		"score below 0":    {`status: {placement: {score: -1}}`, refusal{"status.placement.score", "should be greater than or equal to 0"}},
-		"65 places": {`status: {services: {Worker: {componentKind: k, componentName: n, replicas: 0, updatedReplicas: 0, placements: [` + places(65) + `]}}}`,
+		"65 places": {`status: {services: {Worker: {componentKind: k, componentName: g, replicas: 0, updatedReplicas: 0, placements: [` + places(65) + `]}}}`,
 			refusal{"status.services.Worker.placements", "must have at most 64 items"}},
-		"one place twice": {`status: {services: {Worker: {componentKind: k, componentName: n, replicas: 0, updatedReplicas: 0, placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}}}`,
-			refusal{"status.services.Worker.placements[1]", "Duplicate value"}},
+		"one place twice": {`status: {services: {Worker: {componentKind: k, componentName: g, replicas: 0, updatedReplicas: 0, placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}}}`,
+			refusal{"status.services[Worker].placements[1]", "Duplicate value"}},
 		"score above 1":        {`status: {placement: {score: 2}}`, refusal{"status.placement.score", "should be less than or equal to 1"}},
 		"one condition twice":  {`status: {conditions: [` + ready + `, ` + ready + `]}`, refusal{"status.conditions[1]", "Duplicate value"}},
 		"state on first write": {`status: {observedGeneration: 1}`, refusal{}},

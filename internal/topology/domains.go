@@ -1,0 +1,107 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "slices"
+
+// Levels returns the tree's levels.
+func (t *Tree) Levels() Levels { return t.levels }
+
+// Find returns the domain of a path, if any node carries it.
+func (t *Tree) Find(p Path) (DomainID, bool) {
+	at := Root
+	if len(p) > len(t.levels) {
+		return Nowhere, false
+	}
+	for _, value := range p {
+		i, found := t.child(at, value)
+		if !found {
+			return Nowhere, false
+		}
+		at = t.domains[at].children[i]
+	}
+	return at, true
+}
+
+// Path returns the path of a domain. It must not be changed.
+func (t *Tree) Path(d DomainID) Path { return t.domains[d].path }
+
+// LevelOf returns the level of a domain; NoLevel for the root.
+func (t *Tree) LevelOf(d DomainID) int { return len(t.domains[d].path) - 1 }
+
+// Parent returns the enclosing domain; Nowhere for the root.
+func (t *Tree) Parent(d DomainID) DomainID { return t.domains[d].parent }
+
+// Size counts the nodes in a domain.
+func (t *Tree) Size(d DomainID) int { return t.domains[d].size }
+
+// Children returns the domains one level below, in path order. Only read it.
+func (t *Tree) Children(d DomainID) []DomainID { return t.domains[d].children }
+
+// Nodes returns the nodes that belong to the domain and to none below it, in name order. Only read it.
+func (t *Tree) Nodes(d DomainID) []NodeID { return t.domains[d].nodes }
+
+// Home returns the narrowest domain of a node; Nowhere when it is not in the tree.
+func (t *Tree) Home(n NodeID) DomainID {
+	if int(n) >= len(t.home) {
+		return Nowhere
+	}
+	return t.home[n]
+}
+
+// At returns the domain of a level around d; Nowhere when d lies above that level.
+func (t *Tree) At(d DomainID, level int) DomainID {
+	for d != Nowhere && t.LevelOf(d) > level {
+		d = t.domains[d].parent
+	}
+	if d == Nowhere || t.LevelOf(d) < level {
+		return Nowhere
+	}
+	return d
+}
+
+// Within says whether d is the outer domain or lies inside it.
+func (t *Tree) Within(d, outer DomainID) bool {
+	return t.At(d, t.LevelOf(outer)) == outer
+}
+
+// Domains returns the domains of a level inside d (d itself at its own level), in path order. Only read it.
+func (t *Tree) Domains(level int, d DomainID) []DomainID {
+	from := t.LevelOf(d)
+	switch {
+	case level < from || level >= len(t.levels):
+		return nil
+	case level == from:
+		return []DomainID{d}
+	case d == Root:
+		return t.order[level]
+	case level == from+1:
+		return t.domains[d].children
+	}
+	path, order := t.domains[d].path, t.order[level]
+	prefix := func(id DomainID, p Path) int { return slices.Compare(t.domains[id].path[:len(p)], p) }
+	low, _ := slices.BinarySearchFunc(order, path, prefix)
+	high, _ := slices.BinarySearchFunc(order, path, func(id DomainID, p Path) int {
+		if prefix(id, p) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return order[low:high]
+}
+
+// AllNodes calls f for every node in a domain, broad to narrow, in path and name order, until it returns false.
+func (t *Tree) AllNodes(d DomainID, f func(NodeID) bool) bool {
+	for _, n := range t.domains[d].nodes {
+		if !f(n) {
+			return false
+		}
+	}
+	for _, child := range t.domains[d].children {
+		if !t.AllNodes(child, f) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,152 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "math/bits"
+
+// index sorts the domains of one level into classes by what they hold, so that the tightest domain is found by looking at a few classes
+// instead of at all domains. The members of a class are bits in path order. It is kept up to date with the view: a domain whose count
+// changed is noted, and moved to its class by the next question.
+type index struct {
+	shape   uint64
+	classes []Class
+	byKey   map[[2]int32]int32
+	// of is the class of each position in path order.
+	of      []int32
+	pending []DomainID
+	// rest counts down the questions that go unanswered before an index with too many classes is tried again.
+	rest int
+}
+
+// Class is the domains of one level that are alike to a view.
+type Class struct {
+	// Fit is how many pods each holds, Biggest how many the largest child of each holds; at the narrowest level Biggest is 0.
+	Fit, Biggest int
+	// Domains counts the members.
+	Domains int
+	members []uint64
+}
+
+// maxClasses bounds an index: beyond it, going over the domains is as good.
+const maxClasses = 512
+
+// Classes returns the classes of a level, in no particular order, some empty; nil when there are too many to be of use. Only read it.
+func (v *View) Classes(level int) []Class {
+	v.refresh()
+	if v.indexes == nil {
+		v.indexes = make([]*index, len(v.tree.levels))
+	}
+	ix := v.indexes[level]
+	switch {
+	case ix != nil && ix.rest > 0 && ix.shape == v.tree.shape:
+		ix.rest--
+		return nil
+	case ix == nil || ix.rest == 0 && len(ix.classes) == 0 || ix.shape != v.tree.shape:
+		ix = v.index(level)
+	default:
+		for _, d := range ix.pending {
+			v.noted[d] = false
+			v.classify(ix, level, d)
+		}
+		ix.pending = ix.pending[:0]
+	}
+	if len(ix.classes) > maxClasses {
+		ix = v.index(level) // classes that became empty pile up
+	}
+	if len(ix.classes) > maxClasses {
+		ix.classes, ix.byKey, ix.rest = nil, nil, 4*maxClasses
+	}
+	return ix.classes
+}
+
+// index sorts all domains of a level afresh.
+func (v *View) index(level int) *index {
+	order := v.tree.order[level]
+	ix := &index{shape: v.tree.shape, byKey: map[[2]int32]int32{}, of: make([]int32, len(order))}
+	v.tree.number()
+	for i, d := range order {
+		v.noted[d] = false
+		ix.of[i] = -1
+	}
+	for _, d := range order {
+		if len(ix.classes) > maxClasses {
+			break
+		}
+		v.classify(ix, level, d)
+	}
+	v.indexes[level] = ix
+	return ix
+}
+
+// classify moves a domain to the class it belongs to now.
+func (v *View) classify(ix *index, level int, d DomainID) {
+	if v.tree.domains[d].size == 0 {
+		return
+	}
+	key := [2]int32{v.sum[d], 0}
+	if level < len(v.tree.levels)-1 {
+		key[1] = int32(v.Biggest(d))
+	}
+	at, known := ix.byKey[key]
+	if !known {
+		at = int32(len(ix.classes))
+		ix.byKey[key] = at
+		ix.classes = append(ix.classes, Class{Fit: int(key[0]), Biggest: int(key[1]), members: make([]uint64, (len(ix.of)+63)/64)})
+	}
+	pos := v.tree.position[d]
+	if old := ix.of[pos]; old == at {
+		return
+	} else if old >= 0 {
+		ix.classes[old].members[pos/64] &^= 1 << (pos % 64)
+		ix.classes[old].Domains--
+	}
+	ix.of[pos] = at
+	ix.classes[at].members[pos/64] |= 1 << (pos % 64)
+	ix.classes[at].Domains++
+}
+
+// Members calls f for the domains of a class that lie within a domain, in path order, until it returns false. The class must come from the
+// last call of Classes for that level.
+func (v *View) Members(level int, c *Class, within DomainID, f func(DomainID) bool) {
+	inside := v.tree.Domains(level, within)
+	if c.Domains == 0 || len(inside) == 0 {
+		return
+	}
+	low := int(v.tree.position[inside[0]])
+	high := low + len(inside)
+	for w := low / 64; w*64 < high; w++ {
+		word := c.members[w]
+		if w == low/64 {
+			word &= ^uint64(0) << (low % 64)
+		}
+		for ; word != 0; word &= word - 1 {
+			pos := w*64 + bits.TrailingZeros64(word)
+			if pos >= high || !f(v.tree.order[level][pos]) {
+				return
+			}
+		}
+	}
+}
+
+// number writes down where each domain is in its level's order.
+func (t *Tree) number() {
+	if t.numbered == t.shape {
+		return
+	}
+	t.numbered = t.shape
+	for len(t.position) < len(t.domains) {
+		t.position = append(t.position, 0)
+	}
+	for _, order := range t.order {
+		for i, d := range order {
+			t.position[d] = int32(i)
+		}
+	}
+}
+
+// Before says whether a comes before b, both of one level, in path order.
+func (t *Tree) Before(a, b DomainID) bool {
+	t.number()
+	return t.position[a] < t.position[b]
+}
