@@ -72,15 +72,22 @@ func (d *demo) refused(ctx context.Context, args ...string) error {
 // typed is a command as it would be typed into a shell, in several lines when one is too short.
 func typed(args []string) string {
 	command, line := "", "kubectl"
-	for _, a := range args {
-		a = quote(a)
-		if len("$ ")+width(line)+1+width(a) > columns-len(" \\") {
+	for i := 0; i < len(args); i++ {
+		word := quote(args[i])
+		if isFlag(args[i]) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			i++ // its value stays beside it
+			word += " " + quote(args[i])
+		}
+		if width("$ "+line+" "+word+` \`) > columns {
 			command, line = command+line+" \\\n", "   "
 		}
-		line += " " + a
+		line += " " + word
 	}
 	return command + line
 }
+
+// isFlag: -x or --long, with the value in the next word.
+func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && !strings.Contains(arg, "=") }
 
 // quote makes a text one word of a shell's.
 func quote(text string) string {
@@ -88,14 +95,4 @@ func quote(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// logTail is the end of the operator's log.
-func logTail(s *sandbox.Sandbox, lines int) string {
-	data, err := os.ReadFile(s.LogFile(sandbox.DefaultManager))
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -48,11 +48,11 @@ type sighting struct {
 	after time.Duration
 }
 
-// want is what a condition shall come to; without a reason any will do.
+// want is what a condition shall come to, and perhaps more.
 type want struct {
 	kind   string
 	status metav1.ConditionStatus
-	reason string
+	also   func(*nvidiav1alpha1.DynamoGraphDeployment, *metav1.Condition) bool
 }
 
 // lookout watches graphs until a condition of each is as wanted.
@@ -121,7 +121,7 @@ func (l *lookout) note(dgd *nvidiav1alpha1.DynamoGraphDeployment, now time.Time)
 		return
 	}
 	l.last[dgd.Name] = c.Message
-	if c.Status == l.want.status && (l.want.reason == "" || l.want.reason == c.Reason) {
+	if c.Status == l.want.status && (l.want.also == nil || l.want.also(dgd, c)) {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		l.sightings <- sighting{dgd.Name, *c, now.Sub(l.seen[dgd.Name])}
 	}

@@ -28,9 +28,6 @@ const (
 	exitInterrupted = 130
 )
 
-// logLines is how much of the operator's log a failure shows.
-const logLines = 25
-
 func main() {
 	keep := flag.Bool("keep", false, "leave the sandbox running")
 	name := flag.String("name", "demo", "name of the sandbox")
@@ -154,7 +151,7 @@ func (d *demo) sum(format string, args ...any) {
 func (d *demo) complain(at string, err error) {
 	fmt.Fprintf(d.stage, "\n%s\n%v\n", d.stage.bold(fmt.Sprintf("The demo failed at %q:", at)), err)
 	if d.sandbox != nil {
-		fmt.Fprintf(d.stage, "\nThe last lines of the operator's log:\n%s\n", logTail(d.sandbox, logLines))
+		fmt.Fprintf(d.stage, "\nThe last lines of the operator's log:\n%s\n", operatorLog(d.sandbox))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +24,12 @@ import (
 // lostLevel is the level that the demo takes away.
 const lostLevel = "rack"
 
-// conditionsPath prints a graph's conditions, one a line.
-const conditionsPath = `jsonpath={range .status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}`
-
-// eventsPath prints events, one a line.
-const eventsPath = `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`
+// What is printed of objects, one line each.
+const (
+	conditionsPath = `jsonpath={range .status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}`
+	placedPath     = `jsonpath={range .status.conditions[?(@.type=="Placed")]}{.reason}: {.message}{end}`
+	eventsPath     = `jsonpath={range .items[*]}{.type} {.reason} {.involvedObject.name}: {.message}{"\n"}{end}`
+)
 
 func (d *demo) applyTopology(ctx context.Context) error {
 	d.stage.say("A ClusterTopology maps the levels of the network to node labels, the broadest first.")
@@ -84,8 +86,11 @@ func (d *demo) overload(ctx context.Context) error {
 	}
 	shape := sandbox.DefaultShape
 	racks := int32(shape.Zones * shape.Blocks * shape.Racks)
-	d.stage.say("%s wants each replica of %s in one rack of its own. The cluster has %d racks; the graph is scaled to %d replicas.", name, service, racks, racks+1)
-	l, err := d.watchFor(ctx, []string{name}, want{nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, placement.CodeInsufficientCapacity})
+	d.stage.say("In %s each replica of %s needs a %s to itself. There are %d; now it is to have %d replicas.", name, service, lostLevel, racks, racks+1)
+	explained := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, c *metav1.Condition) bool {
+		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Services[service].Replicas == racks+1 && !strings.Contains(c.Message, "being created")
+	}
+	l, err := d.watchFor(ctx, []string{name}, want{nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, explained})
 	if err != nil {
 		return err
 	}
@@ -95,11 +100,11 @@ func (d *demo) overload(ctx context.Context) error {
 	if err := l.each(func(sighting) {}); err != nil {
 		return err
 	}
-	if err := d.run(ctx, "get", "dgd/"+name, "-o", conditionsPath); err != nil {
+	if err := d.run(ctx, "get", "dgd/"+name, "-o", placedPath); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	d.stage.say("No pod of a replica without room was let go: there is no half of a replica that holds GPUs. Back to %d replicas:", replicas)
+	d.stage.say("Replicas without room wait as a whole: none of their pods holds a GPU. Back to %d:", replicas)
 	l, err = d.watchFor(ctx, []string{name}, want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
@@ -107,7 +112,7 @@ func (d *demo) overload(ctx context.Context) error {
 	if err := d.scale(ctx, name, service, replicas); err != nil {
 		return err
 	}
-	d.sum("a graph that does not fit waiting in whole replicas, explained")
+	d.sum("replicas that do not fit waiting as a whole, with the reason")
 	return l.each(func(s sighting) { fmt.Fprintf(d.stage, "%s is Ready again\n", d.stage.bold(s.name)) })
 }
 
@@ -186,7 +191,7 @@ func (d *demo) showLoss(ctx context.Context, user string, before map[string]type
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	if err := d.run(ctx, "get", "events", "--field-selector", "type=Warning,involvedObject.name="+user, "-o", eventsPath); err != nil {
+	if err := d.run(ctx, "get", "events", "--field-selector", "reason="+nvidiav1alpha1.ReasonTopologyLevelsUnavailable, "-o", eventsPath); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
@@ -216,11 +221,11 @@ func (d *demo) restoreLevel(ctx context.Context, users []string) error {
 		return err
 	}
 	return l.each(func(s sighting) {
-		fmt.Fprintf(d.stage, "%s: %s=%s %s\n", d.stage.bold(s.name), s.condition.Type, s.condition.Status, s.condition.Message)
+		fmt.Fprintf(d.stage, "%s: %s is %s again\n", d.stage.bold(s.name), s.condition.Type, s.condition.Status)
 	})
 }
 
-// pods are the running pods by name. One that does not run is an error.
+// pods are the pods by name and node, without those that are on their way out. One that does not run is an error.
 func (d *demo) pods(ctx context.Context) (map[string]types.UID, error) {
 	c, err := newClient(d.sandbox)
 	if err != nil {
@@ -233,7 +238,10 @@ func (d *demo) pods(ctx context.Context) (map[string]types.UID, error) {
 	uids := map[string]types.UID{}
 	for i := range list.Items {
 		p := &list.Items[i]
-		if p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if p.Status.Phase != corev1.PodRunning {
 			return nil, fmt.Errorf("pod %s is %s", p.Name, p.Status.Phase)
 		}
 		uids[p.Name+" on "+p.Spec.NodeName] = p.UID

@@ -145,7 +145,7 @@ func BenchmarkBudget(b *testing.B) {
 	}
 	var list []Pod
 	for i, size := range []int{3, 4, 5, 7} {
-		list = append(list, pods("p"+strconv.Itoa(i), 38+i/3, cpus(size))...)
+		list = append(list, pods("p"+strconv.Itoa(i), 43, cpus(size))...)
 	}
 	for b.Loop() {
 		_, why := PlanGroup(c, ls, nil, &Group{Required: 0, Preferred: none, Pods: list}, Options{})

@@ -36,6 +36,13 @@ func TestGraphRules(t *testing.T) {
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				serviceOf("decode", none, none, 2, 1, gpus(8)), serviceOf("prefill", none, none, 1, 1, gpus(8))}},
 			want: []string{"decode-0 b: b1", "decode-1 b: b3", "prefill-0 b: b2"}, domain: "b"},
+		"the example of the package comment": {
+			nodes: []string{"a1 zone-a/rack-1 8", "a2 zone-a/rack-1 8", "a3 zone-a/rack-2 8", "a4 zone-a/rack-2 4",
+				"b1 zone-b/rack-1 8", "b2 zone-b/rack-1 8", "b3 zone-b/rack-2 8", "b4 zone-b/rack-2 8", "b5 zone-b/rack-2 2"},
+			graph: Graph{Required: zone, Preferred: none, Services: []Service{
+				serviceOf("decode", rack, none, 2, 2, gpus(8)), serviceOf("router", none, none, 1, 1, gpus(2))}},
+			want:   []string{"decode-0 zone-b/rack-1: b1 b2", "decode-1 zone-b/rack-2: b3 b4", "router-0 zone-b: b5"},
+			domain: "zone-b"},
 		"the tighter zone when it holds all": {nodes: half,
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				serviceOf("decode", none, none, 1, 1, gpus(8)), serviceOf("prefill", none, none, 1, 1, gpus(8))}},
@@ -303,7 +310,7 @@ func TestMessages(t *testing.T) {
 		"the sentence of design §6": {levels: ls,
 			nodes: []string{"a z0/b1/r2 8", "b z0/b1/r2 8", "c z0/b1/r2 8", "d z0/b1/r2 8 cordoned", "e z0/b1/r3 8", "f z0/b1/r4 8"},
 			group: group("g", 2, none, pods("p", 4, gpus(8))),
-			wantWhy: "needs 4 pods x 8 nvidia.com/gpu in one rack; z0/b1/r2 holds 3 of 4 (1 host cordoned, 24 of 32 nvidia.com/gpu free); " +
+			wantWhy: "needs 4 pods x 8 nvidia.com/gpu in one rack; z0/b1/r2 holds 3 of 4 (1 host cordoned); " +
 				"2 other racks hold fewer"},
 		"scattered room": {levels: ls,
 			nodes: []string{"a z/b/r 8 used=4", "b z/b/r 8 used=4", "c z/b/r 8 used=4"}, group: group("g", 2, none, pods("p", 1, gpus(8))),

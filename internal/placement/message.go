@@ -124,10 +124,12 @@ func (r *Refusal) closestText() string {
 	return text
 }
 
-// details are the hosts that are left out and, where that does not tell it all, the resource that is short.
+// details are the hosts that are left out and, where that does not tell it all, the resource that is short or scattered.
 func (c *Closest) details() string {
 	var parts []string
+	barred := false
 	for i, e := range c.Excluded {
+		barred = barred || e.Reason.Kind != topology.KindResource
 		if i == maxReasons {
 			rest := 0
 			for _, x := range c.Excluded[i:] {
@@ -139,7 +141,7 @@ func (c *Closest) details() string {
 		parts = append(parts, plural(e.Hosts, "host")+" "+name(e.Reason.String()))
 	}
 	for _, s := range c.Short {
-		if s.Have >= s.Each {
+		if scattered := s.Have >= s.Each && s.Largest < s.Each; scattered || s.Have >= s.Each && !barred {
 			parts = append(parts, s.text())
 		}
 	}

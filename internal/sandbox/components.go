@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,17 @@ const (
 
 	startTimeout = 3 * time.Minute // for a machine that is busy with other things
 	logLines     = 12
+
+	// probeNoise is what a manager logs whenever it is asked too early whether it is ready.
+	probeNoise = "healthz check failed"
 )
+
+// etcdArgs: nothing of a sandbox has to survive a power cut, and with sockets instead of ports nobody else on the machine can reach it.
+var etcdArgs = []string{
+	"--name=sandbox", "--data-dir=" + etcdDir, "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
+	"--listen-client-urls=unix://" + etcdSocket, "--advertise-client-urls=unix://" + etcdSocket,
+	"--listen-peer-urls=unix://" + peerSocket, "--initial-advertise-peer-urls=unix://" + peerSocket, "--initial-cluster=sandbox=unix://" + peerSocket,
+}
 
 // args of a component. All paths are relative to the sandbox's directory, where every component runs: a socket's path may not be long.
 func (s *Sandbox) args(name string) []string {
@@ -61,13 +72,9 @@ func (s *Sandbox) args(name string) []string {
 	}
 	switch name {
 	case etcd:
-		return []string{
-			"--name=sandbox", "--data-dir=" + etcdDir, "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
-			"--listen-client-urls=unix://" + etcdSocket, "--advertise-client-urls=unix://" + etcdSocket,
-			"--listen-peer-urls=unix://" + peerSocket, "--initial-advertise-peer-urls=unix://" + peerSocket, "--initial-cluster=sandbox=unix://" + peerSocket,
-		}
+		return etcdArgs
 	case apiServer:
-		return join(secure, gates, apis, []string{
+		return slices.Concat(secure, gates, apis, []string{
 			"--etcd-servers=unix://" + etcdSocket, "--client-ca-file=" + caFile, "--authorization-mode=RBAC", "--allow-privileged=true",
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + tokenKeyFile,
 			"--service-account-signing-key-file=" + tokenKeyFile, "--service-cluster-ip-range=10.96.0.0/16",
@@ -75,7 +82,7 @@ func (s *Sandbox) args(name string) []string {
 			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 		})
 	case controllerManager:
-		return join(secure, gates, []string{
+		return slices.Concat(secure, gates, []string{
 			"--kubeconfig=" + componentKubeconfig(name), "--leader-elect=false", "--use-service-account-credentials",
 			"--service-account-private-key-file=" + tokenKeyFile, "--root-ca-file=" + caFile, "--kube-api-qps=1000", "--kube-api-burst=2000",
 			"--node-monitor-grace-period=87600h",                          // nodes send no heartbeats
@@ -83,7 +90,7 @@ func (s *Sandbox) args(name string) []string {
 			"--concurrent-gc-syncs=20", "--concurrent-namespace-syncs=10", // a burst of deletions is over sooner
 		})
 	case scheduler:
-		return join(secure, gates, []string{"--config=" + confDir + "/kube-scheduler.yaml"})
+		return slices.Concat(secure, gates, []string{"--config=" + confDir + "/kube-scheduler.yaml"})
 	case kwok:
 		return []string{
 			"--kubeconfig=" + componentKubeconfig(name), "--config=" + confDir + "/kwok.yaml",
@@ -93,14 +100,6 @@ func (s *Sandbox) args(name string) []string {
 		}
 	}
 	return nil
-}
-
-func join(lists ...[]string) []string {
-	var all []string
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
 }
 
 // users of the components; RBAC knows the first two by their names.
@@ -211,7 +210,7 @@ func waitServing(ctx context.Context, p *proc.Process, interval time.Duration, p
 	if wait.Interrupted(err) {
 		err = fmt.Errorf("%w; its last answer: %w", err, last)
 	}
-	return fmt.Errorf("waiting for %s: %w; the end of its log %s:\n%s", p.Name, err, p.LogFile, proc.Tail(p.LogFile, logLines))
+	return fmt.Errorf("waiting for %s: %w; the end of its log %s:\n%s", p.Name, err, p.LogFile, proc.Tail(p.LogFile, logLines, probeNoise))
 }
 
 // probe asks a component whether it serves.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -88,13 +89,13 @@ func (s *Sandbox) LaunchManager(opts ManagerOptions) (*proc.Process, error) {
 	if err := s.save(); err != nil {
 		return nil, err
 	}
-	args := join(spec.Args, []string{
+	args := slices.Concat(spec.Args, []string{
 		"--kubeconfig=" + s.path(managerKubeconfig),
 		fmt.Sprintf("--webhook-port=%d", s.port(webhookPort(name))), "--webhook-cert-dir=" + s.path(certMount),
 		"--metrics-bind-address=" + local(s.port(metricsPort(name))), "--health-probe-bind-address=" + local(s.port(healthPort(name))),
 	}, opts.Args)
 	return proc.Start(proc.Spec{
-		Name: name, Path: spec.Binary, Args: args, Env: join(s.environment(), []string{"POD_NAME=" + name}, spec.Env, opts.Env),
+		Name: name, Path: spec.Binary, Args: args, Env: slices.Concat(s.environment(), []string{"POD_NAME=" + name}, spec.Env, opts.Env),
 		Dir: s.dir, LogFile: s.LogFile(name), PIDFile: s.pidFile(name),
 	})
 }

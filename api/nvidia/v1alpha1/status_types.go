@@ -48,10 +48,10 @@ const (
 	ReasonInsufficientCapacity  = "insufficient_capacity"
 )
 
-// ReasonAllReplicasPlaced: every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
+// ReasonAllReplicasPlaced says that every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
 const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
-// ReasonInvalid: the object says something that admission would have refused (ConditionValid).
+// ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
 const ReasonInvalid = "Invalid"
 
 // ComponentKindScalingGroup is the kind reported in status.services.

@@ -26,11 +26,14 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvid
 	status.Nodes = int32(s.Nodes)
 	status.UsedBy = int32(len(users))
 	status.Levels = nil
+	domains := make([]string, 0, len(s.Levels))
 	for _, level := range s.Levels {
+		domains = append(domains, level.Level.Domain)
 		status.Levels = append(status.Levels, grovev1alpha1.TopologyLevelStatus{
 			Domain: level.Domain, Domains: int32(level.Domains), Nodes: int32(level.Nodes), NodesMissing: int32(level.Missing),
 		})
 	}
+	status.Summary = strings.Join(domains, " > ")
 	for _, c := range []metav1.Condition{labelled(s), consistent(s), inUse(users)} {
 		c.ObservedGeneration = ct.Generation
 		meta.SetStatusCondition(&status.Conditions, c)

@@ -166,7 +166,10 @@ func TestTail(t *testing.T) {
 		"fewer lines than asked for": {"a\nb\n", 5, "  a\n  b"},
 		"the last ones":              {"a\nb\nc\n", 2, "  b\n  c"},
 		"no newline at the end":      {"a\nb", 1, "  b"},
-		"a long log":                 {strings.Repeat("x\n", 20_000) + "end\n", 1, "  end"},
+		"a long log":                 {strings.Repeat("x\n", 200_000) + "end\n", 1, "  end"},
+		"noise left out":             {"a\nthis is noise\nb\n", 2, "  a\n  b"},
+		"a long line":                {strings.Repeat("x", 401), 1, "  " + strings.Repeat("x", 400) + "..."},
+		"an empty log":               {"", 3, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +177,7 @@ func TestTail(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tc.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got := Tail(file, tc.lines); got != tc.want {
+			if got := Tail(file, tc.lines, "noise"); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

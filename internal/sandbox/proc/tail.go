@@ -7,27 +7,54 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
+// Bounds of what Tail looks at and shows.
+const (
+	tailBytes = 256 << 10
+	lineBytes = 400
+)
+
 // Tail returns the last lines of a log file, indented for use below an error message; nothing when it cannot be read.
-func Tail(file string, lines int) string {
-	const most = 16 << 10
-	f, err := os.Open(file)
+// Lines that contain one of the texts in without are left out, long lines are cut.
+func Tail(file string, lines int, without ...string) string {
+	end, err := readEnd(file)
 	if err != nil {
 		return ""
+	}
+	var kept []string
+	for line := range strings.Lines(end) {
+		if slices.ContainsFunc(without, func(text string) bool { return strings.Contains(line, text) }) {
+			continue
+		}
+		line = strings.TrimRight(line, "\n")
+		if len(line) > lineBytes {
+			line = strings.ToValidUTF8(line[:lineBytes], "") + "..."
+		}
+		kept = append(kept, line)
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return "  " + strings.Join(kept[max(0, len(kept)-lines):], "\n  ")
+}
+
+func readEnd(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return ""
+		return "", err
 	}
-	buf := make([]byte, min(info.Size(), most))
+	buf := make([]byte, min(info.Size(), tailBytes))
 	n, err := f.ReadAt(buf, info.Size()-int64(len(buf)))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return ""
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	all := strings.Split(strings.TrimRight(string(buf[:n]), "\n"), "\n")
-	all = all[max(0, len(all)-lines):]
-	return "  " + strings.Join(all, "\n  ")
+	return string(buf[:n]), err
 }
