@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
@@ -78,7 +79,7 @@ func typed(args []string) string {
 			i++ // its value stays beside it
 			word += " " + quote(args[i])
 		}
-		if width("$ "+line+" "+word+` \`) > columns {
+		if text.Width("$ "+line+" "+word+` \`) > text.Columns {
 			command, line = command+line+" \\\n", "   "
 		}
 		line += " " + word
@@ -90,9 +91,9 @@ func typed(args []string) string {
 func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && !strings.Contains(arg, "=") }
 
 // quote makes a text one word of a shell's.
-func quote(text string) string {
-	if !strings.ContainsAny(text, ` '"{}[]$\*?<>|&;()!#~`+"`\t\n") {
-		return text
+func quote(word string) string {
+	if !strings.ContainsAny(word, ` '"{}[]$\*?<>|&;()!#~`+"`\t\n") {
+		return word
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

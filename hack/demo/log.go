@@ -41,30 +41,30 @@ func tail(log string, lines int) string {
 	var out []string
 	last, repeated := "", 0
 	for line := range strings.Lines(log) {
-		text, stamp := shorten(strings.TrimSpace(line))
+		said, stamp := shorten(strings.TrimSpace(line))
 		switch {
-		case text == "" || strings.Contains(text, "healthz check failed"):
+		case said == "" || strings.Contains(said, "healthz check failed"):
 			continue
-		case text == last:
+		case said == last:
 			repeated++
-			out[len(out)-1] = fmt.Sprintf("%s%s (%d times)", stamp, text, repeated)
+			out[len(out)-1] = fmt.Sprintf("%s%s (%d times)", stamp, said, repeated)
 		default:
-			last, repeated = text, 1
-			out = append(out, stamp+text)
+			last, repeated = said, 1
+			out = append(out, stamp+said)
 		}
 	}
 	return strings.Join(out[max(0, len(out)-lines):], "\n")
 }
 
 // shorten takes a line apart; one that is no JSON, as of a crash, stays whole.
-func shorten(line string) (text, stamp string) {
+func shorten(line string) (said, stamp string) {
 	e := entry{}
 	if json.Unmarshal([]byte(line), &e) != nil || e.Msg == "" {
 		return line, ""
 	}
-	text = fmt.Sprintf("%-5s %s: %s", e.Level, cmp.Or(e.Kind, e.Logger, "operator"), e.Msg)
+	said = fmt.Sprintf("%-5s %s: %s", e.Level, cmp.Or(e.Kind, e.Logger, "operator"), e.Msg)
 	if e.Error != "" {
-		text += ": " + e.Error
+		said += ": " + e.Error
 	}
-	return text, e.Time + " "
+	return said, e.Time + " "
 }

@@ -9,13 +9,11 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
-)
 
-// columns that output is wrapped at.
-const columns = 100
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
 
 // stage is what the audience sees.
 type stage struct {
@@ -28,24 +26,24 @@ func newStage(f *os.File) *stage {
 	return &stage{Writer: f, styled: term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-func (s *stage) style(code, text string) string {
+func (s *stage) style(code, words string) string {
 	if !s.styled {
-		return text
+		return words
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return "\x1b[" + code + "m" + words + "\x1b[0m"
 }
 
-func (s *stage) bold(text string) string { return s.style("1", text) }
+func (s *stage) bold(words string) string { return s.style("1", words) }
 
 // heading begins a scene.
-func (s *stage) heading(text string) {
-	line := "── " + text + " " + strings.Repeat("─", max(3, columns-width(text)-4))
+func (s *stage) heading(title string) {
+	line := "── " + title + " " + strings.Repeat("─", max(3, text.Columns-text.Width(title)-4))
 	fmt.Fprintf(s, "\n%s\n\n", s.style("1;36", line))
 }
 
 // say is the narrator.
 func (s *stage) say(format string, args ...any) {
-	fmt.Fprintln(s, s.style("3", wrap(fmt.Sprintf(format, args...), "")))
+	fmt.Fprintln(s, s.style("3", text.Wrap(fmt.Sprintf(format, args...), "")))
 }
 
 // show shows a command as it would be typed.
@@ -60,37 +58,11 @@ func (s *stage) print(output string) {
 		if lines := strings.Split(block, "\n"); isTable(lines) {
 			blocks[i] = strings.Join(squeeze(lines), "\n")
 		} else {
-			blocks[i] = wrap(block, "    ")
+			blocks[i] = text.Wrap(block, "    ")
 		}
 	}
 	fmt.Fprintln(s, strings.Join(blocks, "\n\n"))
 }
-
-// wrap breaks lines that are too long between words.
-func wrap(text, indent string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if width(line) <= columns {
-			continue
-		}
-		var broken []string
-		at := ""
-		for _, word := range strings.Fields(line) {
-			switch {
-			case at == "":
-				at = word
-			case width(at)+1+width(word) > columns:
-				broken, at = append(broken, at), indent+word
-			default:
-				at += " " + word
-			}
-		}
-		lines[i] = strings.Join(append(broken, at), "\n")
-	}
-	return strings.Join(lines, "\n")
-}
-
-func width(text string) int { return utf8.RuneCountInString(text) }
 
 // heads are the columns of a kubectl table, by their headings.
 var heads = regexp.MustCompile(`[A-Z]+( [A-Z]+)*\s*`)
@@ -101,36 +73,29 @@ func isTable(lines []string) bool {
 }
 
 // squeeze takes spaces from between the columns of a table of kubectl's until it fits.
-func squeeze(lines []string) []string {
+func squeeze(table []string) []string {
 	widest := 0
-	for _, line := range lines {
-		widest = max(widest, width(line))
+	for _, line := range table {
+		widest = max(widest, text.Width(line))
 	}
-	if widest <= columns {
-		return lines
+	if widest <= text.Columns {
+		return table
 	}
-	gap := 2
-	columnsAt := heads.FindAllStringIndex(lines[0], -1)
-	if widest-(len(columnsAt)-1) > columns {
+	starts := heads.FindAllStringIndex(table[0], -1)
+	gap := 2 // kubectl's is 3
+	if widest-(len(starts)-1) > text.Columns {
 		gap = 1
 	}
-	out := make([]string, len(lines))
-	for _, at := range columnsAt {
-		cells := make([]string, len(lines))
-		cellWidth := 0
-		for i, line := range lines {
-			cells[i] = strings.TrimSpace(line[min(at[0], len(line)):min(at[1], len(line))])
-			if at[1] == len(lines[0]) { // the last column is as long as it likes
-				cells[i] = strings.TrimSpace(line[min(at[0], len(line)):])
+	rows := make([][]string, len(table))
+	for i, line := range table {
+		for j, at := range starts {
+			end := at[1]
+			if j == len(starts)-1 {
+				end = len(line) // the last column is as long as it likes
 			}
-			cellWidth = max(cellWidth, len(cells[i]))
-		}
-		for i, cell := range cells {
-			out[i] += cell + strings.Repeat(" ", cellWidth-len(cell)+gap)
+			start := min(at[0], len(line))
+			rows[i] = append(rows[i], strings.TrimSpace(line[start:max(start, min(end, len(line)))]))
 		}
 	}
-	for i := range out {
-		out[i] = strings.TrimRight(out[i], " ")
-	}
-	return out
+	return strings.Split(strings.TrimRight(text.Table(rows, gap), "\n"), "\n")
 }

@@ -47,10 +47,13 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	return a
 }
 
-// attempt places what it can inside one domain: the base gang first when asked for (with the given search, whose steps it shares with other
+// attempt places what it can inside one domain: everything at once where that matters; else the base gang first when asked for (with the given search, whose steps it shares with other
 // attempts), then every other replica as a gang of its own, in service and ordinal order.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	a := newAttempt(p, bound)
+	if a.placeWhole(base) {
+		return a
+	}
 	first := 0
 	if base {
 		if !a.placeBase(shared) {

@@ -52,6 +52,13 @@ func TestGraphRules(t *testing.T) {
 				serviceOf("decode", none, none, 3, 1, gpus(8)), serviceOf("prefill", none, none, 1, 1, gpus(8))}},
 			want:   []string{"decode-0 a: a1", "decode-1 InsufficientCapacity", "decode-2 InsufficientCapacity", "prefill-0 a: a2"},
 			domain: "a", short: "a holds 2 of 4 replicas; missing: decode 2"},
+		"two single-node services choose their racks with each other in mind": {
+			nodes: []string{"a1 a/r1 8", "a2 a/r2 8"},
+			graph: Graph{Required: zone, Preferred: none, Services: []Service{
+				serviceOf("decode", rack, none, 2, 1, gpus(4)), serviceOf("prefill", rack, none, 3, 1, gpus(2)),
+				serviceOf("router", none, none, 1, 1, gpus(1))}},
+			want:   []string{"decode-0 a/r1: a1", "decode-1 a/r1: a1", "prefill-0 a/r2: a2", "prefill-1 a/r2: a2", "prefill-2 a/r2: a2", "router-0 a: a2"},
+			domain: "a"},
 		"a base gang that does not fit places nothing": {nodes: half[:4],
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				serviceOf("decode", none, none, 2, 2, gpus(8)), serviceOf("prefill", none, none, 1, 1, gpus(8))}},

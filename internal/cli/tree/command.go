@@ -4,6 +4,7 @@
 package tree
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,13 +22,17 @@ const (
 	formatJSON = "json"
 )
 
+// options are what the user gives.
+type options struct {
+	genericiooptions.IOStreams
+	config           *genericclioptions.ConfigFlags
+	all              bool
+	topology, format string
+}
+
 // NewCommand returns kubectl trellis tree.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	flags := genericclioptions.NewConfigFlags(true)
-	var (
-		all              bool
-		topology, format string
-	)
+	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
 	cmd := &cobra.Command{
 		Use:   "tree [dgd/NAME]",
 		Short: "Show where the pods of inference graphs sit: zone, block, rack, host",
@@ -37,44 +42,54 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"  kubectl trellis tree dgd/my-llm -n team-a\n" +
 			"  kubectl trellis tree -A --topology hall -o json",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != formatText && format != formatJSON {
-				return fmt.Errorf("-o %s: want %s or %s", format, formatText, formatJSON)
-			}
-			request := Request{Topology: topology}
-			if len(args) == 1 {
-				var err error
-				if request.Name, err = cli.GraphName(args[0]); err != nil {
-					return err
-				}
-				if all {
-					return errors.New("a name and --all-namespaces exclude each other: give the namespace with -n")
-				}
-			}
-			client, namespace, err := cli.NewClient(flags)
-			if err != nil {
-				return err
-			}
-			if !all {
-				request.Namespace = namespace
-			}
-			snapshot, err := Read(cmd.Context(), client, request)
-			if err != nil {
-				return err
-			}
-			return show(streams, request, Build(snapshot), format)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	flags.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the graphs of all namespaces")
-	cmd.Flags().StringVar(&topology, "topology", "", "ClusterTopology to show them in (default: the one each is placed by)")
-	cmd.Flags().StringVarP(&format, "output", "o", formatText, "text or json")
+	o.config.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show the graphs of all namespaces")
+	cmd.Flags().StringVar(&o.topology, "topology", "", "ClusterTopology to show them in (default: the one each is placed by)")
+	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json")
 	return cmd
 }
 
-func show(streams genericiooptions.IOStreams, request Request, report Report, format string) error {
-	if format == formatJSON {
-		encoder := json.NewEncoder(streams.Out)
+func (o *options) run(ctx context.Context, args []string) error {
+	request, err := o.request(args)
+	if err != nil {
+		return err
+	}
+	client, namespace, err := cli.NewClient(o.config)
+	if err != nil {
+		return err
+	}
+	if !o.all {
+		request.Namespace = namespace
+	}
+	snapshot, err := Read(ctx, client, request)
+	if err != nil {
+		return err
+	}
+	return o.show(request, Build(snapshot))
+}
+
+// request is what was asked for, short of the namespace.
+func (o *options) request(args []string) (Request, error) {
+	r := Request{Topology: o.topology}
+	if o.format != formatText && o.format != formatJSON {
+		return r, fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
+	}
+	if len(args) == 0 {
+		return r, nil
+	}
+	if o.all {
+		return r, errors.New("a name and --all-namespaces exclude each other: give the namespace with -n")
+	}
+	var err error
+	r.Name, err = cli.GraphName(args[0])
+	return r, err
+}
+
+func (o *options) show(request Request, report Report) error {
+	if o.format == formatJSON {
+		encoder := json.NewEncoder(o.Out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(report)
 	}
@@ -83,8 +98,8 @@ func show(streams genericiooptions.IOStreams, request Request, report Report, fo
 		if request.Namespace != "" {
 			where = fmt.Sprintf("in namespace %s; -A shows all namespaces", request.Namespace)
 		}
-		fmt.Fprintf(streams.ErrOut, "No DynamoGraphDeployments %s\n", where)
+		fmt.Fprintf(o.ErrOut, "No DynamoGraphDeployments %s\n", where)
 	}
-	_, err := fmt.Fprint(streams.Out, report.Text())
+	_, err := fmt.Fprint(o.Out, report.Text())
 	return err
 }

@@ -12,8 +12,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// stateGone: a pod is bound to a node that does not exist any more.
-const stateGone = "gone"
+// States of what is known from pods only.
+const (
+	// stateGone: a pod is bound to a node that does not exist any more.
+	stateGone = "gone"
+	// stateUnknown: nobody says which domain a node is in.
+	stateUnknown = "unknown"
+)
 
 // tree draws one view with the pods of the graphs that are shown by it.
 func (s *Snapshot) tree(v view, graphs []*graphPods, count counter) Tree {
@@ -36,7 +41,7 @@ func (s *Snapshot) tree(v view, graphs []*graphPods, count counter) Tree {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if matches(v.selector, n.Labels) || p.pods[n.Name] != nil {
-			p.plant(n, stateOf(n))
+			p.plant(n, stateOf(n), "")
 		}
 		delete(strangers, n.Name)
 	}
@@ -45,7 +50,7 @@ func (s *Snapshot) tree(v view, graphs []*graphPods, count counter) Tree {
 		if s.NodesHidden {
 			state = ""
 		}
-		p.plant(n, state)
+		p.plant(n, state, stateUnknown)
 	}
 	root.sum()
 	root.prune()
@@ -77,8 +82,8 @@ type planter struct {
 	pods    map[string][]Pod
 }
 
-// plant puts a node below its domain, or below the nameless one of the first level whose label it lacks.
-func (p *planter) plant(n *corev1.Node, state string) {
+// plant puts a node below its domain, or below the nameless one of the first level whose label it lacks; nameless is the state of that.
+func (p *planter) plant(n *corev1.Node, state, nameless string) {
 	path := p.levels.PathOf(n.Labels)
 	if len(path) < len(p.levels) {
 		path = append(path, "")
@@ -86,9 +91,15 @@ func (p *planter) plant(n *corev1.Node, state string) {
 	d := p.domains[""]
 	for i, value := range path {
 		key := strings.Join(path[:i+1], "\x00") + "\x00"
+		if value == "" {
+			key += nameless
+		}
 		child := p.domains[key]
 		if child == nil {
 			child = &Domain{Level: p.levels[i].Domain, Name: value}
+			if value == "" {
+				child.State = nameless
+			}
 			p.domains[key] = child
 			d.Children = append(d.Children, child)
 		}

@@ -71,22 +71,3 @@ func TestNatural(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
-
-func TestWrap(t *testing.T) {
-	long := strings.Repeat("word ", 30)
-	for name, tc := range map[string]struct {
-		text string
-		want []string
-	}{
-		"short":    {"one line", []string{"one line"}},
-		"empty":    {"", []string{""}},
-		"indented": {"    " + long, []string{"    " + strings.TrimSpace(strings.Repeat("word ", 19)), "  " + strings.TrimSpace(strings.Repeat("word ", 11))}},
-		"one word": {strings.Repeat("x", 120), []string{strings.Repeat("x", 120)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, wrap(tc.text, "  ")); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/xlab/treeprint"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 // Text renders the report for a terminal of 100 columns; long names may need more.
@@ -18,7 +20,7 @@ func (r Report) Text() string {
 	for _, t := range r.Trees {
 		sections = append(sections, r.treeText(t, name))
 	}
-	sections = append(sections, r.waitingText(name), strings.Join(wrapAll(r.Notes), "\n"))
+	sections = append(sections, r.waitingText(name), r.notesText())
 	var b strings.Builder
 	for _, s := range sections {
 		if s == "" {
@@ -63,12 +65,12 @@ func (r Report) graphsText(name func(string, string) string) string {
 			rows = append(rows, []string{"", more})
 		}
 	}
-	return table(rows, nil)
+	return text.Table(rows, 2)
 }
 
 // treeText is the drawing with columns to its right.
 func (r Report) treeText(t Tree, name func(string, string) string) string {
-	d := drawing{prefix: func(p Pod) string { return "" }}
+	d := drawing{prefix: func(Pod) string { return "" }}
 	if len(r.Graphs) > 1 {
 		d.prefix = func(p Pod) string { return name(p.Namespace, p.Graph) + ": " }
 	}
@@ -87,9 +89,9 @@ func (r Report) treeText(t Tree, name func(string, string) string) string {
 		for i, row := range rows {
 			rows[i] = append(row[:1], row[3:]...)
 		}
-		return levelsLine(t) + table(rows, nil)
+		return levelsLine(t) + text.Table(rows, 2)
 	}
-	return levelsLine(t) + table(rows, map[int]bool{1: true, 2: true})
+	return levelsLine(t) + text.Table(rows, 2, 1, 2)
 }
 
 func levelsLine(t Tree) string {
@@ -149,6 +151,8 @@ func (d *Domain) title() string {
 	switch {
 	case d.Node && d.State != "":
 		return fmt.Sprintf("%s (%s)", d.Name, d.State)
+	case d.Name == "" && d.State == stateUnknown:
+		return fmt.Sprintf("(%s unknown)", d.Level)
 	case d.Name == "":
 		return fmt.Sprintf("(no %s label)", d.Level)
 	case d.Node || strings.HasPrefix(d.Name, d.Level):
@@ -194,10 +198,18 @@ func (r Report) waitingText(name func(string, string) string) string {
 		if w.Reason != "" {
 			message = w.Reason + ": " + message
 		}
-		lines = append(append(lines, wrap(head, "  ")...), wrap("    "+message, "    ")...)
+		lines = append(lines, text.Wrap(head, "  "), text.Wrap("    "+message, "    "))
 	}
 	if lines == nil {
 		return ""
 	}
 	return "WAITING\n" + strings.Join(lines, "\n")
+}
+
+func (r Report) notesText() string {
+	lines := make([]string, 0, len(r.Notes))
+	for _, note := range r.Notes {
+		lines = append(lines, text.Wrap(note, "  "))
+	}
+	return strings.Join(lines, "\n")
 }

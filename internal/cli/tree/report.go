@@ -53,7 +53,7 @@ type Domain struct {
 	Name string `json:"name"`
 	// Node: this is one node.
 	Node bool `json:"node,omitempty"`
-	// State of a node that takes no pods: cordoned, not ready, gone.
+	// State of a node that takes no pods: cordoned, not ready, gone; of a domain without a name: unknown.
 	State string `json:"state,omitempty"`
 	// Amount of the resource; absent when unknown.
 	*Amount

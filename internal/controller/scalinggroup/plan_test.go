@@ -152,10 +152,12 @@ func TestPlan(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	sg := group(3, 2)
+	sg := group(4, 2)
 	sg.Generation = 7
 	sg.Spec.Topology.Levels = []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "zone"}, {Domain: "rack", Key: "rack"}}
-	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 2, Domain: "a/r9", Bound: true}}
+	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
+		{Replica: 2, Domain: "a/r9", Bound: true}, {Replica: 3, Domain: "a/r3", Bound: true},
+	}
 	on := func(node string) state {
 		return func(pod *corev1.Pod) { running(pod); pod.Spec.NodeName = node }
 	}
@@ -167,15 +169,17 @@ func TestStatus(t *testing.T) {
 	pods = append(pods, podsOf(sg, 0, on("n1"), on("n2"))...)
 	pods = append(pods, podsOf(sg, 1, pinned, pinned)...)
 	pods = append(pods, podsOf(sg, 2, gated, gated)...)
+	pods = append(pods, podsOf(sg, 3, on("n1"), nil)...) // a member is lost: the other alone says nothing of the domain
 	labels := map[string]map[string]string{"n1": {"zone": "a", "rack": "r1"}, "n2": {"zone": "a", "rack": "r1"}}
 	got := statusOf(sg, replicasOf(pods, func(*corev1.Pod) bool { return false }), func(n string) map[string]string { return labels[n] }, nil)
 	got.Conditions = nil
 	want := trellisv1alpha1.ScalingGroupStatus{
-		ObservedGeneration: 7, Replicas: 3, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+		ObservedGeneration: 7, Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		Placements: []trellisv1alpha1.ReplicaPlacement{
 			{Replica: 0, Domain: "a/r1", Bound: true},
 			{Replica: 1, Domain: "a/r2"},
 			{Replica: 2, Domain: "a/r9"}, // where it last sat
+			{Replica: 3, Domain: "a/r3"},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

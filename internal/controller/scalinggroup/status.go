@@ -65,7 +65,7 @@ func truncate(s string) string {
 	return s
 }
 
-// placementsOf says where each wanted replica sits. One that does not sit anywhere keeps the entry of where it last sat.
+// placementsOf says where each wanted replica sits. One that does not sit anywhere as a whole keeps the entry of where it last did.
 func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
 	if sg.Spec.Topology == nil {
 		return nil
@@ -78,10 +78,9 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	var out []trellisv1alpha1.ReplicaPlacement
 	for ordinal := range sg.Spec.Replicas {
 		entry := trellisv1alpha1.ReplicaPlacement{Replica: ordinal, Domain: last[ordinal]}
-		if r := replicas[ordinal]; r != nil && len(r.pods) > 0 {
+		if r := replicas[ordinal]; r != nil && r.whole(sg) {
 			if path := domainOf(r, levels, nodeLabels); len(path) > 0 {
-				entry.Domain = path.String()
-				entry.Bound = r.whole(sg) && r.all(podBound)
+				entry.Domain, entry.Bound = path.String(), r.all(podBound)
 			}
 		}
 		if entry.Domain != "" {

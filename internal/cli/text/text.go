@@ -1,0 +1,72 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package text sets text for a terminal: sentences broken between words, rows in columns.
+package text
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Columns that text is broken at.
+const Columns = 100
+
+// Width of a text on a terminal, as far as its characters take one place each.
+func Width(s string) int { return utf8.RuneCountInString(s) }
+
+// Wrap breaks every line that is too long between words; what follows a break begins with indent. Shorter lines stay as they are.
+func Wrap(s, indent string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		if Width(line) <= Columns {
+			continue
+		}
+		at := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		var broken []string
+		for _, word := range strings.Fields(line) {
+			switch {
+			case strings.TrimSpace(at) == "":
+				at += word
+			case Width(at)+1+Width(word) > Columns:
+				broken, at = append(broken, at), indent+word
+			default:
+				at += " " + word
+			}
+		}
+		lines[i] = strings.Join(append(broken, at), "\n")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Table sets rows in columns with a gap of so many spaces, right-aligned where asked for. Missing cells are empty.
+func Table(rows [][]string, gap int, right ...int) string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Width(cell))
+		}
+	}
+	aligned := make(map[int]bool, len(right))
+	for _, i := range right {
+		aligned[i] = true
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-Width(cell))
+			if aligned[i] {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			line += cell + strings.Repeat(" ", gap)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// placeWhole tries to place all that waits in one go. Placing replica after replica may put two single-node services, each of which has
+// to stay in one domain, into one that is large enough for either and too small for both; that shows only when their later replicas are
+// laid out together. When not everything fits, nothing is placed and the caller goes step by step.
+func (a *attempt) placeWhole(base bool) bool {
+	if !a.p.entangled() {
+		return false
+	}
+	g, members := a.wholeGroup()
+	search := newSearch(a.p.cluster, a.p.tree, a.p.options)
+	search.steps /= 4 // the steps that follow find something even when this finds nothing
+	u := prepare(a.p.tree, g)
+	if !search.place(u, a.bound) {
+		return false
+	}
+	search.keep(u)
+	a.soften(u.domain)
+	for _, sub := range u.subs {
+		member := members[slices.IndexFunc(members, func(m wholeMember) bool { return m.group == sub.group })]
+		if !a.p.services[member.service].one() {
+			a.settle(member.service, member.replica, sub)
+			continue
+		}
+		a.unit[member.service] = a.p.tree.Path(sub.domain).Truncate(a.p.services[member.service].Required)
+		for _, replica := range sub.subs {
+			a.settle(member.service, slices.Index(sub.group.Groups, replica.group), replica)
+		}
+	}
+	for si := range a.p.services {
+		a.results[si][0].Base = base
+	}
+	return true
+}
+
+// entangled says that the choice of one service's domain may spoil another's: several services wait, one of them has yet to choose the
+// one domain of all its replicas, and nothing is tied down that the whole could not respect.
+func (p *planner) entangled() bool {
+	if len(p.services) < 2 || p.tied() {
+		return false
+	}
+	open := false
+	for _, s := range p.services {
+		if p.gone(s.Required) {
+			return false
+		}
+		open = open || s.one() && len(s.Waiting) > 1
+	}
+	return open
+}
+
+// wholeMember says which service, or which replica of one, a part of the whole is.
+type wholeMember struct {
+	group            *Group
+	service, replica int
+}
+
+// wholeGroup is everything that waits: single-node services with a domain of their own as one group each, all other replicas as they are.
+func (a *attempt) wholeGroup() (*Group, []wholeMember) {
+	g := &Group{Name: "graph", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
+	var members []wholeMember
+	for si, s := range a.p.services {
+		if !s.one() {
+			for ri := range s.Waiting {
+				members = append(members, wholeMember{a.replicaGroup(si, ri), si, ri})
+			}
+			continue
+		}
+		unit := &Group{Name: s.Name, Required: s.Required, Preferred: s.Preferred, Hint: s.Waiting[0].Hint.Truncate(s.Required), near: a.used[si]}
+		for ri := range s.Waiting {
+			replica := a.replicaGroup(si, ri)
+			replica.Required, replica.Preferred, replica.want = topology.NoLevel, topology.NoLevel, nil
+			unit.Groups = append(unit.Groups, replica)
+		}
+		members = append(members, wholeMember{unit, si, 0})
+	}
+	for _, m := range members {
+		g.Groups = append(g.Groups, m.group)
+	}
+	return g, members
+}
