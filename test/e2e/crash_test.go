@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +24,6 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/operator"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -119,26 +116,9 @@ func (s *saboteur) newClient(config *rest.Config, options client.Options) (clien
 // withoutOperator brings up a cluster with everything installed and no operator process.
 func withoutOperator(t *testing.T) environment {
 	t.Helper()
-	cluster, err := sandbox.Up(t.Context(), sandbox.Options{
-		Name: "bare", Dir: filepath.Join(t.TempDir(), "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Down(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	e := environment{cluster: cluster, c: newClient(cluster)}
-	if err := cluster.StopManager(t.Context(), sandbox.DefaultManager); err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
-		if err := e.c.DeleteAllOf(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	e := newEnvironment(t, "bare")
+	e.stopOperator(t)
+	e.deleteWebhooks(t)
 	return e
 }
 
