@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/cli/text"
@@ -53,6 +54,9 @@ func (d *demo) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// refusals are the words by which the API server turns an object down: the schema, admission, and fields that it does not know.
+var refusals = []string{"is invalid", "denied", "strict decoding error", "error validating"}
+
 // refused shows a command that the API server has to refuse.
 func (d *demo) refused(ctx context.Context, args ...string) error {
 	d.stage.show(typed(args))
@@ -64,7 +68,7 @@ func (d *demo) refused(ctx context.Context, args ...string) error {
 		return errors.New("this was to be refused, and was accepted")
 	case !errors.As(err, &exit):
 		return fmt.Errorf("this command failed: %w", err)
-	case !strings.Contains(out, "denied") && !strings.Contains(out, "is invalid"):
+	case !slices.ContainsFunc(refusals, func(words string) bool { return strings.Contains(out, words) }):
 		return errors.New("this was to be refused by admission, and failed otherwise")
 	}
 	return nil

@@ -63,7 +63,9 @@ func readSamples(root string) (*samples, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rejected = append(s.rejected, rejectedSample{file, firstComment(string(data))})
+		if kindOf(data) != "" {
+			s.rejected = append(s.rejected, rejectedSample{file, firstComment(string(data))})
+		}
 	}
 	return s, nil
 }
@@ -87,17 +89,11 @@ func (s *samples) read(root, file string) error {
 	if err != nil {
 		return err
 	}
-	var kind struct {
-		Kind string `json:"kind"`
-	}
-	if err := yaml.Unmarshal(data, &kind); err != nil {
-		return err
-	}
-	switch kind.Kind {
-	case "ClusterTopology":
+	switch kindOf(data) {
+	case kindTopology:
 		s.topologyFile = file
 		return yaml.UnmarshalStrict(data, &s.topology)
-	case "DynamoGraphDeployment":
+	case kindGraph:
 		g := graphSample{file: file}
 		if err := yaml.UnmarshalStrict(data, &g.graph); err != nil {
 			return err
@@ -105,6 +101,23 @@ func (s *samples) read(root, file string) error {
 		s.graphs = append(s.graphs, g)
 	}
 	return nil
+}
+
+// Kinds of samples.
+const (
+	kindTopology = "ClusterTopology"
+	kindGraph    = "DynamoGraphDeployment"
+)
+
+// kindOf a manifest, or "" when it is none of the kinds shown; a wrong one need not be readable beyond that.
+func kindOf(manifest []byte) string {
+	var object struct {
+		Kind string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(manifest, &object); err != nil || object.Kind != kindTopology && object.Kind != kindGraph {
+		return ""
+	}
+	return object.Kind
 }
 
 // firstComment is the comment at the top of a manifest, in one line.
@@ -155,15 +168,29 @@ func (s *samples) usersOf(domain string) []string {
 	return names
 }
 
-// packedIn finds a multinode service each replica of which sits in one domain of a level, and its replicas.
-func (s *samples) packedIn(domain string) (graph, service string, replicas int32) {
+// packed is a multinode service each replica of which takes a whole domain of a level.
+type packed struct {
+	graph, service string
+	replicas       int32
+	// within is the level that all of the graph is packed in; empty when there is none.
+	within string
+}
+
+// packedIn finds such a service for a level whose domains have so many hosts.
+func (s *samples) packedIn(domain string, hosts int) (packed, error) {
 	for _, g := range s.graphs {
 		for _, name := range slices.Sorted(maps.Keys(g.graph.Spec.Services)) {
 			service := g.graph.Spec.Services[name]
-			if c := service.TopologyConstraint; c != nil && c.PackDomain == domain && service.Multinode != nil {
-				return g.graph.Name, name, ptr.Deref(service.Replicas, 1)
+			c, m := service.TopologyConstraint, service.Multinode
+			if c == nil || c.PackDomain != domain || m == nil || int(m.NodeCount) != hosts {
+				continue
 			}
+			p := packed{graph: g.graph.Name, service: name, replicas: ptr.Deref(service.Replicas, 1)}
+			if all := g.graph.Spec.TopologyConstraint; all != nil {
+				p.within = all.PackDomain
+			}
+			return p, nil
 		}
 	}
-	return "", "", 0
+	return packed{}, fmt.Errorf("no sample has a multinode service of %d hosts packed in one %s", hosts, domain)
 }

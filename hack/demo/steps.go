@@ -78,46 +78,60 @@ func (d *demo) showPlacement(ctx context.Context) error {
 	return nil
 }
 
-// overload asks for more replicas than the cluster has room for, and takes the wish back.
+// overload asks for one replica more than there can ever be room for, and takes the wish back.
 func (d *demo) overload(ctx context.Context) error {
-	name, service, replicas := d.samples.packedIn(lostLevel)
-	if name == "" {
-		return fmt.Errorf("no sample has a multinode service packed in one %s", lostLevel)
-	}
 	shape := sandbox.DefaultShape
-	racks := int32(shape.Zones * shape.Blocks * shape.Racks)
-	d.stage.say("In %s each replica of %s needs a %s to itself. There are %d; now it is to have %d replicas.", name, service, lostLevel, racks, racks+1)
-	explained := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, c *metav1.Condition) bool {
-		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Services[service].Replicas == racks+1 && !strings.Contains(c.Message, "being created")
-	}
-	l, err := d.watchFor(ctx, []string{name}, want{nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, explained})
+	p, err := d.samples.packedIn(lostLevel, shape.Hosts)
 	if err != nil {
 		return err
 	}
-	if err := d.scale(ctx, name, service, racks+1); err != nil {
-		return err
+	racks, where := int32(shape.Zones*shape.Blocks*shape.Racks), "The cluster"
+	switch p.within {
+	case "zone":
+		racks, where = int32(shape.Blocks*shape.Racks), "A zone"
+	case "block":
+		racks, where = int32(shape.Racks), "A block"
 	}
-	if err := l.each(func(sighting) {}); err != nil {
-		return err
+	if p.within != "" {
+		d.stage.say("All of %s sits in one %s.", p.graph, p.within)
 	}
-	if err := d.run(ctx, "get", "dgd/"+name, "-o", placedPath); err != nil {
+	d.stage.say("Each replica of %s/%s fills a %s. %s has %d of them; now there are to be %d replicas:", p.graph, p.service, lostLevel, where, racks, racks+1)
+	if err := d.explainOverload(ctx, p, racks+1); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	d.stage.say("Replicas without room wait as a whole: none of their pods holds a GPU. Back to %d:", replicas)
-	l, err = d.watchFor(ctx, []string{name}, want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
+	d.stage.say("Replicas without room wait as a whole: none of their pods holds a GPU. Back to %d:", p.replicas)
+	l, err := d.watchFor(ctx, []string{p.graph}, want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
 	}
-	if err := d.scale(ctx, name, service, replicas); err != nil {
+	if err := d.scale(ctx, p, p.replicas); err != nil {
 		return err
 	}
 	d.sum("replicas that do not fit waiting as a whole, with the reason")
 	return l.each(func(s sighting) { fmt.Fprintf(d.stage, "%s is Ready again\n", d.stage.bold(s.name)) })
 }
 
-func (d *demo) scale(ctx context.Context, graph, service string, replicas int32) error {
-	return d.run(ctx, "patch", "dgd/"+graph, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas))
+// explainOverload scales a service and shows what the graph says once all of its replicas have been considered.
+func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) error {
+	considered := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, c *metav1.Condition) bool {
+		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Services[p.service].Replicas == replicas && !strings.Contains(c.Message, "being created")
+	}
+	l, err := d.watchFor(ctx, []string{p.graph}, want{nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, considered})
+	if err != nil {
+		return err
+	}
+	if err := d.scale(ctx, p, replicas); err != nil {
+		return err
+	}
+	if err := l.each(func(sighting) {}); err != nil {
+		return err
+	}
+	return d.run(ctx, "get", "dgd/"+p.graph, "-o", placedPath)
+}
+
+func (d *demo) scale(ctx context.Context, p packed, replicas int32) error {
+	return d.run(ctx, "patch", "dgd/"+p.graph, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, p.service, replicas))
 }
 
 func (d *demo) showRefusals(ctx context.Context) error {
@@ -170,7 +184,7 @@ func (d *demo) loseLevel(ctx context.Context) error {
 	if err := l.each(func(sighting) {}); err != nil {
 		return err
 	}
-	if err := d.showLoss(ctx, users[0], before); err != nil {
+	if err := d.showLoss(ctx, users, before); err != nil {
 		return err
 	}
 	if err := d.restoreLevel(ctx, users); err != nil {
@@ -180,23 +194,25 @@ func (d *demo) loseLevel(ctx context.Context) error {
 	return nil
 }
 
-// showLoss shows what the loss looks like to the owner of a graph.
-func (d *demo) showLoss(ctx context.Context, user string, before map[string]types.UID) error {
+// showLoss shows what the loss looks like to the owners of graphs.
+func (d *demo) showLoss(ctx context.Context, users []string, before map[string]types.UID) error {
 	fmt.Fprintln(d.stage)
 	d.stage.say("Graphs that use it say so, in a condition and in an event:")
-	if err := d.run(ctx, "get", "dgd/"+user, "-o", conditionsPath); err != nil {
+	if err := d.run(ctx, "get", "dgd/"+users[0], "-o", conditionsPath); err != nil {
 		return err
 	}
-	if err := d.awaitEvent(ctx, user, nvidiav1alpha1.ReasonTopologyLevelsUnavailable); err != nil {
-		return err
+	for _, user := range users {
+		if err := d.awaitEvent(ctx, user, nvidiav1alpha1.ReasonTopologyLevelsUnavailable); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(d.stage)
 	if err := d.run(ctx, "get", "events", "--field-selector", "reason="+nvidiav1alpha1.ReasonTopologyLevelsUnavailable, "-o", eventsPath); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	d.stage.say("Its pods run on where they are:")
-	if err := d.run(ctx, "get", "pods", "-l", "nvidia.com/dynamo-graph-deployment-name="+user); err != nil {
+	d.stage.say("Pods run on where they are:")
+	if err := d.run(ctx, "get", "pods", "-l", "nvidia.com/dynamo-graph-deployment-name="+users[0]); err != nil {
 		return err
 	}
 	after, err := d.pods(ctx)

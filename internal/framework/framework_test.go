@@ -53,7 +53,7 @@ func TestDetect(t *testing.T) {
 }
 
 func TestPodVars(t *testing.T) {
-	address := func(i int32) string { return "w-1-" + string(rune('0'+i)) + ".w-pods.ns.svc" }
+	address := func(i int32) string { return "w-1-" + string('0'+i) + ".w-pods.ns.svc" }
 	want := []corev1.EnvVar{
 		{Name: "TRELLIS_LEADER_ADDRESS", Value: "w-1-0.w-pods.ns.svc"},
 		{Name: "TRELLIS_HOSTS", Value: "w-1-0.w-pods.ns.svc,w-1-1.w-pods.ns.svc"},

@@ -107,7 +107,7 @@ func TestTopologyErrors(t *testing.T) {
 			}
 			if typed := new(Error); !errors.As(err, &typed) {
 				t.Error("not an *Error")
-			} else if tc.kind == ErrUnknownDomain && typed.Domain != "row" {
+			} else if errors.Is(tc.kind, ErrUnknownDomain) && typed.Domain != "row" {
 				t.Errorf("domain %q", typed.Domain)
 			}
 		})

@@ -22,8 +22,6 @@ type attempt struct {
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path
-	// base is why the base gang does not fit; nothing is placed then.
-	base *Refusal
 	// spread sums up how tight the placed pods sit.
 	tight, weight float64
 }

@@ -15,12 +15,11 @@ import (
 
 // groupCase is one group on one cluster: the nodes its pods go to, or the message of the refusal.
 type groupCase struct {
-	levels    topology.Levels
-	nodes     []string
-	group     *Group
-	want      []string
-	wantWhy   string
-	wantInOne int
+	levels  topology.Levels
+	nodes   []string
+	group   *Group
+	want    []string
+	wantWhy string
 }
 
 func group(name string, required, preferred int, p []Pod, groups ...*Group) *Group {

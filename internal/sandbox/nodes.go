@@ -120,7 +120,7 @@ func simulate(n corev1.Node, index int, now metav1.Time) corev1.Node {
 		}
 	}
 	out.Status = corev1.NodeStatus{
-		Phase:       corev1.NodeRunning, //nolint:staticcheck // kwok's stages read it
+		Phase:       corev1.NodeRunning, // kwok's stages read it
 		Capacity:    n.Status.Capacity,
 		Allocatable: n.Status.Allocatable,
 		Conditions:  healthy(now),

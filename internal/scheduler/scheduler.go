@@ -94,7 +94,7 @@ func New(c cache.Cache, placer engine.Placer, recorder events.EventRecorder, ver
 	}
 }
 
-// NeedLeaderElection: only one loop may release pods.
+// NeedLeaderElection says yes: only one loop may release pods.
 func (s *Scheduler) NeedLeaderElection() bool { return true }
 
 // Start runs the loop until ctx ends. It plans nothing before it has seen every node and pod.

@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// CodeTakenBack: the replica was released, could not be bound, and was taken back.
+// CodeTakenBack means that the replica was released, could not be bound, and was taken back.
 const CodeTakenBack = "TakenBack"
 
-// CodeCreating: not all pods of the gang are made yet.
+// CodeCreating means that not all pods of the gang are made yet.
 const CodeCreating = "Creating"
 
 const beingCreated = "its pods are being created"

@@ -98,7 +98,7 @@ func (s *server) Start(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil // on the way down nothing can be added to the manager
+		return nil //nolint:nilerr // on the way down nothing can be added to the manager
 	}
 	webhooks := s.mgr.GetWebhookServer()
 	for path, hook := range s.hooks {
