@@ -51,9 +51,9 @@ vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)
 
 .PHONY: generate
 generate: ## Make every generated file anew
-	@$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
-	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
 	@go run ./hack/crdgen
+	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
+	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md > /dev/null
 
 .PHONY: verify
 verify: ## Check that generated files are up to date
