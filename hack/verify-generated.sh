@@ -2,7 +2,7 @@
 # Generated files are committed. Make them anew and see whether anything changed, whatever else is uncommitted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sums() { git ls-files -co --exclude-standard -- api config charts docs | xargs -r sha256sum 2>/dev/null | sort -k2; }
+sums() { git ls-files -co --exclude-standard -- api config charts docs | while read -r f; do [ -f "$f" ] && echo "$(git hash-object "$f") $f"; done; }
 before=$(sums)
 make -s generate
 after=$(sums)

@@ -61,6 +61,8 @@ func serviceNotActedOn(spec *nvidiav1alpha1.ServiceSpec, add func(set bool, fiel
 	add(spec.GPUMemoryService != nil && spec.GPUMemoryService.Enabled, "gpuMemoryService")
 	add(spec.Failover != nil && spec.Failover.Enabled, "failover")
 	add(spec.ProviderOverride != nil, "providerOverride")
+	add(spec.Multinode != nil && spec.Multinode.Leader != nil, "multinode.leader")
+	add(spec.Multinode != nil && spec.Multinode.Worker != nil, "multinode.worker")
 	add(spec.RuntimeVersionOverride != "", "runtimeVersionOverride")
 }
 

@@ -41,6 +41,7 @@ spec:
       failover: {enabled: true}
       providerOverride: {a: b}
       runtimeVersionOverride: "1.0"
+      multinode: {nodeCount: 2, leader: {a: b}, worker: {a: b}}
 `
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,7 @@ spec:
 		"metadata.annotations[nvidia.com/kai-scheduler-queue]",
 		"spec.pvcs[1].create", "spec.restart", "spec.providerOverride", "spec.experimental",
 	}
-	for _, field := range []string{"ingress", "modelRef", "minAvailable", "scalingAdapter", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "runtimeVersionOverride"} {
+	for _, field := range []string{"ingress", "modelRef", "minAvailable", "scalingAdapter", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
 	if diff := cmp.Diff(want, NotActedOn(dgd)); diff != "" {

@@ -136,16 +136,42 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 	if gang == "" {
 		gang = gangName(dgd.Name, placement.Result{Replicas: []placement.ReplicaResult{replica}}, func(placement.ReplicaResult) bool { return true })
 	}
+	domain := s.narrowest(v.graph.Levels, replica)
 	out := make([]release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
-		pin := engine.Pin{Gang: gang, Labels: v.labelsOf(replica.Domain)}
+		pin := engine.Pin{Gang: gang, Labels: v.labelsOf(domain)}
 		if replica.PinHosts {
 			pin.Node = planned.Node
 		}
-		s.releasing[planned.ID] = replica.Domain
+		s.releasing[planned.ID] = domain
 		out = append(out, release{dgd: dgd, pod: v.gated[planned.ID], pin: pin})
 	}
 	return out
+}
+
+// narrowest is the narrowest domain that holds all planned nodes of a replica. Pinned to its required domain alone, a replica planned
+// into one rack of its zone would be spread over the zone by a scheduler that prefers empty hosts, and break up racks that the plan kept
+// whole. The host is left to the scheduler.
+func (s *Scheduler) narrowest(levels topology.Levels, replica placement.ReplicaResult) topology.Path {
+	var common topology.Path
+	for i, pod := range replica.Pods {
+		path := levels.PathOf(s.cluster.NodeLabels(pod.Node))
+		if i == 0 {
+			common = path
+		}
+		n := 0
+		for n < min(len(common), len(path)) && common[n] == path[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if host := levels.IndexOfKey(corev1.LabelHostname); host != topology.NoLevel {
+		common = common.Truncate(host - 1)
+	}
+	if len(common) < len(replica.Domain) {
+		return replica.Domain
+	}
+	return common
 }
 
 // dropPlan gives the room back of a replica whose pods are not all made yet. It is placed once they exist.

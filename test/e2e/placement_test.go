@@ -175,6 +175,18 @@ func TestMixedShapesBindAtOnce(t *testing.T) {
 	w.noEvent("TakenBack")
 }
 
+// Only the zone is required, but the replica was planned into one rack of it, and there it goes: the scheduler, left alone, would spread
+// it over the emptiest hosts of the zone.
+func TestPlannedTightlyIsBoundTightly(t *testing.T) {
+	w := newWorld(t, "tight", append(racks(4, 4, "a/r0"), racks(3, 4, "a/r1", "a/r2")...)...)
+	w.occupy("other", "a-r1-0", 2)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 3, 2, "")}))
+	w.ready("g")
+	if got := w.domains("rack", w.all()...); len(got) != 1 {
+		t.Errorf("the replica is spread over %v", got)
+	}
+}
+
 // A single-node service with a rack of its own has all its replicas in one rack.
 func TestSingleNodeServiceSharesItsDomain(t *testing.T) {
 	w := newWorld(t, "single-node", racks(2, 4, "a/r0", "a/r1")...)

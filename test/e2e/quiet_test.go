@@ -23,6 +23,7 @@ func TestUnchangedClusterSeesNoWrites(t *testing.T) {
 	w.ready("g")
 	w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
 	w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "InsufficientCapacity", "2 of 3")
+	// What follows from that is still being written; it ends.
 
 	changes := make(chan string, 100)
 	for _, list := range []client.ObjectList{
@@ -33,6 +34,13 @@ func TestUnchangedClusterSeesNoWrites(t *testing.T) {
 			options = []client.ListOption{client.MatchingFields{"metadata.name": w.name}}
 		}
 		watchChanges(w, list, changes, options...)
+	}
+	for settling := true; settling; {
+		select {
+		case <-changes:
+		case <-time.After(3 * time.Second):
+			settling = false
+		}
 	}
 	select {
 	case change := <-changes:

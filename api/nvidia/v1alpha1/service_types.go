@@ -171,7 +171,7 @@ type ModelReference struct {
 
 // MultinodeSpec is how many nodes a replica spans.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica, each on a node of its own: one leader and the rest workers. 2 or more;
+	// NodeCount is the number of pods of one replica, usually each with a whole node's GPUs: one leader and the rest workers. 2 or more;
 	// it may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2

@@ -52,9 +52,9 @@ func labelled(s topology.Survey) metav1.Condition {
 	}
 	var missing []string
 	for _, level := range s.Levels {
-		if level.Missing > 0 {
+		if level.MissingLabel > 0 {
 			missing = append(missing, fmt.Sprintf("%d of %d nodes lack label %s of level '%s' (%s)",
-				level.Missing, s.Nodes, level.Key, level.Level.Domain, some(level.MissingNodes, level.Missing)))
+				level.MissingLabel, s.Nodes, level.Key, level.Level.Domain, some(level.MissingNodes, level.MissingLabel)))
 		}
 	}
 	if len(missing) > 0 {
@@ -73,7 +73,7 @@ func consistent(s topology.Survey) metav1.Condition {
 	}
 	var duplicates []string
 	for _, d := range s.Duplicates {
-		duplicates = append(duplicates, fmt.Sprintf("hostname %q on nodes %s", d.Value, some(d.Nodes, len(d.Nodes))))
+		duplicates = append(duplicates, fmt.Sprintf("hostname %q on nodes %s", d.Value, some(d.Nodes, d.Count)))
 	}
 	c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonDuplicateHostnames, some(duplicates, s.DuplicateCount)
 	return c

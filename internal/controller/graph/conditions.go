@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -75,6 +76,13 @@ func lostLevels(o observed) []string {
 		}
 		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain} {
 			if !scheduler.Available(t, o.profile, domain) {
+				lost = append(lost, domain)
+			}
+		}
+	}
+	if len(o.groups) == 0 { // nothing is frozen yet: what the object asks for counts
+		for _, domain := range validation.DomainsInUse(o.dgd) {
+			if !slices.ContainsFunc(o.profile.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain }) {
 				lost = append(lost, domain)
 			}
 		}
