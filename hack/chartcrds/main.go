@@ -26,17 +26,18 @@ const (
 )
 
 func main() {
-	if err := run("."); err != nil {
+	if err := run(".", "."); err != nil {
 		fmt.Fprintln(os.Stderr, "chartcrds:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root string) error {
-	if err := mirror(filepath.Join(root, crdSource), filepath.Join(root, crdTarget), keep); err != nil {
+// run reads below one root and writes below another, which is the same but in tests.
+func run(from, to string) error {
+	if err := mirror(filepath.Join(from, crdSource), filepath.Join(to, crdTarget), keep); err != nil {
 		return err
 	}
-	return mirror(filepath.Join(root, rbacSource), filepath.Join(root, rbacTarget), namespaced)
+	return mirror(filepath.Join(from, rbacSource), filepath.Join(to, rbacTarget), namespaced)
 }
 
 // mirror makes target hold the changed files of source and nothing else.

@@ -40,7 +40,7 @@ const (
 // one name.
 type world struct {
 	environment
-	t    *testing.T
+	t    testing.TB
 	name string
 }
 
@@ -68,7 +68,7 @@ func newWorld(t *testing.T, name string, hosts ...host) *world {
 	return newWorldIn(t, shared, name, hosts...)
 }
 
-func newWorldIn(t *testing.T, e environment, name string, hosts ...host) *world {
+func newWorldIn(t testing.TB, e environment, name string, hosts ...host) *world {
 	t.Helper()
 	w := &world{environment: e, t: t, name: name}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -1,0 +1,206 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// fine is a graph of one packed service with two replicas, all of it as wanted.
+func fine() observed {
+	topology := &trellisv1alpha1.ResolvedTopology{
+		Profile: "p", GraphPackDomain: "zone", PackDomain: "rack",
+		Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
+	}
+	return observed{
+		dgd: &nvidiav1alpha1.DynamoGraphDeployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 3},
+			Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
+				TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "p", PackDomain: "zone"},
+				Services:           map[string]*nvidiav1alpha1.ServiceSpec{"work": {Replicas: ptr.To[int32](2)}},
+			},
+		},
+		profile: &grovev1alpha1.ClusterTopology{Spec: grovev1alpha1.ClusterTopologySpec{
+			Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
+		}},
+		groups: map[string]*trellisv1alpha1.ScalingGroup{"work": {
+			ObjectMeta: metav1.ObjectMeta{Name: "g-work", Generation: 5},
+			Spec:       trellisv1alpha1.ScalingGroupSpec{Service: "work", Replicas: 2, Topology: topology},
+			Status: trellisv1alpha1.ScalingGroupStatus{
+				ObservedGeneration: 5, Replicas: 2, UpdatedReplicas: 2, ScheduledReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2,
+				Placements: []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1", Bound: true}, {Replica: 1, Domain: "a/r2", Bound: true}},
+			},
+		}},
+		verdict: scheduler.Verdict{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
+	}
+}
+
+var resolved = &graph.Graph{Services: []graph.Service{{Name: "work"}}}
+
+func TestConditions(t *testing.T) {
+	status := func(o observed) *trellisv1alpha1.ScalingGroupStatus { return &o.groups["work"].Status }
+	const (
+		levels = "TopologyLevelsAvailable=True/AllTopologyLevelsAvailable"
+		placed = "Placed=True/AllReplicasPlaced"
+		ready  = "Ready=True/all_resources_are_ready"
+	)
+	cases := map[string]struct {
+		change  func(o *observed)
+		problem *problem
+		failure error
+		want    []string
+		message string
+	}{
+		"all is well": {want: []string{levels, placed, ready, "state successful"}, message: "All resources are ready"},
+		"a replica is not ready": {
+			change: func(o *observed) { status(*o).ReadyReplicas = 1 },
+			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
+		},
+		"the status of the scaling group is about an older spec": {
+			change: func(o *observed) { status(*o).ObservedGeneration = 4 },
+			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
+		},
+		"the old revision serves, the new one does not yet": {
+			change: func(o *observed) { status(*o).UpdatedReplicas = 1 },
+			want:   []string{levels, placed, "Ready=False/rolling_update_in_progress", "state pending"}, message: "Rolling update in progress: scalinggroup/g-work: desired=2, updated=1",
+		},
+		"no room": {
+			change: func(o *observed) {
+				status(*o).ReadyReplicas = 1
+				o.verdict.Placed = 1
+				o.verdict.Waiting = []scheduler.Waiting{{Service: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
+			},
+			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas have a place. work-1: needs more",
+		},
+		"a level is gone and the pods run on": {
+			change: func(o *observed) { o.profile.Spec.Levels = o.profile.Spec.Levels[:1] },
+			want:   []string{"TopologyLevelsAvailable=False/TopologyLevelsUnavailable", placed, ready, "state successful"}, message: "All resources are ready",
+		},
+		"the topology is gone and the pods run on": {
+			change: func(o *observed) { o.profile = nil },
+			want:   []string{"TopologyLevelsAvailable=False/TopologyDefinitionNotFound", placed, ready, "state successful"}, message: "All resources are ready",
+		},
+		"the topology is being deleted": {
+			change: func(o *observed) { o.profile.DeletionTimestamp = ptr.To(metav1.Now()) },
+			want:   []string{"TopologyLevelsAvailable=False/TopologyDefinitionNotFound", placed, ready, "state successful"}, message: "All resources are ready",
+		},
+		"invalid": {
+			problem: &problem{nvidiav1alpha1.ReasonInvalid, "bad"},
+			want:    []string{levels, "Valid=False/Invalid", placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
+		},
+		"a level that never was": {
+			change:  func(o *observed) { o.groups = nil; o.dgd.Spec.TopologyConstraint.PackDomain = "moon" },
+			problem: &problem{nvidiav1alpha1.ReasonInvalid, "bad"},
+			want: []string{"TopologyLevelsAvailable=False/TopologyLevelsUnavailable", "Valid=False/Invalid", "Placed=False/Invalid",
+				"Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
+		},
+		"the API server refused a child": {
+			failure: errors.New("no quota"),
+			want:    []string{levels, placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "no quota",
+		},
+		"the operator has just started: what was said of the placement stays": {
+			change: func(o *observed) { o.judged = false },
+			want:   []string{levels, ready, "state successful"}, message: "All resources are ready",
+		},
+		"scaling groups are still being created": {
+			change: func(o *observed) { o.verdict = scheduler.Verdict{Creating: true} },
+			want:   []string{levels, "Placed=False/Creating", ready, "state successful"}, message: "All resources are ready",
+		},
+		"no constraint, no topology condition": {
+			change: func(o *observed) {
+				o.dgd.Spec.TopologyConstraint, o.groups["work"].Spec.Topology, o.profile = nil, nil, nil
+				o.verdict = scheduler.Verdict{}
+			},
+			want: []string{placed, ready, "state successful"}, message: "All resources are ready",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := fine()
+			if c.change != nil {
+				c.change(&o)
+			}
+			wanted := resolved
+			if c.problem != nil {
+				wanted = nil
+			}
+			got := statusOf(o, wanted, c.problem, c.failure)
+			var lines []string
+			message := ""
+			for _, cond := range got.Conditions {
+				lines = append(lines, fmt.Sprintf("%s=%s/%s", cond.Type, cond.Status, cond.Reason))
+				if cond.Type == nvidiav1alpha1.ConditionReady {
+					message = cond.Message
+				}
+			}
+			lines = append(lines, "state "+string(got.State))
+			if diff := cmp.Diff(c.want, lines); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if message != c.message {
+				t.Errorf("Ready says %q, want %q", message, c.message)
+			}
+			if advanced := got.ObservedGeneration == 3; advanced != (c.problem == nil && c.failure == nil) {
+				t.Errorf("observedGeneration = %d; it follows the spec only when that was acted on", got.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func TestPlacementOfAGraph(t *testing.T) {
+	got := statusOf(fine(), resolved, nil, nil)
+	if got.Placement == nil || got.Placement.Domain != "a" || got.Placement.Score == nil || *got.Placement.Score != 1 {
+		t.Errorf("placement = %+v, want domain a and score 1", got.Placement)
+	}
+	want := []nvidiav1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}}
+	if diff := cmp.Diff(want, got.Services["work"].Placements); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+	if got.Summary != "1/1" {
+		t.Errorf("summary = %q, want 1/1", got.Summary)
+	}
+}
+
+func TestEventFor(t *testing.T) {
+	cond := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason}
+	}
+	const levels = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	cases := map[string]struct {
+		before *metav1.Condition
+		now    metav1.Condition
+		want   string
+	}{
+		"turned False":                 {ptr.To(cond(levels, "True", "A")), cond(levels, "False", "B"), corev1.EventTypeWarning},
+		"False from the first":         {nil, cond(levels, "False", "B"), corev1.EventTypeWarning},
+		"another reason while False":   {ptr.To(cond(levels, "False", "A")), cond(levels, "False", "B"), corev1.EventTypeWarning},
+		"the same again":               {ptr.To(cond(levels, "False", "B")), cond(levels, "False", "B"), ""},
+		"turned True":                  {ptr.To(cond(levels, "False", "B")), cond(levels, "True", "A"), corev1.EventTypeNormal},
+		"a new graph is not ready yet": {nil, cond(nvidiav1alpha1.ConditionReady, "False", "some_resources_are_not_ready"), ""},
+		"a new graph cannot be made":   {nil, cond(nvidiav1alpha1.ConditionReady, "False", nvidiav1alpha1.ReasonFailedToReconcile), corev1.EventTypeWarning},
+		"pods are being made":          {nil, cond(nvidiav1alpha1.ConditionPlaced, "False", scheduler.CodeCreating), ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := eventFor(c.before, c.now); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

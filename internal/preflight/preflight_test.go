@@ -1,0 +1,70 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func readCRD(t *testing.T, path string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(raw, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
+}
+
+func TestOurOwnDefinitionsPass(t *testing.T) {
+	for _, want := range expected {
+		plural, group, _ := strings.Cut(want.name, ".")
+		crd := readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", group+"_"+plural+".yaml"))
+		crd.Status.StoredVersions = []string{"v1alpha1"}
+		if err := judge(crd, want.field, want.owner); err != nil {
+			t.Errorf("%s: %v", want.name, err)
+		}
+	}
+}
+
+func TestConflictsAreExplained(t *testing.T) {
+	const name = "nvidia.com_dynamographdeployments.yaml"
+	cases := map[string]struct {
+		change func(*apiextensionsv1.CustomResourceDefinition)
+		want   string
+	}{
+		"stored in another version": {func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
+		}, "are stored as v1beta1"},
+		"another operator's schema": {func(crd *apiextensionsv1.CustomResourceDefinition) {
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			delete(spec.Properties, "topologyConstraint")
+		}, "has no field spec.topologyConstraint.preferredPackDomain"},
+		"no status": {func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Subresources = nil
+		}, "no status subresource"},
+		"version not served": {func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Served = false
+		}, "does not serve version v1alpha1"},
+	}
+	for title, c := range cases {
+		t.Run(title, func(t *testing.T) {
+			crd := readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", name))
+			c.change(crd)
+			err := judge(crd, expected[0].field, expected[0].owner)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the Dynamo operator") {
+				t.Errorf("got %v, want an error with %q and whose definition it seems to be", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,177 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestChartKeepsDefinitions(t *testing.T) {
+	want := map[string]any{}
+	bases, err := filepath.Glob(root + "/config/crd/bases/*.yaml")
+	if err != nil || len(bases) == 0 {
+		t.Fatal(bases, err)
+	}
+	for _, base := range bases {
+		raw, err := os.ReadFile(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := split(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[found[0].GetName()] = found[0].Object
+	}
+	have := map[string]any{}
+	for _, o := range installs(t)["helm"] {
+		if o.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		if o.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("uninstalling the chart deletes %s and every object of its kind", o.GetName())
+		}
+		have[o.GetName()] = strip(o)
+	}
+	if w, h := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(have)); !slices.Equal(w, h) {
+		t.Errorf("the chart defines %v, want %v", h, w)
+	}
+	for name := range want {
+		if !cmp.Equal(want[name], have[name]) { // no diff: it would fill the screen
+			t.Errorf("%s is out of date; run: go run ./hack/chartcrds", name)
+		}
+	}
+}
+
+// Wherever the release lives, every reference leads there.
+func TestChartInAnotherNamespace(t *testing.T) {
+	rendered, err := chart("elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range rendered {
+		raw, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.GetKind() != "CustomResourceDefinition" && strings.Contains(string(raw), namespace) {
+			t.Errorf("%s %s still speaks of %s", o.GetKind(), o.GetName(), namespace)
+		}
+	}
+	want, have := byIdentity(installs(t)["helm"]), byIdentity(rendered)
+	moved := map[string]bool{}
+	for id := range want {
+		moved[strings.Replace(id, namespace, "elsewhere", 1)] = true
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(moved)), slices.Sorted(maps.Keys(have))); diff != "" {
+		t.Error(diff)
+	}
+	// The operator learns its namespace from its pod, and needs it for the certificate's DNS name and the lease.
+	var from string
+	for _, env := range one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec.Containers[0].Env {
+		if env.Name == "POD_NAMESPACE" {
+			from = env.ValueFrom.FieldRef.FieldPath
+		}
+	}
+	if from != "metadata.namespace" {
+		t.Errorf("POD_NAMESPACE comes from %q", from)
+	}
+}
+
+// Every value that changes anything, all at once.
+func TestChartValues(t *testing.T) {
+	rendered, err := chart(
+		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
+		`watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `logging={"level":2,"format":"console"}`,
+		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
+		`networkPolicy.enabled=false`, `webhook.timeoutSeconds=3`, `priorityClassName=""`,
+		`nodeSelector={"pool":"system"}`, `tolerations=[{"operator":"Exists"}]`, `affinity={"nodeAffinity":{}}`,
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, o := range rendered {
+		kinds[o.GetKind()]++
+	}
+	// A budget would keep the only replica on its node for ever.
+	for kind, want := range map[string]int{"CustomResourceDefinition": 0, "PodDisruptionBudget": 0, "NetworkPolicy": 0, "ResourceQuota": 0, "ServiceMonitor": 1} {
+		if kinds[kind] != want {
+			t.Errorf("%d objects of kind %s, want %d", kinds[kind], kind, want)
+		}
+	}
+	pod := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec
+	checkPod(t, pod)
+	container := pod.Containers[0]
+	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--take-back-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console"} {
+		if !slices.Contains(container.Args, arg) {
+			t.Errorf("%s is missing in %v", arg, container.Args)
+		}
+	}
+	if want := "registry.example/trellis@sha256:" + strings.Repeat("a", 64); container.Image != want {
+		t.Errorf("image %s, want %s", container.Image, want)
+	}
+	want := corev1.PodSpec{
+		NodeSelector: map[string]string{"pool": "system"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+	}
+	have := corev1.PodSpec{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations, Affinity: pod.Affinity, PriorityClassName: pod.PriorityClassName}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("pod (-want, +have):\n%s", diff)
+	}
+}
+
+func TestChartWithoutMetrics(t *testing.T) {
+	rendered, err := chart(namespace, `metrics.enabled=false`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if services := all[corev1.Service](t, rendered, "Service"); len(services) != 1 {
+		t.Errorf("%d Services, want the webhooks' only", len(services))
+	}
+	if args := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--metrics-bind-address=0") {
+		t.Errorf("metrics are still served: %v", args)
+	}
+}
+
+func TestChartRefusesBadValues(t *testing.T) {
+	for _, bad := range []struct{ value, culprit string }{
+		{`replicas=-1`, "replicas"},
+		{`replicas="two"`, "replicas"},
+		{`watchNamespaces="x"`, "watchNamespaces"},
+		{`watchNamespaces=["Team A"]`, "watchNamespaces"},
+		{`watchNamespaces=[""]`, "watchNamespaces"},
+		{`takeBackAfter="0s"`, "takeBackAfter"},
+		{`holdFor="soon"`, "holdFor"},
+		{`image.tag="a tag"`, "tag"},
+		{`resources.limits=null`, "limits"},
+		{`webhook.timeoutSeconds=31`, "timeoutSeconds"},
+		{`logging.level="loud"`, "level"},
+		{`networkPolicy.apiServerPorts=[70000]`, "apiServerPorts"},
+		{`replicaCount=2`, "replicaCount"},
+	} {
+		t.Run(bad.value, func(t *testing.T) {
+			_, err := chart(namespace, bad.value)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), bad.culprit) {
+				t.Errorf("the refusal does not name %s: %v", bad.culprit, err)
+			}
+		})
+	}
+	if _, err := chart(namespace, `metrics.enabled=false`, `serviceMonitor.enabled=true`); err == nil {
+		t.Error("a ServiceMonitor of metrics that nobody serves was accepted")
+	}
+}

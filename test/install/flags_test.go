@@ -1,0 +1,60 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/trellis-k8s/trellis/internal/operator"
+)
+
+// The operator understands what it is started with, and what it expects is there.
+func TestOperatorTakesItsArguments(t *testing.T) {
+	variants := installs(t)
+	var err error
+	if variants["helm, all set"], err = chart(
+		namespace, `watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `logging={"level":"debug","format":"console"}`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, install := range variants {
+		t.Run(name, func(t *testing.T) {
+			pod := one[appsv1.Deployment](t, install, "Deployment").Spec.Template.Spec
+			o := parse(t, pod.Containers[0].Args)
+			if o.Namespace = namespace; o.Complete() != nil {
+				t.Error(o.Complete())
+			}
+			if all[corev1.Service](t, install, "Service")[o.WebhookService] == nil {
+				t.Errorf("no Service %s, which the certificate is made for", o.WebhookService)
+			}
+			if mount := pod.Containers[0].VolumeMounts[0]; mount.MountPath != o.WebhookCertDir || mount.Name != pod.Volumes[0].Name {
+				t.Errorf("the certificate is looked for in %s, and %v is mounted", o.WebhookCertDir, mount)
+			}
+			secrets := all[corev1.Secret](t, install, "Secret")
+			if secret := secrets[pod.Volumes[0].Secret.SecretName]; secret == nil || len(secret.Data) > 0 {
+				t.Errorf("want one empty Secret %s, found %v", pod.Volumes[0].Secret.SecretName, secrets)
+			}
+		})
+	}
+}
+
+// parse reads the arguments as cmd/trellis-manager does.
+func parse(t *testing.T, args []string) operator.Options {
+	t.Helper()
+	o, logging := operator.Options{}, zap.Options{}
+	flags, goFlags := pflag.NewFlagSet("trellis-manager", pflag.ContinueOnError), flag.NewFlagSet("trellis-manager", flag.ContinueOnError)
+	o.AddFlags(flags)
+	logging.BindFlags(goFlags)
+	flags.AddGoFlagSet(goFlags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
