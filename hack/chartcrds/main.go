@@ -75,7 +75,7 @@ func keep(crd []byte) ([]byte, error) {
 
 func namespaced(role []byte) ([]byte, error) {
 	if bytes.Contains(role, []byte("{{")) {
-		return nil, errors.New("Helm would interpret its braces")
+		return nil, errors.New("its braces would be interpreted by Helm")
 	}
 	return bytes.ReplaceAll(role, []byte("namespace: trellis-system"), []byte("namespace: {{ .Release.Namespace }}")), nil
 }

@@ -11,7 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +69,9 @@ func kustomize(dir string) (objects, error) {
 
 // chart renders for the oldest Kubernetes that the chart allows, so that it may use nothing newer.
 func chart(releaseNamespace string, set ...string) (objects, error) {
+	if err := readChart(); err != nil {
+		return nil, err
+	}
 	args := []string{"tool", "-modfile=hack/tools/go.mod", "helm", "template", "trellis", "charts/trellis", "--namespace", releaseNamespace, "--kube-version", "1.30.0"}
 	for _, value := range set {
 		args = append(args, "--set-json", value)
@@ -78,6 +84,18 @@ func chart(releaseNamespace string, set ...string) (objects, error) {
 		return nil, fmt.Errorf("helm template: %w: %s", err, strings.TrimSpace(stderr.String()))
 	}
 	return split(stdout.Bytes())
+}
+
+// readChart opens every file of the chart. go test keeps a result for as long as the files that the test itself opened are unchanged, and
+// what Helm opens it does not see.
+func readChart() error {
+	return filepath.WalkDir(root+"/charts/trellis", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		_, err = os.ReadFile(path)
+		return err
+	})
 }
 
 func split(raw []byte) (objects, error) {
