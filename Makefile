@@ -24,9 +24,10 @@ build: ## Build bin/trellis-manager and bin/kubectl-trellis
 	@$(GO_BUILD) -o bin/kubectl-trellis ./cmd/kubectl-trellis
 
 .PHONY: dist
-dist: ## Write dist/install.yaml
+dist: ## Write dist/install.yaml and the chart's package
 	@mkdir -p dist
 	@$(TOOL) kustomize build config/default > dist/install.yaml
+	@$(TOOL) helm package charts/trellis --destination dist
 
 ##@ Test
 
@@ -53,7 +54,8 @@ vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)
 generate: ## Make every generated file anew
 	@go run ./hack/crdgen
 	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
-	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md > /dev/null
+	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md --log-level=ERROR
+	@go run ./hack/chartcrds
 
 .PHONY: verify
 verify: ## Check that generated files are up to date

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -38,12 +40,25 @@ func newEnvironment(t *testing.T, name string) environment {
 	return environment{cluster: cluster, c: newClient(cluster)}
 }
 
+// deleteWebhooks deletes the webhook configurations and waits until the API server has noticed.
 func (e environment) deleteWebhooks(t *testing.T) {
 	t.Helper()
 	for _, o := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
 		if err := e.c.DeleteAllOf(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		probe := &nvidiav1alpha1.DynamoGraphDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "probe"},
+			Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": worker(1, 1, 1, "")}},
+		}
+		last = e.c.Create(ctx, probe, client.DryRunAll)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("admission still asks the webhooks: %v", last)
 	}
 }
 
