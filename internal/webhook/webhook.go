@@ -97,8 +97,10 @@ func (s *server) Start(ctx context.Context) error {
 			return nil
 		}
 	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // on the way down nothing can be added to the manager
+	select {
+	case <-ctx.Done():
+		return nil // on the way down nothing can be added to the manager
+	default:
 	}
 	webhooks := s.mgr.GetWebhookServer()
 	for path, hook := range s.hooks {

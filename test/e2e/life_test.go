@@ -242,6 +242,23 @@ func TestScaleToZeroFreesTheGraph(t *testing.T) {
 	}
 }
 
+// Deleted and created again under the same name before the first one's pods are gone: the new one waits for that and then comes up, with
+// no alarm raised.
+func TestRecreated(t *testing.T) {
+	w := newWorld(t, "recreated", racks(2, 8, "a/r0")...)
+	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})
+	w.create(dgd.DeepCopy())
+	w.ready("g")
+	before := w.uids()
+	if err := w.c.Delete(t.Context(), w.dgd("g")); err != nil {
+		t.Fatal(err)
+	}
+	w.create(dgd)
+	w.until("the pods are new", func() error { return w.allNew(before, 2) })
+	w.ready("g")
+	w.noEvent("failed_to_reconcile_the_resources")
+}
+
 // A change of the template replaces replica by replica, in place.
 func TestRollingUpdate(t *testing.T) {
 	w := newWorld(t, "rolling", racks(2, 8, "a/r0", "a/r1")...)

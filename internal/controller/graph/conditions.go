@@ -150,6 +150,8 @@ func readyCondition(o observed, wanted *graph.Graph, p *problem, failure error, 
 	switch {
 	case p != nil:
 		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, p.message)
+	case waitsForLeftovers(failure):
+		return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, "Resources not ready: "+failure.Error())
 	case failure != nil:
 		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, failure.Error())
 	}

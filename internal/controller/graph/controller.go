@@ -122,6 +122,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err)); reportErr != nil {
 		return ctrl.Result{}, reportErr
 	}
+	if waitsForLeftovers(err) {
+		return ctrl.Result{}, nil
+	}
 	return ctrl.Result{}, err
 }
 

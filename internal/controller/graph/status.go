@@ -46,7 +46,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 
 func stateOf(ready *condition, p *problem, failure error) nvidiav1alpha1.State {
 	switch {
-	case p != nil || failure != nil:
+	case p != nil || failure != nil && !waitsForLeftovers(failure):
 		return nvidiav1alpha1.StateFailed
 	case ready.is:
 		return nvidiav1alpha1.StateSuccessful

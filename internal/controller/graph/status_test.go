@@ -114,6 +114,16 @@ func TestConditions(t *testing.T) {
 			failure: errors.New("no quota"),
 			want:    []string{levels, placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "no quota",
 		},
+		"the deployment was deleted and created again, and the old one's children are not gone yet": {
+			failure: errors.Join(&leftover{"ScalingGroup g-work"}, &leftover{"Service g-work"}),
+			want:    []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"},
+			message: "Resources not ready: ScalingGroup g-work of an earlier deployment of this name is still being deleted\nService g-work of an earlier deployment of this name is still being deleted",
+		},
+		"a leftover does not hide a real failure": {
+			failure: errors.Join(&leftover{"ScalingGroup g-work"}, errors.New("no quota")),
+			want:    []string{levels, placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"},
+			message: "ScalingGroup g-work of an earlier deployment of this name is still being deleted\nno quota",
+		},
 		"the operator has just started: what was said of the placement stays": {
 			change: func(o *observed) { o.judged = false },
 			want:   []string{levels, ready, "state successful"}, message: "All resources are ready",
