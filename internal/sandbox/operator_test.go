@@ -71,14 +71,7 @@ func testManager(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := mgr.AddReadyzCheck("certificates", func(*http.Request) error {
-		select {
-		case <-serving:
-			return nil
-		default:
-			return errors.New("no certificates yet")
-		}
-	}); err != nil {
+	if err := mgr.AddReadyzCheck("certificates", closed(serving)); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -93,6 +86,18 @@ func testManager(ctx context.Context) error {
 		close(serving)
 	}()
 	return mgr.Start(ctx)
+}
+
+// closed is ready when the channel is.
+func closed(c <-chan struct{}) healthz.Checker {
+	return func(*http.Request) error {
+		select {
+		case <-c:
+			return nil
+		default:
+			return errors.New("no certificates yet")
+		}
+	}
 }
 
 // operatorUp starts a small sandbox with the test operator.
@@ -132,17 +137,7 @@ func TestOperator(t *testing.T) {
 		t.Errorf("status %+v, want everything running with manager and secret-mount", st)
 	}
 
-	t.Run("rights of the ServiceAccount only", func(t *testing.T) {
-		config, err := clientcmd.BuildConfigFromFlags("", s.path(managerKubeconfig))
-		if err != nil {
-			t.Fatal(err)
-		}
-		restricted := mustClient(t, config)
-		if _, err := restricted.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-			t.Errorf("listing nodes as the manager: %v, want Forbidden", err)
-		}
-	})
-
+	t.Run("rights of the ServiceAccount only", func(t *testing.T) { testRights(t, s) })
 	t.Run("kill and start again", func(t *testing.T) {
 		if err := s.KillManager(ctx, DefaultManager); err != nil {
 			t.Fatal(err)
@@ -165,4 +160,15 @@ func TestOperator(t *testing.T) {
 		err := s.StartManager(ctx, ManagerOptions{Args: []string{"--leader-elect=true"}})
 		mustContain(t, err, "it has ended", s.LogFile(DefaultManager), "unexpected arguments")
 	})
+}
+
+// testRights: what the manifests do not grant is refused.
+func testRights(t *testing.T, s *Sandbox) {
+	config, err := clientcmd.BuildConfigFromFlags("", s.path(managerKubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mustClient(t, config).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("listing nodes as the manager: %v, want Forbidden", err)
+	}
 }

@@ -81,8 +81,12 @@ func (o Options) complete() (Options, error) {
 			return o, err
 		}
 	}
-	o.Manifests = cmp.Or(o.Manifests, filepath.Join(o.Root, "config", "default"))
-	o.ManagerBinary = cmp.Or(o.ManagerBinary, filepath.Join(o.Root, "bin", "trellis-manager"))
+	if o.Manifests, err = filepath.Abs(cmp.Or(o.Manifests, filepath.Join(o.Root, "config", "default"))); err != nil {
+		return o, err
+	}
+	if o.ManagerBinary, err = filepath.Abs(cmp.Or(o.ManagerBinary, filepath.Join(o.Root, "bin", "trellis-manager"))); err != nil {
+		return o, err
+	}
 	if o.Operator {
 		if _, err := os.Stat(o.ManagerBinary); err != nil {
 			return o, fmt.Errorf("the operator's program is missing, run make build first: %w", err)

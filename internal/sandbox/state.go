@@ -106,7 +106,9 @@ func (s *Sandbox) path(elem ...string) string {
 func (s *Sandbox) pidFile(name string) string { return s.path(pidDir, name+".pid") }
 
 func (s *Sandbox) save() error {
+	s.mu.Lock()
 	data, err := json.MarshalIndent(s.state, "", "  ")
+	s.mu.Unlock()
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (s *Sandbox) Status(ctx context.Context) Status {
 		Running: s.state.Ready,
 	}
 	for _, name := range s.expected() {
-		c := ComponentStatus{Name: name, Port: s.state.Ports[name], Log: s.LogFile(name)}
+		c := ComponentStatus{Name: name, Port: s.port(name), Log: s.LogFile(name)}
 		if p, err := proc.Load(s.pidFile(name)); err == nil {
 			c.PID, c.Running = p.PID, p.Alive()
 		}

@@ -157,8 +157,11 @@ func (s *Sandbox) writeKubeconfigs(a *authority) error {
 func (s *Sandbox) abandon(ctx context.Context, cause error) error {
 	cleanup := context.WithoutCancel(ctx)
 	err := s.killAll(cleanup)
-	if ctx.Err() != nil && err == nil {
+	if ctx.Err() == nil {
+		return errors.Join(cause, err)
+	}
+	if err == nil {
 		err = s.removeAll()
 	}
-	return errors.Join(cause, err)
+	return errors.Join(fmt.Errorf("given up: %w", context.Cause(ctx)), err)
 }

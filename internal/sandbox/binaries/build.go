@@ -11,7 +11,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
@@ -40,6 +42,7 @@ func build(ctx context.Context, module, out string, report progress.Func) error 
 		report.Say("linking Kubernetes %s: about half a minute, once", Version)
 	}
 	cmd := goCommand(ctx, module, "build", "-v", "-ldflags", linkerFlags, "-o", out, ".")
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out)) // removed with the rest when the build is cut short
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -49,6 +52,9 @@ func build(ctx context.Context, module, out string, report progress.Func) error 
 	}
 	said := follow(stderr, missing, report)
 	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("building the control plane: %w; what is compiled already is kept", context.Cause(ctx))
+		}
 		return fmt.Errorf("building the control plane in %s: %w\n%s", module, err, said)
 	}
 	return nil
@@ -99,6 +105,8 @@ func countMissing(ctx context.Context, module string, report progress.Func) (int
 func goCommand(ctx context.Context, module string, verb string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", append([]string{verb, "-buildvcs=false"}, args...)...)
 	cmd.Dir = module
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers; killed, it could not
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "PWD="+module)
 	return cmd
 }
