@@ -27,7 +27,11 @@ func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
 			}
 		}
 	}
-	return p.result(p.run())
+	a := p.run()
+	if g.Preempts && c.AnyBelow(g.Priority) {
+		a = p.preempt(a)
+	}
+	return p.result(a)
 }
 
 // planner is one PlanGraph call.
@@ -144,7 +148,7 @@ func (p *planner) result(a *attempt) Result {
 		missing := 0
 		for ri := range s.Waiting {
 			r := a.results[si][ri]
-			r.PinHosts = r.Refusal == nil && p.pinHosts(&s.Waiting[ri], r.Domain)
+			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain))
 			out.Replicas = append(out.Replicas, r)
 			if r.Refusal != nil {
 				missing++

@@ -56,8 +56,17 @@ type ReplicaResult struct {
 	// PinHosts says that the path labels alone do not make the scheduler find the planned packing, so that the planned host has to be
 	// pinned too (design §4.9): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
 	PinHosts bool
+	// Preempts is what its gang's room costs others; nil when the room is free. Its hosts are pinned, so that the kube-scheduler preempts there.
+	Preempts *Preemption
 	// Refusal is nil when placed.
 	Refusal *Refusal
+}
+
+// Preemption is who makes room for a gang, as the kube-scheduler can be expected to choose on the planned hosts.
+type Preemption struct {
+	// Gangs that lose a pod, in order of name; Pods counts the pods that are preempted.
+	Gangs []string
+	Pods  int
 }
 
 // PodResult is one pod on its planned node.

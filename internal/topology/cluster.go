@@ -29,6 +29,11 @@ type Cluster struct {
 	// tick numbers node specs and the uses of views.
 	tick uint64
 
+	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
+	GangOf func(*corev1.Pod) string
+	// priorities counts bound pods that are not leaving, by priority.
+	priorities map[int32]int
+
 	// scratch is handed to library functions that want a node object.
 	scratch corev1.Node
 }
@@ -40,6 +45,8 @@ type record struct {
 	shape *Shape
 	// pin are the node labels the reserved pod is pinned to; nil: none.
 	pin map[string]string
+	// standing is what counts for a bound pod when another one wants its room.
+	standing
 }
 
 // NewCluster returns an empty store.
@@ -51,6 +58,8 @@ func NewCluster() *Cluster {
 		loads:     map[string]*held{},
 		trees:     map[string]*Tree{},
 		pending:   map[string]int{},
+
+		priorities: map[int32]int{},
 	}
 	c.resource(string(corev1.ResourcePods))
 	return c

@@ -26,6 +26,10 @@ type node struct {
 	ports    []hostPort
 	rules    []rule
 	reserved []string
+	// bound are the pods bound here.
+	bound []string
+	// heldFor names who else the node is kept for; see [Cluster.KeepFor].
+	heldFor string
 	// version tells one spec from the next, also across nodes that reuse the id; never 0.
 	version uint64
 }

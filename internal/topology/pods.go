@@ -35,11 +35,13 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	l := loadOf(pod)
 	h := c.intern(&l)
 	old, known := c.pods[id]
-	if known && old.shape == nil && old.held == h && old.node.name == pod.Spec.NodeName {
+	r := record{held: h, standing: c.standingOf(pod)}
+	if known && old.shape == nil && old.held == h && old.standing == r.standing && old.node.name == pod.Spec.NodeName {
 		return
 	}
 	n := c.ensure(pod.Spec.NodeName)
-	c.putPod(id, record{node: n, held: h})
+	r.node = n
+	c.putPod(id, r)
 	if known && old.shape != nil && old.node != n {
 		c.swap(n, old)
 	}
@@ -151,9 +153,10 @@ func (c *Cluster) setRecord(id string, r record) {
 	}
 }
 
-// reserve keeps the lists of reservations.
+// reserve keeps the lists of reservations and of bound pods.
 func (c *Cluster) reserve(id string, r record, k int) {
 	if r.shape == nil {
+		c.stand(id, r, k)
 		return
 	}
 	if k > 0 {

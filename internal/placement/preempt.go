@@ -1,0 +1,332 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Bounds of looking for room that others would have to make, per gang.
+const (
+	// preemptTries is how many domains are cleared to see whether the gang fits, preemptChoices how many in which it does are compared.
+	preemptTries, preemptChoices = 256, 32
+	// preemptVictims is how many pods of one domain are looked at, those of the first nodes in path order.
+	preemptVictims = 20_000
+	// preemptBudget is the number of search steps of one try.
+	preemptBudget = 2_000
+)
+
+// preempt places what found no room by itself on hosts that pods of lower priority would have to leave: the base gang, or each further
+// gang by itself. The domain, and the hosts in it, are those that break the fewest other gangs; then those of the lowest priority; then
+// the fewest pods. Preferred levels are not worth a preemption and are left out.
+func (p *planner) preempt(a *attempt) *attempt {
+	if base := a.refusedBase(); base != nil {
+		if r := base.Code; r != CodeInsufficientCapacity && r != CodeBudgetExhausted {
+			return a
+		}
+		return p.preemptBase(a)
+	}
+	var failed []int // kinds, of the service at hand, that cannot be helped
+	for si, s := range p.services {
+		failed = failed[:0]
+		for ri := range s.Waiting {
+			r := a.results[si][ri].Refusal
+			if r == nil || r.Code != CodeInsufficientCapacity && r.Code != CodeBudgetExhausted || slices.Contains(failed, s.of[ri]) {
+				continue
+			}
+			if !p.preemptReplica(a, si, ri) {
+				failed = append(failed, s.of[ri])
+			}
+		}
+	}
+	return a
+}
+
+// refusedBase is why the base gang was refused; nil when there is none or it is placed.
+func (a *attempt) refusedBase() *Refusal {
+	var first *Refusal
+	for si := range a.results {
+		if len(a.results[si]) > 0 && a.results[si][0].Base && a.results[si][0].Refusal != nil {
+			first = cmp.Or(first, a.results[si][0].Refusal)
+		}
+	}
+	return first
+}
+
+func (p *planner) preemptBase(refused *attempt) *attempt {
+	g := newAttempt(p, topology.Root).baseGroup()
+	room := p.makeRoom(g, p.graph.Required, topology.Root)
+	if room == nil {
+		return refused
+	}
+	a := newAttempt(p, room.domain)
+	room.reserve(p)
+	for _, sub := range room.unit.subs {
+		si := slices.Index(g.Groups, sub.group)
+		a.settle(si, 0, sub)
+		a.results[si][0].Base, a.results[si][0].Preempts = true, room.cost.preemption()
+	}
+	for si, s := range p.services {
+		for ri := 1; ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
+			a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang})
+		}
+	}
+	return a
+}
+
+func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
+	g, bound := a.replicaGroup(si, ri), a.bound
+	if bound == topology.Nowhere {
+		bound = topology.Root
+	}
+	room := p.makeRoom(g, max(g.Required, p.graph.Required), bound)
+	if room == nil {
+		return false
+	}
+	room.reserve(p)
+	a.results[si][ri].Refusal = nil
+	a.settle(si, ri, room.unit)
+	a.results[si][ri].Preempts = room.cost.preemption()
+	return true
+}
+
+// room is a place for a gang, and what it costs others. The unit's demands know their hosts.
+type room struct {
+	domain topology.DomainID
+	unit   *unit
+	cost   cost
+}
+
+// cost is what a placement breaks.
+type cost struct {
+	gangs []string
+	// highest priority among the victims.
+	highest int32
+	pods    int
+}
+
+func (c *cost) compare(o *cost) int {
+	return cmp.Or(cmp.Compare(len(c.gangs), len(o.gangs)), cmp.Compare(c.highest, o.highest), cmp.Compare(c.pods, o.pods))
+}
+
+func (c *cost) preemption() *Preemption { return &Preemption{Gangs: c.gangs, Pods: c.pods} }
+
+// reserve books the gang's hosts beside the pods that still have to leave them.
+func (r *room) reserve(p *planner) {
+	r.unit.all(func(x *unit) {
+		pin := p.tree.Levels().Selector(p.tree.Path(x.domain))
+		for _, d := range x.own {
+			for i, pod := range d.pods {
+				p.cluster.AssumePinned(pod.ID, p.cluster.NodeName(d.hosts[i]), pod.Shape, pin)
+			}
+		}
+	})
+}
+
+// makeRoom finds the domain of a level in which a group gets its room at the least cost; nil when none does. Domains that lack least are
+// tried first.
+func (p *planner) makeRoom(g *Group, level int, bound topology.DomainID) *room {
+	withoutPreference(g)
+	u := prepare(p.tree, g)
+	if u.gone {
+		return nil
+	}
+	if u.within != topology.Nowhere {
+		if bound = u.within; level < p.tree.LevelOf(bound) {
+			level = p.tree.LevelOf(bound)
+		}
+	}
+	var best *room
+	found := 0
+	for i, d := range p.nearest(u, max(level, p.tree.LevelOf(bound)), bound) {
+		if i == preemptTries || found == preemptChoices {
+			break
+		}
+		if r := p.clear(g, d); r != nil {
+			if found++; best == nil || r.cost.compare(&best.cost) < 0 {
+				best = r
+			}
+		}
+	}
+	return best
+}
+
+func withoutPreference(g *Group) {
+	g.Preferred = topology.NoLevel
+	for _, sub := range g.Groups {
+		withoutPreference(sub)
+	}
+}
+
+// nearest orders the domains of a level by how much of the unit they hold now.
+func (p *planner) nearest(u *unit, level int, bound topology.DomainID) []topology.DomainID {
+	list := slices.Clone(p.tree.Domains(level, bound))
+	holds := make(map[topology.DomainID]int, len(list))
+	for _, d := range list {
+		holds[d] = atMost(u, d)
+	}
+	slices.SortStableFunc(list, func(a, b topology.DomainID) int { return cmp.Compare(holds[b], holds[a]) })
+	return list
+}
+
+// clearing is one domain from which the pods of lower priority are taken away, to see which of them may stay.
+type clearing struct {
+	p      *planner
+	group  *Group
+	domain topology.DomainID
+	// victims by node; gone says which of the nodes they are off now.
+	victims map[topology.NodeID][]topology.Victim
+	gone    map[topology.NodeID]bool
+	gangs   []gangAt
+}
+
+// gangAt is a gang with members in the domain.
+type gangAt struct {
+	name     string
+	priority int32
+	pods     int
+	nodes    []topology.NodeID
+}
+
+// clear tries one domain. Everything is put back.
+func (p *planner) clear(g *Group, d topology.DomainID) *room {
+	c := &clearing{p: p, group: g, domain: d, victims: map[topology.NodeID][]topology.Victim{}, gone: map[topology.NodeID]bool{}}
+	if !c.collect() {
+		return nil
+	}
+	p.cluster.Begin()
+	defer p.cluster.Rollback()
+	for n, victims := range c.victims {
+		c.gone[n] = true
+		for _, v := range victims {
+			p.cluster.Evict(v)
+		}
+	}
+	if !c.fits() {
+		return nil
+	}
+	best := c.sparing(func(a, b gangAt) int { return cmp.Compare(b.pods, a.pods) })
+	if best != nil && len(best.cost.gangs) < 2 {
+		return best
+	}
+	// Breaking one large gang may spare many small ones.
+	other := c.sparing(func(a, b gangAt) int { return cmp.Compare(a.pods, b.pods) })
+	if best == nil || other != nil && other.cost.compare(&best.cost) < 0 {
+		return other
+	}
+	return best
+}
+
+func (c *clearing) collect() bool {
+	var list []topology.Victim
+	c.p.tree.AllNodes(c.domain, func(n topology.NodeID) bool {
+		list = c.p.cluster.Victims(list, n, c.p.graph.Priority)
+		return len(list) < preemptVictims
+	})
+	slices.SortFunc(list, func(a, b topology.Victim) int {
+		return cmp.Or(cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
+	})
+	for _, v := range list {
+		c.victims[v.Node] = append(c.victims[v.Node], v)
+		if len(c.gangs) == 0 || c.gangs[len(c.gangs)-1].name != v.Gang {
+			c.gangs = append(c.gangs, gangAt{name: v.Gang, priority: v.Priority})
+		}
+		g := &c.gangs[len(c.gangs)-1]
+		g.pods++
+		g.priority = max(g.priority, v.Priority)
+		g.nodes = append(g.nodes, v.Node)
+	}
+	return len(list) > 0
+}
+
+// fits says whether the group finds room as things are.
+func (c *clearing) fits() bool {
+	u := prepare(c.p.tree, c.group)
+	s := c.search()
+	found := s.place(u, c.domain)
+	s.giveBack(0)
+	return found
+}
+
+func (c *clearing) search() *search {
+	s := newSearch(c.p.cluster, c.p.tree, c.p.options)
+	s.steps = min(s.steps, preemptBudget)
+	return s
+}
+
+// sparing puts as many gangs back as it can, the more important ones first and then in the given order, and places the group on what is left.
+func (c *clearing) sparing(order func(a, b gangAt) int) *room {
+	gangs := slices.Clone(c.gangs)
+	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })
+	before := c.gone
+	c.gone = map[topology.NodeID]bool{}
+	for n := range before {
+		c.gone[n] = true
+	}
+	c.p.cluster.Begin()
+	c.spare(gangs)
+	r := c.place()
+	c.p.cluster.Rollback()
+	c.gone = before
+	return r
+}
+
+// spare puts a list of gangs back if the group still fits then; else one half and then the other. All pods of a node are spared together:
+// which of them goes is the kube-scheduler's choice.
+func (c *clearing) spare(gangs []gangAt) {
+	c.p.cluster.Begin()
+	var back []topology.NodeID
+	for i := range gangs {
+		for _, n := range gangs[i].nodes {
+			if !c.gone[n] {
+				continue
+			}
+			delete(c.gone, n)
+			back = append(back, n)
+			for _, v := range c.victims[n] {
+				c.p.cluster.Spare(v)
+			}
+		}
+	}
+	if len(back) == 0 || c.fits() {
+		c.p.cluster.Commit()
+		return
+	}
+	c.p.cluster.Rollback()
+	for _, n := range back {
+		c.gone[n] = true
+	}
+	if len(gangs) > 1 {
+		c.spare(gangs[:len(gangs)/2])
+		c.spare(gangs[len(gangs)/2:])
+	}
+}
+
+// place puts the group on what is free and sees which pods then have to leave for good.
+func (c *clearing) place() *room {
+	u, s := prepare(c.p.tree, c.group), c.search()
+	if !s.place(u, c.domain) {
+		return nil
+	}
+	taken := slices.Clone(s.taken)
+	s.settle()
+	r := &room{domain: c.domain, unit: u, cost: cost{highest: math.MinInt32}}
+	for n := range c.gone {
+		for _, v := range c.p.cluster.SpareWhatFits(c.victims[n]) {
+			r.cost.gangs = append(r.cost.gangs, v.Gang)
+			r.cost.highest = max(r.cost.highest, v.Priority)
+			r.cost.pods++
+		}
+	}
+	slices.Sort(r.cost.gangs)
+	r.cost.gangs = slices.Compact(r.cost.gangs)
+	for _, t := range taken {
+		t.demand.view.Give(t.node, t.pods)
+	}
+	return r
+}

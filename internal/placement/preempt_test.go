@@ -1,0 +1,276 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+const gangLabel = "gang"
+
+// runs binds a pod: "node gang priority gpus".
+func runs(c *topology.Cluster, texts ...string) {
+	for _, text := range texts {
+		w := strings.Fields(text)
+		priority, _ := strconv.Atoi(w[2])
+		p := podOf(map[string]string{gpu: w[3]})
+		p.Spec.NodeName = w[0]
+		for i, taken := 0, true; taken; i++ {
+			p.Name = fmt.Sprintf("%s@%s#%d", w[1], w[0], i)
+			_, taken = c.Bound(topology.PodID(p))
+		}
+		p.Labels = map[string]string{gangLabel: w[1]}
+		p.Spec.Priority = new(int32)
+		*p.Spec.Priority = int32(priority)
+		if len(w) > 4 {
+			p.DeletionTimestamp = &metav1.Time{}
+		}
+		c.SetPod(p)
+	}
+}
+
+func clusterWithGangs(ls topology.Levels, nodes ...string) *topology.Cluster {
+	c := topology.NewCluster()
+	c.GangOf = func(p *corev1.Pod) string { return p.Labels[gangLabel] }
+	for _, text := range nodes {
+		c.SetNode(nodeOf(ls, text))
+	}
+	return c
+}
+
+// preemptions lists what each placed replica costs others.
+func preemptions(r Result) []string {
+	var lines []string
+	for _, one := range r.Replicas {
+		if one.Preempts != nil {
+			lines = append(lines, fmt.Sprintf("%s-%d preempts %d of %s", one.Service, one.Ordinal, one.Preempts.Pods, strings.Join(one.Preempts.Gangs, ",")))
+		}
+	}
+	return lines
+}
+
+func TestPreempt(t *testing.T) {
+	ls := levels("zone", "rack")
+	twoRacks := []string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8", "b1 z/r1 8"}
+	rackGang := Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}
+	for name, tc := range map[string]struct {
+		nodes, running []string
+		graph          Graph
+		want, costs    []string
+	}{
+		"free room comes first": {
+			twoRacks, []string{"a0 x 0 8", "a1 x 0 8"}, rackGang,
+			[]string{"w-0 z/r1: b0 b1"}, nil,
+		},
+		"the rack that breaks fewest gangs": {
+			twoRacks, []string{"a0 x 0 8", "a1 y 0 8", "b0 z 0 8", "b1 z 0 8"}, rackGang,
+			[]string{"w-0 z/r1: b0 b1"}, []string{"w-0 preempts 2 of z"},
+		},
+		"a rack half free is cheaper": {
+			twoRacks, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 1"}, rackGang,
+			[]string{"w-0 z/r1: b0 b1"}, []string{"w-0 preempts 1 of y"},
+		},
+		"the lower priority of two": {
+			twoRacks, []string{"a0 x 5 8", "a1 x 5 8", "b0 y 7 8", "b1 y 7 8"}, rackGang,
+			[]string{"w-0 z/r0: a0 a1"}, []string{"w-0 preempts 2 of x"},
+		},
+		"equal and higher priorities stay": {
+			twoRacks, []string{"a0 x 10 8", "a1 x 0 8", "b0 y 0 8", "b1 y 11 8"}, rackGang,
+			[]string{"w-0 InsufficientCapacity"}, nil,
+		},
+		"who never preempts waits": {
+			twoRacks, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8", "b1 y 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Services: rackGang.Services},
+			[]string{"w-0 InsufficientCapacity"}, nil,
+		},
+		"pods that leave anyway are no victims": {
+			twoRacks, []string{"a0 x 0 8 leaving", "a1 x 0 8 leaving", "b0 y 20 8", "b1 y 20 8"}, rackGang,
+			[]string{"w-0 InsufficientCapacity"}, nil,
+		},
+		"one large gang rather than many small ones": {
+			[]string{"a0 z/r0 8", "a1 z/r0 8", "a2 z/r0 8", "a3 z/r0 8"},
+			[]string{"a0 s 0 8", "a1 t 0 8", "a2 big 0 8", "a3 big 0 8"}, rackGang,
+			[]string{"w-0 z/r0: a2 a3"}, []string{"w-0 preempts 2 of big"},
+		},
+		"as few pods of a host as do": {
+			[]string{"a0 z/r0 8", "a1 z/r0 8"}, []string{"a0 x 0 4", "a0 y 1 4", "a1 v 20 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 1, none, 1, 1, gpus(4))}},
+			[]string{"w-0 z/r0: a0"}, []string{"w-0 preempts 1 of x"},
+		},
+		"the base gang goes together": {
+			twoRacks, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8", "b1 z 20 8"},
+			Graph{Levels: ls, Required: 1, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
+				serviceOf("d", none, none, 2, 1, gpus(8)), serviceOf("p", none, none, 1, 1, gpus(8))}},
+			[]string{"d-0 z/r0: a0", "d-1 BaseGangWaits", "p-0 z/r0: a1"}, []string{"d-0 preempts 2 of x", "p-0 preempts 2 of x"},
+		},
+		"an anchored replica preempts inside its anchor only": {
+			twoRacks, []string{"a0 own 10 8", "a1 x 0 8", "b0 y 0 1", "b1 z 0 8"},
+			Graph{Levels: ls, Required: 1, Preferred: none, Anchor: topology.Path{"z", "r0"}, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", none, none, 1, 1, gpus(8))}},
+			[]string{"w-0 z/r0: a1"}, []string{"w-0 preempts 1 of x"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterWithGangs(ls, tc.nodes...)
+			runs(c, tc.running...)
+			r := PlanGraph(c, tc.graph, Options{})
+			if diff := cmp.Diff(tc.want, summary(r)); diff != "" {
+				t.Errorf("placed (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.costs, preemptions(r)); diff != "" {
+				t.Errorf("preempts (-want +got):\n%s", diff)
+			}
+			for _, one := range r.Replicas {
+				if one.Preempts != nil && !one.PinHosts {
+					t.Error("the scheduler must preempt on the planned hosts, so they have to be pinned")
+				}
+			}
+		})
+	}
+}
+
+// A victim's room stays counted until it is gone, and so does the reservation of the gang that gets it: nobody else is planned there.
+func TestPreemptedRoomIsTaken(t *testing.T) {
+	ls := levels("rack")
+	c := clusterWithGangs(ls, "a0 r0 8")
+	runs(c, "a0 x 0 8")
+	g := Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", 0, none, 1, 1, gpus(8))}}
+	if r := PlanGraph(c, g, Options{}); !r.Placed() {
+		t.Fatal(summary(r))
+	}
+	other := g
+	other.Services = []Service{serviceOf("v", 0, none, 1, 1, gpus(8))}
+	if r := PlanGraph(c, other, Options{}); r.Placed() {
+		t.Error("two gangs were planned onto the room of one victim")
+	}
+	c.DeletePod("test/x@a0#0")
+	if node, ok := c.Reserved("w-0-0"); !ok || node != "a0" {
+		t.Errorf("reserved on %q", node)
+	}
+	other.Priority = 0
+	if r := PlanGraph(c, other, Options{}); r.Placed() {
+		t.Error("the room that the victim left was given to somebody else")
+	}
+}
+
+// With priorities drawn at random, a gang finds room exactly when it would if everything of lower priority were gone, and nothing of its own or
+// a higher priority is ever asked to leave. What is said to be preempted makes the room.
+func TestPreemptionFindsRoomExactlyWhenThereIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ls := levels("zone", "rack")
+		nodes, running := drawBusyRacks(t)
+		const priority = 5
+		g := Graph{Levels: ls, Required: rapid.SampledFrom([]int{none, 0, 1}).Draw(t, "required"), Preferred: none, Priority: priority, Preempts: true}
+		g.Services = []Service{serviceOf("w", rapid.SampledFrom([]int{0, 1}).Draw(t, "service"), none, 1, rapid.IntRange(1, 4).Draw(t, "pods"), gpus(rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "gpus")))}
+		g.Services[0].Required = max(g.Services[0].Required, g.Required)
+
+		busy := clusterWithGangs(ls, nodes...)
+		runs(busy, running...)
+		got := PlanGraph(busy, g, Options{})
+
+		empty := clusterWithGangs(ls, nodes...)
+		runs(empty, slices.DeleteFunc(slices.Clone(running), func(s string) bool { return strings.Fields(s)[2] < "5" })...)
+		if want := PlanGraph(empty, g, Options{}); got.Placed() != want.Placed() {
+			t.Fatalf("placed %v with preemption, %v without those of lower priority:\n%v\n%v", got.Placed(), want.Placed(), nodes, running)
+		}
+		for _, one := range got.Replicas {
+			if one.Preempts == nil {
+				continue
+			}
+			for _, gang := range one.Preempts.Gangs {
+				if !slices.ContainsFunc(running, func(s string) bool { w := strings.Fields(s); return w[1] == gang && w[2] < "5" }) {
+					t.Fatalf("%s is asked to leave, and has priority 5 or higher", gang)
+				}
+			}
+		}
+	})
+}
+
+func drawBusyRacks(t *rapid.T) (nodes, running []string) {
+	for i := range rapid.IntRange(1, 10).Draw(t, "nodes") {
+		name := fmt.Sprintf("n%d", i)
+		nodes = append(nodes, fmt.Sprintf("%s z%d/r%d 8", name, rapid.IntRange(0, 1).Draw(t, "zone"), rapid.IntRange(0, 2).Draw(t, "rack")))
+		for left := 8; left > 0; {
+			n := rapid.IntRange(0, left).Draw(t, "taken")
+			if n == 0 {
+				break
+			}
+			left -= n
+			gang := rapid.IntRange(0, 9).Draw(t, "gang")
+			running = append(running, fmt.Sprintf("%s g%d %d %d", name, gang, gang, n))
+		}
+	}
+	return nodes, running
+}
+
+func TestWhenEmpty(t *testing.T) {
+	ls := levels("zone", "rack")
+	for name, tc := range map[string]struct {
+		nodes, running []string
+		graph          Graph
+		want           string
+	}{
+		"the rack that has most": {
+			[]string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8", "b1 z/r1 8"}, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "z/r1",
+		},
+		"not a rack that is too small": {
+			[]string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8"}, []string{"a0 x 0 8", "a1 x 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "z/r0",
+		},
+		"none would do": {
+			[]string{"a0 z/r0 8", "b0 z/r1 8"}, []string{"a0 x 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "",
+		},
+		"a cordoned host does not count": {
+			[]string{"a0 z/r0 8", "a1 z/r0 8 cordoned", "b0 z/r1 8", "b1 z/r1 8"}, []string{"b0 x 0 8", "b1 x 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "z/r1",
+		},
+		"the whole base gang": {
+			[]string{"a0 z/r0 8", "b0 y/r0 8", "b1 y/r1 8"}, []string{"b1 x 0 8"},
+			Graph{Levels: ls, Required: 0, Preferred: none, Services: []Service{serviceOf("v", none, none, 1, 1, gpus(8)), serviceOf("w", none, none, 1, 1, gpus(8))}}, "y",
+		},
+		"nothing to keep without a domain": {
+			[]string{"a0 z/r0 8"}, []string{"a0 x 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", none, none, 1, 2, gpus(8))}}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterWithGangs(ls, tc.nodes...)
+			runs(c, tc.running...)
+			c.Begin()
+			r := PlanGraph(c, tc.graph, Options{})
+			c.Rollback()
+			path, ok := WhenEmpty(c, tc.graph, &r, Options{})
+			if path.String() != tc.want || ok != (tc.want != "") {
+				t.Errorf("%q (%v), want %q", path, ok, tc.want)
+			}
+		})
+	}
+}
+
+func TestHeldHostsAreSaidSo(t *testing.T) {
+	ls := levels("rack")
+	c := clusterWithGangs(ls, "a0 r0 8", "a1 r0 8")
+	g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 0, none, 1, 2, gpus(8))}}
+	c.KeepFor("a1", "team/big")
+	r := PlanGraph(c, g, Options{})
+	if got, want := r.Replicas[0].Refusal.Message(), "needs 2 pods x 8 nvidia.com/gpu in one rack; r0 holds 1 of 2 (1 host held for team/big)"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	c.KeepFor("a1", "")
+	if r := PlanGraph(c, g, Options{}); !r.Placed() {
+		t.Error("not placed after the hold ended")
+	}
+}

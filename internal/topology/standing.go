@@ -1,0 +1,133 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// standing is what counts for a bound pod when another one wants its room.
+type standing struct {
+	priority int32
+	// leaving: it is being deleted and goes by itself.
+	leaving bool
+	// started is when it began to run, in seconds; the older of two pods of one priority is kept.
+	started int64
+	gang    string
+}
+
+func (c *Cluster) standingOf(pod *corev1.Pod) standing {
+	s := standing{priority: PriorityOf(pod), leaving: pod.DeletionTimestamp != nil, started: pod.CreationTimestamp.Unix()}
+	if pod.Status.StartTime != nil {
+		s.started = pod.Status.StartTime.Unix()
+	}
+	if c.GangOf != nil {
+		s.gang = c.GangOf(pod)
+	}
+	return s
+}
+
+// PriorityOf is the priority that admission wrote into the pod; 0 without one, as the kube-scheduler has it.
+func PriorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// Victim is a bound pod whose room a more important one may get.
+type Victim struct {
+	ID   string
+	Node NodeID
+	// Gang the pod belongs to; the pod's own ID when it has none. A gang that loses one pod loses its place.
+	Gang     string
+	Priority int32
+
+	record record
+}
+
+// AnyBelow says whether any bound pod has a lower priority. It costs next to nothing.
+func (c *Cluster) AnyBelow(priority int32) bool {
+	for p := range c.priorities {
+		if p < priority {
+			return true
+		}
+	}
+	return false
+}
+
+// Victims appends the pods bound to a node that have a lower priority, except those that are leaving anyway.
+func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
+	for _, id := range c.nodes[n].bound {
+		r := c.pods[id]
+		if r.leaving || r.priority >= below {
+			continue
+		}
+		list = append(list, Victim{ID: id, Node: n, Gang: cmp.Or(r.gang, id), Priority: r.priority, record: r})
+	}
+	return list
+}
+
+// Clear takes everything off a node that is bound to it or has a reservation there. It belongs into a transaction.
+func (c *Cluster) Clear(n NodeID) {
+	for _, id := range slices.Concat(c.nodes[n].bound, c.nodes[n].reserved) {
+		c.DeletePod(id)
+	}
+}
+
+// Evict takes a victim off its node. It belongs into a transaction.
+func (c *Cluster) Evict(v Victim) { c.putPod(v.ID, record{}) }
+
+// Spare undoes Evict.
+func (c *Cluster) Spare(v Victim) { c.putPod(v.ID, v.record) }
+
+// SpareWhatFits puts back, of the evicted pods of one node, those that still have room there, and returns the others. It goes in the
+// order in which the kube-scheduler lets its candidates off: higher priority first, then the one that runs longer.
+func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
+	victims = slices.Clone(victims)
+	slices.SortFunc(victims, func(a, b Victim) int {
+		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.record.started, b.record.started), cmp.Compare(a.ID, b.ID))
+	})
+	for _, v := range victims {
+		if c.nodes[v.Node].fits(v.record.held) > 0 {
+			c.Spare(v)
+		} else {
+			lost = append(lost, v)
+		}
+	}
+	return lost
+}
+
+// stand keeps the lists of bound pods.
+func (c *Cluster) stand(id string, r record, k int) {
+	if k > 0 {
+		r.node.bound = append(r.node.bound, id)
+	} else if i := slices.Index(r.node.bound, id); i >= 0 {
+		last := len(r.node.bound) - 1
+		r.node.bound[i] = r.node.bound[last]
+		r.node.bound = r.node.bound[:last]
+	}
+	if r.leaving {
+		return
+	}
+	if c.priorities[r.priority] += k; c.priorities[r.priority] == 0 {
+		delete(c.priorities, r.priority)
+	}
+}
+
+// KeepFor keeps a node for somebody: further pods stay off it, and an explanation names who. An empty name lifts it. It is not part of
+// any transaction.
+func (c *Cluster) KeepFor(node, who string) {
+	n, ok := c.byName[node]
+	if !ok || n.heldFor == who {
+		return
+	}
+	n.heldFor = who
+	c.tick++
+	n.version = c.tick
+	c.log.touch(n.id)
+}
