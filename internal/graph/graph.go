@@ -15,6 +15,8 @@ import (
 type Inputs struct {
 	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
 	Topology *grovev1alpha1.ClusterTopology
+	// Default is the cluster's default topology, for deployments that state no constraint; nil when there is none.
+	Default *grovev1alpha1.ClusterTopology
 	// Frozen holds, by service name, the constraint in the spec of each existing ScalingGroup. It wins over Topology.
 	// A key with a nil value means frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology

@@ -13,9 +13,6 @@ import (
 
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
-	"kai.scheduler/topology",
-	"kai.scheduler/topology-preferred-placement",
-	"kai.scheduler/topology-required-placement",
 	"nvidia.com/deployment-rolling-update-max-surge",
 	"nvidia.com/deployment-rolling-update-max-unavailable",
 	"nvidia.com/deployment-strategy",

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // Paths of the deployment-level fields.
@@ -19,6 +21,7 @@ const (
 	pathGraphPreferred = "spec.topologyConstraint.preferredPackDomain"
 	pathPack           = ".topologyConstraint.packDomain"
 	pathPreferred      = ".topologyConstraint.preferredPackDomain"
+	pathAnnotations    = "metadata.annotations."
 )
 
 // resolveTopology returns the constraint of every service. What a ScalingGroup has frozen stays as it is; a service without one (the
@@ -38,6 +41,11 @@ func resolveTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (map[
 			continue
 		}
 		resolved := base.DeepCopy()
+		if resolved.Automatic {
+			preferNarrowest(resolved, dgd.Spec.Services[name])
+			out[name] = resolved
+			continue
+		}
 		if service := dgd.Spec.Services[name]; service != nil && service.TopologyConstraint != nil {
 			resolved.PackDomain = service.TopologyConstraint.PackDomain
 			resolved.PreferredPackDomain = service.TopologyConstraint.PreferredPackDomain
@@ -51,27 +59,87 @@ func resolveTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (map[
 
 // baseTopology is what all services share: the levels and the deployment-level domains. Nil means unconstrained.
 func baseTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
-	if base, frozen := frozenBase(dgd, in.Frozen); frozen || !constrained(dgd) {
+	if base, frozen := frozenBase(dgd, in.Frozen); frozen {
 		return base, nil
 	}
-	constraint := dgd.Spec.TopologyConstraint
-	if constraint == nil || constraint.TopologyProfile == "" {
-		return nil, []error{invalid(pathProfile, "topologyProfile is required when any topology constraint is set (at spec or service level); name a ClusterTopology")}
+	annotated := constraint.FromAnnotations(dgd)
+	switch {
+	case constrained(dgd):
+		return baseOfFields(dgd, in)
+	case annotated.Set():
+		return baseOfAnnotations(annotated, in)
+	case in.Default != nil && hasMultinode(dgd):
+		base := newBase(in.Default)
+		base.Automatic = true
+		return base, nil
 	}
-	ct := in.Topology
-	if ct == nil || ct.Name != constraint.TopologyProfile {
-		return nil, []error{&Error{Path: pathProfile, Kind: ErrTopologyNotFound, Message: fmt.Sprintf(
-			"ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found; create it, or name one that exists", constraint.TopologyProfile)}}
-	}
-	base := &trellisv1alpha1.ResolvedTopology{
-		Profile:                  ct.Name,
-		NodeSelector:             ct.Spec.NodeSelector,
-		GraphPackDomain:          constraint.PackDomain,
-		GraphPreferredPackDomain: constraint.PreferredPackDomain,
-	}
+	return nil, nil
+}
+
+// newBase takes over the levels of a topology.
+func newBase(ct *grovev1alpha1.ClusterTopology) *trellisv1alpha1.ResolvedTopology {
+	base := &trellisv1alpha1.ResolvedTopology{Profile: ct.Name, NodeSelector: ct.Spec.NodeSelector}
 	for _, level := range ct.Spec.Levels {
 		base.Levels = append(base.Levels, trellisv1alpha1.ResolvedLevel{Domain: level.Domain, Key: level.Key})
 	}
+	return base
+}
+
+func topologyNotFound(path, name string) []error {
+	return []error{&Error{Path: path, Kind: ErrTopologyNotFound, Message: fmt.Sprintf(
+		"ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found; create it, or name one that exists", name)}}
+}
+
+// baseOfAnnotations turns label keys into domains.
+func baseOfAnnotations(a constraint.Annotated, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
+	if in.Topology == nil || in.Topology.Name != a.Topology {
+		return nil, topologyNotFound(pathAnnotations+constraint.AnnotationTopology, a.Topology)
+	}
+	base := newBase(in.Topology)
+	var errs []error
+	domain := func(annotation, key string) string {
+		if key == "" {
+			return ""
+		}
+		name, found := constraint.DomainOf(in.Topology, key)
+		if !found {
+			errs = append(errs, &Error{Path: pathAnnotations + annotation, Kind: ErrUnknownDomain, Domain: key, Message: fmt.Sprintf(
+				"%s is not the node label key of any level of ClusterTopology %q", key, base.Profile)})
+		}
+		return name
+	}
+	base.GraphPackDomain = domain(constraint.AnnotationRequired, a.Required)
+	base.GraphPreferredPackDomain = domain(constraint.AnnotationPreferred, a.Preferred)
+	return base, errs
+}
+
+func hasMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	for _, service := range dgd.Spec.Services {
+		if _, multinode := nodeCount(service); multinode {
+			return true
+		}
+	}
+	return false
+}
+
+// preferNarrowest is what the default topology gives a multinode service: each replica as close together as it goes (design §4.10).
+func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, service *nvidiav1alpha1.ServiceSpec) {
+	if _, multinode := nodeCount(service); multinode && len(t.Levels) > 0 {
+		t.PreferredPackDomain = t.Levels[len(t.Levels)-1].Domain
+	}
+}
+
+func baseOfFields(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
+	asked := dgd.Spec.TopologyConstraint
+	if asked == nil || asked.TopologyProfile == "" {
+		return nil, []error{invalid(pathProfile, "topologyProfile is required when any topology constraint is set (at spec or service level); name a ClusterTopology")}
+	}
+	ct := in.Topology
+	if ct == nil || ct.Name != asked.TopologyProfile {
+		return nil, topologyNotFound(pathProfile, asked.TopologyProfile)
+	}
+	base := newBase(ct)
+	base.GraphPackDomain, base.GraphPreferredPackDomain = asked.PackDomain, asked.PreferredPackDomain
 	errs := unknownDomain(base, pathGraphPack, base.GraphPackDomain)
 	return base, append(errs, unknownDomain(base, pathGraphPreferred, base.GraphPreferredPackDomain)...)
 }

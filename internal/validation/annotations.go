@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // Annotations whose values are checked.
@@ -21,13 +23,12 @@ const (
 	annotationDiscoveryMode   = "nvidia.com/dynamo-kube-discovery-mode"
 )
 
-// topologyAnnotations state a topology constraint by node label keys.
-var topologyAnnotations = []string{
-	"kai.scheduler/topology", "kai.scheduler/topology-required-placement", "kai.scheduler/topology-preferred-placement",
-}
+var annotationsPath = field.NewPath("metadata", "annotations")
+
+func annotationPath(key string) *field.Path { return annotationsPath.Key(key) }
 
 func annotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	path := field.NewPath("metadata", "annotations")
+	path := annotationsPath
 	errs := oneOf(path, dgd.Annotations, annotationExecutorBackend, "mp", "ray")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationDiscoveryMode, "pod", "container")...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
@@ -53,15 +54,78 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 
 // oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: nobody could say which one holds.
 func oneFormOfConstraint(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	if !Constrained(dgd) {
+	if !constrainedByFields(dgd) {
 		return nil
 	}
 	var errs field.ErrorList
-	for _, key := range topologyAnnotations {
+	for _, key := range constraint.Annotations() {
 		if value, ok := dgd.Annotations[key]; ok {
-			errs = append(errs, badValue(field.ErrorTypeForbidden, field.NewPath("metadata", "annotations").Key(key), value,
+			errs = append(errs, badValue(field.ErrorTypeForbidden, annotationPath(key), value,
 				"a topology constraint is set both by this annotation and by topologyConstraint in the spec; remove one of the two forms"))
 		}
 	}
 	return errs
+}
+
+// unknownKeys finds placement annotations that name no level of the topology.
+func unknownKeys(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range []string{constraint.AnnotationRequired, constraint.AnnotationPreferred} {
+		value := dgd.Annotations[key]
+		if value == "" {
+			continue
+		}
+		if _, found := constraint.DomainOf(topology, value); found {
+			continue
+		}
+		keys := make([]string, 0, len(topology.Spec.Levels))
+		for _, level := range topology.Spec.Levels {
+			keys = append(keys, level.Key)
+		}
+		errs = append(errs, badValue(field.ErrorTypeNotFound, annotationPath(key), value, fmt.Sprintf(
+			"%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", short(value), short(topology.Name), strings.Join(keys, ", "))))
+	}
+	return errs
+}
+
+// topologyAnnotationsImmutable: what they say is taken over once, when the deployment is created.
+func topologyAnnotationsImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range constraint.Annotations() {
+		now, is := updated.Annotations[key]
+		before, was := old.Annotations[key]
+		if is != was || now != before {
+			errs = append(errs, immutableConstraint(annotationPath(key)))
+		}
+	}
+	return errs
+}
+
+// topologyWithoutPlacement: the name of a topology alone packs nothing.
+func topologyWithoutPlacement(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
+	a := constraint.FromAnnotations(dgd)
+	if a.Topology == "" || a.Set() || constrainedByFields(dgd) {
+		return nil
+	}
+	return []string{line(fmt.Sprintf("annotation %s packs nothing by itself; say how tightly with %s or %s",
+		constraint.AnnotationTopology, constraint.AnnotationRequired, constraint.AnnotationPreferred), nil)}
+}
+
+// preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
+func preferredKeyWithoutEffect(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+	a := constraint.FromAnnotations(dgd)
+	if a.Required == "" || a.Preferred == "" || constrainedByFields(dgd) {
+		return nil
+	}
+	if topology != nil {
+		required, _ := constraint.DomainOf(topology, a.Required)
+		preferred, _ := constraint.DomainOf(topology, a.Preferred)
+		if narrower(topology, preferred, required) {
+			return nil
+		}
+	} else if a.Required != a.Preferred {
+		return nil
+	}
+	return []string{line(fmt.Sprintf("annotation %s has no effect: %s is not narrower than the required %s",
+		constraint.AnnotationPreferred, short(a.Preferred), short(a.Required)), nil)}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // domainPattern is what the name of a topology level looks like.
@@ -23,11 +24,12 @@ var (
 	profilePath    = constraintPath.Child("topologyProfile")
 )
 
-// Constrained says whether the deployment states a topology constraint, at either level.
+// Constrained says whether the deployment states a topology constraint, at either level, by fields or by annotations.
 func Constrained(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
-	if dgd == nil {
-		return false
-	}
+	return dgd != nil && (constrainedByFields(dgd) || constraint.FromAnnotations(dgd).Set())
+}
+
+func constrainedByFields(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
 	if dgd.Spec.TopologyConstraint != nil {
 		return true
 	}
@@ -36,10 +38,16 @@ func Constrained(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
 
 // Profile is the name of the ClusterTopology the deployment refers to, or empty.
 func Profile(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
-	if dgd == nil || dgd.Spec.TopologyConstraint == nil {
+	switch {
+	case dgd == nil:
 		return ""
+	case dgd.Spec.TopologyConstraint != nil:
+		return dgd.Spec.TopologyConstraint.TopologyProfile
 	}
-	return dgd.Spec.TopologyConstraint.TopologyProfile
+	if a := constraint.FromAnnotations(dgd); a.Set() && !constrainedByFields(dgd) {
+		return a.Topology
+	}
+	return ""
 }
 
 // DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
@@ -89,6 +97,9 @@ func topologyProfile(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList 
 	switch {
 	case !Constrained(dgd) || Profile(dgd) != "":
 		return nil
+	case !constrainedByFields(dgd):
+		return one(field.Required(annotationPath(constraint.AnnotationTopology), "name the ClusterTopology whose node label keys the placement "+
+			"annotations are: "+constraint.AnnotationTopology+" is required beside them"))
 	case dgd.Spec.TopologyConstraint == nil:
 		return one(field.Required(profilePath, "topologyProfile is required: spec.topologyConstraint with topologyProfile is required when "+
 			"any topology constraint is set (at spec or service level); name a ClusterTopology there"))

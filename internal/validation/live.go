@@ -14,6 +14,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // GraphTopology checks a new deployment against the ClusterTopology it names, as read with readErr. It is asked on create only: a level
@@ -24,18 +25,29 @@ func GraphTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1a
 	case profile == "":
 		return nil
 	case apierrors.IsNotFound(readErr), readErr == nil && topology == nil:
-		return one(badValue(field.ErrorTypeNotFound, profilePath, profile, fmt.Sprintf(
+		return one(badValue(field.ErrorTypeNotFound, profilePathOf(dgd), profile, fmt.Sprintf(
 			"ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found; "+
 				"ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)", short(profile))))
 	case readErr != nil:
-		return one(unreadable(profile, readErr))
+		return one(unreadable(profilePathOf(dgd), profile, readErr))
+	}
+	if !constrainedByFields(dgd) {
+		return unknownKeys(dgd, topology)
 	}
 	errs := unknownDomains(dgd, topology)
 	return append(errs, broaderServices(dgd, topology)...)
 }
 
+// profilePathOf is where the deployment names its topology.
+func profilePathOf(dgd *nvidiav1alpha1.DynamoGraphDeployment) *field.Path {
+	if constrainedByFields(dgd) {
+		return profilePath
+	}
+	return annotationPath(constraint.AnnotationTopology)
+}
+
 // unreadable refuses the deployment although nothing may be wrong with it: unchecked, its constraint might never be satisfiable.
-func unreadable(profile string, readErr error) *field.Error {
+func unreadable(path *field.Path, profile string, readErr error) *field.Error {
 	fix := "create the DynamoGraphDeployment again once it can be read"
 	switch {
 	case meta.IsNoMatchError(readErr):
@@ -43,7 +55,7 @@ func unreadable(profile string, readErr error) *field.Error {
 	case apierrors.IsForbidden(readErr):
 		fix = "allow the operator's ServiceAccount to get clustertopologies.grove.io"
 	}
-	return &field.Error{Type: field.ErrorTypeInternal, Field: profilePath.String(), BadValue: short(profile),
+	return &field.Error{Type: field.ErrorTypeInternal, Field: path.String(), BadValue: short(profile),
 		Detail: fmt.Sprintf("failed to read ClusterTopology %q for topology validation: %s; %s", short(profile), readErr, fix)}
 }
 

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -20,17 +21,19 @@ var immutabilityChecks = []struct {
 	run  func(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList
 }{
 	{"deployment constraint is immutable", constraintImmutable},
+	{"constraint in annotations is immutable", topologyAnnotationsImmutable},
 	{"set of services is immutable", servicesImmutable},
 	{"service constraint is immutable", serviceConstraintsImmutable},
 	{"single-node or multinode is immutable", nodeTopologyImmutable},
 	{"backend framework is immutable", frameworkImmutable},
 }
 
-// GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec alone (metadata, finalizers, status)
-// passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object already broke, in the
+// GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
+// finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object already broke, in the
 // same way, does not stand in the way of another change.
 func GraphUpdate(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	if updated == nil || old == nil || updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+	if updated == nil || old == nil || updated.DeletionTimestamp != nil ||
+		maps.Equal(updated.Annotations, old.Annotations) && apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil
 	}
 	var errs field.ErrorList

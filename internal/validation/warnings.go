@@ -19,6 +19,8 @@ var graphWarnings = []struct {
 	run  func(*nvidiav1alpha1.DynamoGraphDeployment, *grovev1alpha1.ClusterTopology) []string
 }{
 	{"preferred domain without effect", preferredWithoutEffect},
+	{"topology without placement", topologyWithoutPlacement},
+	{"preferred key without effect", preferredKeyWithoutEffect},
 	{"multinode on one host", multinodeOnHost},
 	{"mounts of unlisted claims", unlistedClaims},
 }

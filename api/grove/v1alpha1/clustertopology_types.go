@@ -65,6 +65,8 @@ const (
 	ConditionHierarchyConsistent = "HierarchyConsistent"
 	// ConditionInUse is True while a deployment names this topology.
 	ConditionInUse = "InUse"
+	// ConditionDefault is there on topologies annotated as the cluster's default, and True on the one of them that counts: the oldest.
+	ConditionDefault = "Default"
 
 	ReasonAllNodesLabeled    = "AllNodesLabeled"
 	ReasonLabelsMissing      = "LabelsMissing"
@@ -73,6 +75,8 @@ const (
 	ReasonDuplicateHostnames = "DuplicateHostnames"
 	ReasonReferenced         = "Referenced"
 	ReasonUnreferenced       = "Unreferenced"
+	ReasonDefault            = "IsDefault"
+	ReasonSeveralDefaults    = "SeveralDefaults"
 )
 
 // ClusterTopologyStatus says what of the hierarchy is real on the cluster's nodes.

@@ -30,6 +30,8 @@ const (
 	ConditionPlaced = "Placed"
 	// ConditionValid is False when the object would have been refused at admission; nothing new is done for it until it is mended.
 	ConditionValid = "Valid"
+	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
+	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.
@@ -53,6 +55,9 @@ const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
 // ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
 const ReasonInvalid = "Invalid"
+
+// ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
+const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
 
 // ComponentKindScalingGroup is the kind reported in status.services.
 const ComponentKindScalingGroup = "ScalingGroup"

@@ -77,6 +77,9 @@ type ResolvedTopology struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
+	// Automatic: the graph states no constraint, and this is what the cluster's default topology gives it.
+	// +optional
+	Automatic bool `json:"automatic,omitempty"`
 }
 
 // ResolvedLevel is one level: its domain name and node label key.

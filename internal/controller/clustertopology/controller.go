@@ -25,6 +25,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -46,11 +47,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	profileChanged := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 	}
+	// One default more or less concerns the other ones.
+	isDefault := func(o client.Object) bool { return o.GetAnnotations()[constraint.AnnotationDefault] == "true" }
+	defaultChanged := predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return isDefault(e.ObjectOld) != isDefault(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return isDefault(e.Object) },
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustertopology").
 		For(&grovev1alpha1.ClusterTopology{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(relabelled)).
 		Watches(&nvidiav1alpha1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
+		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
 		Complete(r)
 }
 
@@ -89,7 +98,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}
-	status := statusOf(ct, survey(ct, nodes.Items), users.Items)
+	topologies := &grovev1alpha1.ClusterTopologyList{}
+	if err := r.Client.List(ctx, topologies); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
+	}
+	status := statusOf(ct, survey(ct, nodes.Items), users.Items, constraint.Defaults(topologies.Items))
 	if equality.Semantic.DeepEqual(ct.Status, status) {
 		return ctrl.Result{}, nil
 	}

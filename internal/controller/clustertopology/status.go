@@ -20,7 +20,9 @@ import (
 // maxNames is how many nodes or deployments a message lists.
 const maxNames = 5
 
-func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvidiav1alpha1.DynamoGraphDeployment) grovev1alpha1.ClusterTopologyStatus {
+func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvidiav1alpha1.DynamoGraphDeployment,
+	defaults []*grovev1alpha1.ClusterTopology,
+) grovev1alpha1.ClusterTopologyStatus {
 	status := *ct.Status.DeepCopy()
 	status.ObservedGeneration = ct.Generation
 	status.Nodes = int32(s.Nodes)
@@ -38,7 +40,41 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvid
 		c.ObservedGeneration = ct.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	if c := isDefault(ct, defaults); c != nil {
+		c.ObservedGeneration = ct.Generation
+		meta.SetStatusCondition(&status.Conditions, *c)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, grovev1alpha1.ConditionDefault)
+	}
 	return status
+}
+
+// isDefault says, on every topology that is annotated as the default, which of them counts (design §4.10).
+func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *metav1.Condition {
+	at := slices.IndexFunc(defaults, func(d *grovev1alpha1.ClusterTopology) bool { return d.Name == ct.Name })
+	if at < 0 {
+		return nil
+	}
+	c := &metav1.Condition{
+		Type: grovev1alpha1.ConditionDefault, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonDefault,
+		Message: "multinode services of new graphs without a constraint are packed by it, as closely as goes",
+	}
+	if len(defaults) == 1 {
+		return c
+	}
+	var others []string
+	for _, d := range defaults {
+		if d.Name != ct.Name {
+			others = append(others, d.Name)
+		}
+	}
+	c.Reason = grovev1alpha1.ReasonSeveralDefaults
+	c.Message = fmt.Sprintf("it counts because it is the oldest, but these are annotated as the default too: %s; leave the annotation on one", some(others, len(others)))
+	if at > 0 {
+		c.Status = metav1.ConditionFalse
+		c.Message = fmt.Sprintf("%s counts because it is older; leave the annotation on one", defaults[0].Name)
+	}
+	return c
 }
 
 func labelled(s topology.Survey) metav1.Condition {

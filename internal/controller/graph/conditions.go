@@ -50,11 +50,11 @@ func set(status *nvidiav1alpha1.DynamoGraphDeploymentStatus, o observed, c *cond
 // topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. It is absent without a constraint.
 func topologyCondition(o observed) *condition {
 	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
-	if !validation.Constrained(o.dgd) {
+	if !o.constrained() {
 		return nil
 	}
 	if o.profile == nil || o.profile.DeletionTimestamp != nil {
-		return no(kind, nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(validation.Profile(o.dgd)))
+		return no(kind, nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(o.profileName()))
 	}
 	switch lost := lostLevels(o); len(lost) {
 	case 0:
@@ -64,6 +64,17 @@ func topologyCondition(o observed) *condition {
 	default:
 		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
 	}
+}
+
+// driftCondition says that annotations were changed which do not count any more; nil when there is nothing to say.
+func driftCondition(o observed) *condition {
+	drift := graph.Drift(o.dgd, o.frozen())
+	if len(drift) == 0 {
+		return nil
+	}
+	return no(nvidiav1alpha1.ConditionTopologyConstraintInSync, nvidiav1alpha1.ReasonFrozenConstraintHolds, fmt.Sprintf(
+		"the constraint taken over at creation stays in force, although changed since: %s; delete and recreate the DynamoGraphDeployment to change it, or put the annotations back",
+		strings.Join(drift, ", ")))
 }
 
 // lostLevels are the domains in use, as frozen, that the ClusterTopology does not offer any more, in name order.

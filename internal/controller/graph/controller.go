@@ -28,6 +28,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -93,8 +94,10 @@ func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []recon
 // observed is everything one reconcile decides from.
 type observed struct {
 	dgd *nvidiav1alpha1.DynamoGraphDeployment
-	// profile is the ClusterTopology the deployment names, nil when there is none.
+	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
 	profile *grovev1alpha1.ClusterTopology
+	// defaultTopology is what counts for a new deployment without a constraint, nil when there is none.
+	defaultTopology *grovev1alpha1.ClusterTopology
 	// groups are the deployment's own scaling groups, by service.
 	groups map[string]*trellisv1alpha1.ScalingGroup
 	// verdict of the scheduler; judged is false while there is none since the operator started.
@@ -138,7 +141,14 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 	for i := range groups.Items {
 		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
 	}
-	if name := validation.Profile(dgd); name != "" {
+	if len(o.groups) == 0 && !validation.Constrained(dgd) {
+		topologies := &grovev1alpha1.ClusterTopologyList{}
+		if err := r.Client.List(ctx, topologies); err != nil {
+			return o, fmt.Errorf("listing ClusterTopologies: %w", err)
+		}
+		o.defaultTopology = constraint.Default(topologies.Items)
+	}
+	if name := o.profileName(); name != "" {
 		profile := &grovev1alpha1.ClusterTopology{}
 		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
 		if client.IgnoreNotFound(err) != nil {

@@ -11,6 +11,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -27,27 +28,64 @@ func decide(o observed) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
-	in := graph.Inputs{Topology: o.profile, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Engine: engine.Gates}
-	for service, sg := range o.groups {
-		in.Frozen[service] = sg.Spec.Topology
-	}
+	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: engine.Gates}
 	resolved, err := graph.Resolve(o.dgd, in)
 	switch {
 	case errors.Is(err, graph.ErrTopologyNotFound):
-		return nil, &problem{nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(validation.Profile(o.dgd))}
+		return nil, &problem{nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, truncate(err.Error())}
 	}
 	return resolved, nil
 }
 
+// frozen are the constraints that the scaling groups hold.
+func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
+	frozen := map[string]*trellisv1alpha1.ResolvedTopology{}
+	for service, sg := range o.groups {
+		frozen[service] = sg.Spec.Topology
+	}
+	return frozen
+}
+
+// constrained says whether the deployment has a constraint of its own: as frozen, or before that as stated.
+func (o observed) constrained() bool {
+	for _, sg := range o.groups {
+		if t := sg.Spec.Topology; t != nil && !t.Automatic {
+			return true
+		}
+	}
+	return len(o.groups) == 0 && validation.Constrained(o.dgd)
+}
+
+// profileName is the name of its ClusterTopology, or empty.
+func (o observed) profileName() string {
+	for _, sg := range o.groups {
+		if sg.Spec.Topology != nil {
+			return sg.Spec.Topology.Profile
+		}
+	}
+	if len(o.groups) > 0 {
+		return ""
+	}
+	return validation.Profile(o.dgd)
+}
+
 func notFound(profile string) string {
 	return fmt.Sprintf("ClusterTopology %q not found; nothing new is placed until it is created", profile)
 }
 
-// guard checks an object against the topology only before it was first turned into scaling groups, as admission does on create only.
+// guard checks an object against the topology only before it was first turned into scaling groups, as admission does on create only. From
+// then on its annotations about topology do not count either.
 func guard(o observed) field.ErrorList {
-	errs := validation.Graph(o.dgd)
+	dgd := o.dgd
+	if len(o.groups) > 0 && constraint.FromAnnotations(dgd).Set() {
+		dgd = dgd.DeepCopy()
+		for _, key := range constraint.Annotations() {
+			delete(dgd.Annotations, key)
+		}
+	}
+	errs := validation.Graph(dgd)
 	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {
 		errs = validation.GraphTopology(o.dgd, o.profile, nil)
 	}

@@ -15,7 +15,6 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 // maxPlacements is how many replicas' places are listed per service.
@@ -32,6 +31,11 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	status.Placement = placementOf(o)
 
 	set(&status, o, topologyCondition(o))
+	if drift := driftCondition(o); drift != nil {
+		set(&status, o, drift)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionTopologyConstraintInSync)
+	}
 	if p != nil && p.reason == nvidiav1alpha1.ReasonInvalid {
 		set(&status, o, no(nvidiav1alpha1.ConditionValid, p.reason, p.message))
 	} else {
@@ -110,7 +114,7 @@ func notReady(o observed, name string) string {
 
 // placementOf is the graph domain as its members show it, and the score of the last placement.
 func placementOf(o observed) *nvidiav1alpha1.PlacementStatus {
-	if !validation.Constrained(o.dgd) {
+	if o.profileName() == "" {
 		return nil
 	}
 	p := nvidiav1alpha1.PlacementStatus{}

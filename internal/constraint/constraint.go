@@ -1,0 +1,82 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package constraint knows the two other places a topology constraint can come from besides the fields of the deployment: annotations
+// in the manner of KAI Scheduler and Run:ai, which name node label keys instead of domains, and a default topology of the cluster.
+//
+//	kai.scheduler/topology: gpu-racks                              topologyProfile: gpu-racks
+//	kai.scheduler/topology-required-placement: example.com/zone    packDomain: zone
+//	kai.scheduler/topology-preferred-placement: example.com/rack   preferredPackDomain: rack
+package constraint
+
+import (
+	"cmp"
+	"slices"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// Annotations of a deployment that state its deployment-level constraint.
+const (
+	AnnotationTopology  = "kai.scheduler/topology"
+	AnnotationRequired  = "kai.scheduler/topology-required-placement"
+	AnnotationPreferred = "kai.scheduler/topology-preferred-placement"
+)
+
+// Annotations lists them.
+func Annotations() []string {
+	return []string{AnnotationTopology, AnnotationPreferred, AnnotationRequired}
+}
+
+// AnnotationDefault, with the value "true" on a ClusterTopology, makes it the one that multinode services without any constraint are
+// packed by, as well as it goes.
+const AnnotationDefault = "trellis.dev/is-default-topology"
+
+// Annotated is the constraint that annotations state. Required and Preferred are node label keys.
+type Annotated struct {
+	Topology, Required, Preferred string
+}
+
+// FromAnnotations reads it. An empty value is as good as none.
+func FromAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) Annotated {
+	return Annotated{
+		Topology:  dgd.Annotations[AnnotationTopology],
+		Required:  dgd.Annotations[AnnotationRequired],
+		Preferred: dgd.Annotations[AnnotationPreferred],
+	}
+}
+
+// Set says whether a placement is asked for. The name of a topology alone asks for none.
+func (a Annotated) Set() bool { return a.Required != "" || a.Preferred != "" }
+
+// DomainOf returns the name of the level with the label key; false when the topology has no such level.
+func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
+	i := slices.IndexFunc(ct.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Key == key })
+	if i < 0 {
+		return "", false
+	}
+	return ct.Spec.Levels[i].Domain, true
+}
+
+// Defaults returns the topologies that are annotated as the default, the oldest first: that one counts.
+func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
+	var out []*grovev1alpha1.ClusterTopology
+	for i := range topologies {
+		if ct := &topologies[i]; ct.Annotations[AnnotationDefault] == "true" && ct.DeletionTimestamp == nil {
+			out = append(out, ct)
+		}
+	}
+	slices.SortFunc(out, func(a, b *grovev1alpha1.ClusterTopology) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// Default returns the topology that counts as the default, or nil.
+func Default(topologies []grovev1alpha1.ClusterTopology) *grovev1alpha1.ClusterTopology {
+	if defaults := Defaults(topologies); len(defaults) > 0 {
+		return defaults[0]
+	}
+	return nil
+}
