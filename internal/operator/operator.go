@@ -87,7 +87,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	}
 	placer := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
 	loop := scheduler.New(mgr.GetCache(), placer, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
-		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor,
+		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor,
 	})
 	for _, add := range []func() error{
 		func() error { return setupWebhooks(mgr, o) },

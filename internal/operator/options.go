@@ -33,8 +33,8 @@ type Options struct {
 	// QPS and Burst bound the requests to the API server.
 	QPS   float32
 	Burst int
-	// TakeBackAfter and HoldFor are the scheduler's (see scheduler.Options).
-	TakeBackAfter, HoldFor time.Duration
+	// TakeBackAfter, HoldFor, KeepAfter and KeepFor are the scheduler's (see scheduler.Options).
+	TakeBackAfter, HoldFor, KeepAfter, KeepFor time.Duration
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
 	NewClient client.NewClientFunc
 }
@@ -54,6 +54,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
 	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")
 	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the room of a lost replica is kept for its successor")
+	f.DurationVar(&o.KeepAfter, "keep-domain-after", scheduler.DefaultKeepAfter, "how long a gang waits before one domain is kept free of newcomers for it; negative: never")
+	f.DurationVar(&o.KeepFor, "keep-domain-for", scheduler.DefaultKeepFor, "how long that domain is kept")
 }
 
 // Complete checks the flags and fills in what follows from others.
@@ -67,8 +69,11 @@ func (o *Options) Complete() error {
 			return errors.New("--watch-namespaces has an empty name; write it as --watch-namespaces=team-a,team-b or leave it out")
 		}
 	}
-	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 {
-		return errors.New("--take-back-after and --hold-for must be positive durations, e.g. 30s")
+	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
+		return errors.New("--take-back-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")
+	}
+	if o.KeepAfter == 0 {
+		return errors.New("--keep-domain-after must be a duration, e.g. 5m, or negative to keep no domain")
 	}
 	return nil
 }

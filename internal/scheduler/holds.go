@@ -32,6 +32,9 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 		return
 	}
 	node := pod.Spec.NodeName
+	if _, lost := s.preempted[gangOf(pod)]; lost {
+		return // its room went to a more important one
+	}
 	if node == "" {
 		return // it never had its room for sure: taken back, or never bound
 	}
@@ -103,6 +106,14 @@ func (s *Scheduler) expireHolds() time.Duration {
 		}
 		s.cluster.Forget(h.id(name))
 		delete(s.holds, name)
+		freed = true
+	}
+	for gang, since := range s.preempted {
+		if now.Sub(since) > preemptedFor {
+			delete(s.preempted, gang)
+		}
+	}
+	if s.expireKept(now) {
 		freed = true
 	}
 	s.mu.Unlock()

@@ -27,6 +27,18 @@ var (
 		Name: "trellis_gangs_taken_back_total",
 		Help: "Gangs that were released, could not be bound and were taken back.",
 	})
+	preemptionsPlanned = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "trellis_gangs_preempting_total",
+		Help: "Gangs that were given room which pods of lower priority had to make.",
+	})
+	replicasMoved = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "trellis_replicas_moved_total",
+		Help: "Replicas that came back in another domain than they had been in.",
+	})
+	domainKept = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "trellis_domain_kept",
+		Help: "1 while a domain is kept free for a gang that waits for long, else 0.",
+	})
 	graphsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_graphs_waiting",
 		Help: "Graphs of which something waits for a place.",
@@ -34,5 +46,6 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(planSeconds, replicasPlaced, replicasRefused, gangsTakenBack, graphsWaiting)
+	metrics.Registry.MustRegister(planSeconds, replicasPlaced, replicasRefused, gangsTakenBack, preemptionsPlanned, replicasMoved,
+		domainKept, graphsWaiting)
 }

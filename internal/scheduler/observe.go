@@ -46,6 +46,10 @@ type view struct {
 	gangs map[replicaKey]string
 	// wanted and placed count gated replicas.
 	wanted, placed int
+	// ranked says that the graph's priority is that of some pod by now.
+	ranked bool
+	// told: what the base gang costs others has been said.
+	told bool
 }
 
 type replicaKey struct {
@@ -271,6 +275,7 @@ func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.S
 		return
 	}
 	for _, pod := range state.closed {
+		v.lowerPriority(pod)
 		id := topology.PodID(pod)
 		v.gated[id] = pod
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})

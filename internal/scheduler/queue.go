@@ -17,13 +17,14 @@ type queue struct {
 	due   map[types.NamespacedName]bool
 	later map[types.NamespacedName]time.Time
 	// waiting graphs have something to place that did not fit; freed capacity wakes them.
-	waiting map[types.NamespacedName]bool
+	// The number is the priority below which it preempts.
+	waiting map[types.NamespacedName]int32
 	signal  chan struct{}
 }
 
 func newQueue() *queue {
 	return &queue{
-		due: map[types.NamespacedName]bool{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]bool{},
+		due: map[types.NamespacedName]bool{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]int32{},
 		signal: make(chan struct{}, 1),
 	}
 }
@@ -59,12 +60,28 @@ func (q *queue) wakeWaiting() {
 	}
 }
 
-// setWaiting says whether freed capacity concerns the graph.
-func (q *queue) setWaiting(name types.NamespacedName, waits bool) {
+// wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority.
+func (q *queue) wakeAbove(priority int32, at time.Time) {
+	q.mu.Lock()
+	some := false
+	for name, preemptsBelow := range q.waiting {
+		if old, ok := q.later[name]; preemptsBelow > priority && (!ok || at.Before(old)) {
+			q.later[name] = at
+			some = true
+		}
+	}
+	q.mu.Unlock()
+	if some {
+		q.wake()
+	}
+}
+
+// setWaiting says whether freed capacity concerns the graph, and below which priority it preempts.
+func (q *queue) setWaiting(name types.NamespacedName, waits bool, preemptsBelow int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if waits {
-		q.waiting[name] = true
+		q.waiting[name] = preemptsBelow
 	} else {
 		delete(q.waiting, name)
 	}

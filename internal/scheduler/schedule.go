@@ -52,7 +52,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 			s.send(ctx, r)
 		}()
 	}
-	s.queue.setWaiting(name, len(verdict.Waiting) > 0)
+	s.queue.setWaiting(name, len(verdict.Waiting) > 0, verdict.preemptsBelow)
 	if s.verdicts.set(name, verdict) {
 		s.announce(ctx, dgd, o.pods, verdict)
 	}
@@ -75,6 +75,8 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 		if allBound(o.pods) {
 			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
 		}
+		delete(s.waitingSince, client.ObjectKeyFromObject(o.dgd))
+		s.letGo(client.ObjectKeyFromObject(o.dgd))
 		return nil, verdict
 	}
 	return s.plan(ctx, o, &v, verdict)
@@ -83,10 +85,15 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdict) ([]release, Verdict) {
 	s.lendHolds(o.dgd.Namespace, v)
+	lifted := s.liftKept(o.dgd, v)
 	s.cluster.Begin()
 	started := s.options.Clock.Now()
 	result := placement.PlanGraph(s.cluster, v.graph, placement.Options{})
 	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
+	if lifted {
+		s.mark(s.keeping.who())
+	}
+	verdict.preemptsBelow = v.preemptsBelow()
 	if v.waitsForCreation(result) {
 		s.cluster.Rollback()
 		s.takeHoldsBack()
@@ -111,9 +118,11 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 		}
 		verdict.Placed++
 		replicasPlaced.Inc()
+		s.tell(ctx, o.dgd, v, replica)
 		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)
 	}
 	s.returnHolds(v)
+	s.keep(ctx, o.dgd, v, &result, &verdict)
 	if verdict.Domain == nil {
 		verdict.Domain = result.Domain
 	}

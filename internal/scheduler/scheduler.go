@@ -43,6 +43,9 @@ import (
 const (
 	// DefaultTakeBackAfter is how long a released pod may be unschedulable before its gang is taken back (design §4.13).
 	DefaultTakeBackAfter = 30 * time.Second
+	// DefaultKeepAfter is how long a gang waits before a domain is kept free for it, and DefaultKeepFor how long that lasts.
+	DefaultKeepAfter = 5 * time.Minute
+	DefaultKeepFor   = 30 * time.Minute
 	// DefaultHoldFor is how long the room of a lost replica is kept for its successor (design §4.14).
 	DefaultHoldFor = time.Minute
 	// writers is how many patches are under way at once.
@@ -52,7 +55,9 @@ const (
 // Options of the loop; the zero value is the default.
 type Options struct {
 	TakeBackAfter, HoldFor time.Duration
-	Clock                  clock.Clock
+	// KeepAfter and KeepFor bound the keeping of a domain for a gang that small ones would starve; a negative KeepAfter turns it off.
+	KeepAfter, KeepFor time.Duration
+	Clock              clock.Clock
 }
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
@@ -75,6 +80,11 @@ type Scheduler struct {
 	stuck map[string]time.Time
 	// holds keep the room of lost pods, by pod name.
 	holds map[types.NamespacedName]hold
+	// preempted are replicas that lost a pod to a preemption, and since when: their room is not held.
+	preempted map[string]time.Time
+	// keeping is the domain kept for a gang that has been waiting for long, if any; waitingSince is since when each graph waits for room.
+	keeping      *keptDomain
+	waitingSince map[types.NamespacedName]time.Time
 	// backoff counts how often a graph's gangs were taken back.
 	backoff map[types.NamespacedName]takeBack
 }
@@ -83,13 +93,18 @@ type Scheduler struct {
 func New(c cache.Cache, placer engine.Placer, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
 	o.TakeBackAfter = cmp.Or(o.TakeBackAfter, DefaultTakeBackAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
+	o.KeepAfter = cmp.Or(o.KeepAfter, DefaultKeepAfter)
+	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	cluster := topology.NewCluster()
+	cluster.GangOf = gangOf
 	return &Scheduler{
 		reader: c, cache: c, placer: placer, recorder: recorder, verdicts: verdicts, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
-		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{},
+		cluster: cluster, releasing: map[string]topology.Path{}, stuck: map[string]time.Time{},
+		preempted: map[string]time.Time{}, waitingSince: map[types.NamespacedName]time.Time{},
 		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
 	}
 }
@@ -134,7 +149,7 @@ func (s *Scheduler) finishWrites() {
 	}
 }
 
-// inOrder returns the graphs that still exist, oldest first: equal ones are served in creation order.
+// inOrder returns the graphs that still exist: higher priority first, equal ones in creation order.
 func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) []*nvidiav1alpha1.DynamoGraphDeployment {
 	var out []*nvidiav1alpha1.DynamoGraphDeployment
 	for _, name := range names {
@@ -151,8 +166,12 @@ func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) [
 		}
 		out = append(out, dgd)
 	}
+	if len(out) < 2 {
+		return out
+	}
+	priorities := s.priorities(ctx, out)
 	slices.SortFunc(out, func(a, b *nvidiav1alpha1.DynamoGraphDeployment) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(priorities[b.UID], priorities[a.UID]), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -162,6 +181,8 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.verdicts.drop(name)
 	s.mu.Lock()
 	delete(s.backoff, name)
+	delete(s.waitingSince, name)
+	s.letGo(name)
 	s.mu.Unlock()
 	s.dropHolds(name)
 }

@@ -42,6 +42,9 @@ type Verdict struct {
 	Score float64
 	// Waiting replicas, in service and ordinal order.
 	Waiting []Waiting
+
+	// preemptsBelow: bound pods of a lower priority would make room.
+	preemptsBelow int32
 }
 
 // Verdicts hands decisions to the graph reconciler.

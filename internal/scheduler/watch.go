@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -147,9 +148,13 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 		delete(s.releasing, id)
 	}
 	s.trackStuck(pod, id)
+	s.trackPreempted(pod)
 	s.mu.Unlock()
-	if ended && old != nil {
+	switch {
+	case ended && old != nil:
 		s.queue.wakeWaiting()
+	case old != nil && old.Spec.NodeName == "" && pod.Spec.NodeName != "":
+		s.queue.wakeAbove(topology.PriorityOf(pod), s.options.Clock.Now().Add(time.Second)) // who is bound may be preempted
 	}
 	s.touchGraphOf(pod)
 }

@@ -33,10 +33,13 @@ func TestConstraintInAnnotations(t *testing.T) {
 		change         func(*deployment)
 		want, warnings []string
 	}{
-		"required":                    {change: byAnnotations("gb200", rack, "")},
-		"both":                        {change: byAnnotations("gb200", zone, rack)},
-		"preferred":                   {change: byAnnotations("gb200", "", rack)},
-		"an empty value is none":      {change: func(d *deployment) { byAnnotations("gb200", rack, "")(d); d.Annotations[constraint.AnnotationPreferred] = "" }},
+		"required":  {change: byAnnotations("gb200", rack, "")},
+		"both":      {change: byAnnotations("gb200", zone, rack)},
+		"preferred": {change: byAnnotations("gb200", "", rack)},
+		"an empty value is none": {change: func(d *deployment) {
+			byAnnotations("gb200", rack, "")(d)
+			d.Annotations[constraint.AnnotationPreferred] = ""
+		}},
 		"a topology and no placement": {change: byAnnotations("gone", "", ""), warnings: []string{"annotation kai.scheduler/topology packs nothing by itself; say how tightly with kai.scheduler/topology-required-placement or kai.scheduler/topology-preferred-placement"}},
 		"no topology": {change: byAnnotations("", rack, ""), want: []string{
 			prefix + "]: Required value: name the ClusterTopology whose node label keys the placement annotations are: kai.scheduler/topology is required beside them"}},

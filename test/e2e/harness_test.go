@@ -232,8 +232,13 @@ func (w *world) ready(name string) {
 	})
 }
 
-// hasEvent waits for an event on an object.
+// hasEvent waits for a Warning on an object.
 func (w *world) hasEvent(kind, name, reason, part string) {
+	w.t.Helper()
+	w.hasEventOf(corev1.EventTypeWarning, kind, name, reason, part)
+}
+
+func (w *world) hasEventOf(eventType, kind, name, reason, part string) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("%s %s has an event %s with %q", kind, name, reason, part), func() error {
 		events := &eventsv1.EventList{}
@@ -242,7 +247,7 @@ func (w *world) hasEvent(kind, name, reason, part string) {
 		}
 		for i := range events.Items {
 			e := &events.Items[i]
-			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, part) {
+			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason && e.Type == eventType && strings.Contains(e.Note, part) {
 				return nil
 			}
 		}

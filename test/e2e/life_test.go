@@ -16,6 +16,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // A replica that is added later stays in the graph's zone or waits, explained, although another zone is empty.
@@ -81,6 +82,8 @@ func TestReplicaMovesWhole(t *testing.T) {
 	if len(now) != 1 || slices.Equal(now, first) {
 		t.Errorf("the replica was in %v and is in %v, want all of it in the other rack", first, now)
 	}
+	w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "g", scheduler.EventMoved,
+		fmt.Sprintf("Worker-0 moves as a whole from %s to %s: needs 2 pods x 8 nvidia.com/gpu in %s; it holds 1 of 2 (1 host cordoned)", first[0], now[0], first[0]))
 }
 
 // A node goes away with all its pods: the replica that had a pod there comes back whole elsewhere.

@@ -1,0 +1,256 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+var begin = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+// bench is a loop without a cluster behind it, on two racks of two hosts.
+type bench struct {
+	t     *testing.T
+	s     *Scheduler
+	clock *testingclock.FakeClock
+	said  *events.FakeRecorder
+}
+
+func newBench(t *testing.T, o Options) *bench {
+	b := &bench{t: t, clock: testingclock.NewFakeClock(begin), said: events.NewFakeRecorder(100)}
+	o.Clock = b.clock
+	b.s = New(nil, nil, b.said, NewVerdicts(func(types.NamespacedName) {}), o)
+	for _, name := range []string{"a0", "a1", "b0", "b1"} {
+		b.s.cluster.SetNode(&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": name[:1], corev1.LabelHostname: name}},
+			Status: corev1.NodeStatus{
+				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				Allocatable: corev1.ResourceList{"gpu": resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("10")},
+			},
+		})
+	}
+	return b
+}
+
+// taken binds a pod of somebody else to a host.
+func (b *bench) taken(hosts ...string) {
+	for _, host := range hosts {
+		pod := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: host, UID: types.UID("on-" + host)}})
+		pod.Spec.NodeName = host
+		b.s.cluster.SetPod(pod)
+	}
+}
+
+func (b *bench) freed(host string) { b.s.cluster.DeletePod("on-" + host) }
+
+func withGPU(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"gpu": resource.MustParse("1")}}}}
+	return pod
+}
+
+// asking is a graph of one replica of so many pods, each a host, in one rack. A number names it and makes it the older the lower it is.
+func asking(number int, pods, priority int32) observed {
+	sg := newGroup("work", 1, pods, frozen("", "rack"))
+	sg.Name, sg.UID, sg.Spec.Graph = fmt.Sprintf("g%d-work", number), types.UID(fmt.Sprint("sg", number)), fmt.Sprintf("g%d", number)
+	o := observed{
+		dgd: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: sg.Spec.Graph, UID: types.UID(fmt.Sprint("g", number)), CreationTimestamp: metav1.Time{Time: begin.Add(time.Duration(number) * time.Minute)},
+		}},
+		groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile,
+	}
+	for i := range pods {
+		pod := withGPU(newPod(sg, 0, i))
+		pod.Spec.Priority = ptr.To(priority)
+		o.pods = append(o.pods, pod)
+	}
+	return o
+}
+
+// ask has a graph planned and returns where it went, or why it waits.
+func (b *bench) ask(o observed) string {
+	b.t.Helper()
+	releases, verdict := b.s.decide(b.t.Context(), o)
+	if len(verdict.Waiting) > 0 {
+		return verdict.Waiting[0].Message
+	}
+	if len(releases) != len(o.pods) {
+		b.t.Fatalf("%d of %d pods released", len(releases), len(o.pods))
+	}
+	return "rack " + releases[0].pin.Labels["r"]
+}
+
+func (b *bench) expect(what string, o observed, want string) {
+	b.t.Helper()
+	if got := b.ask(o); !strings.Contains(got, want) {
+		b.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func (b *bench) pass(d time.Duration) {
+	b.clock.Step(d)
+	b.s.expireHolds()
+}
+
+// A gang of two hosts waits. Single hosts become free one after the other and small graphs take each of them, until the gang has waited
+// for its time: then one rack is kept for it.
+func TestKeepsADomainForALargeGang(t *testing.T) {
+	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
+	b.taken("a0", "a1", "b0", "b1")
+	big := asking(5, 2, 0)
+	b.expect("nothing is free", big, "holds 0 of 2")
+	b.freed("a0")
+	b.expect("a newcomer before the time", asking(6, 1, 0), "rack a")
+	b.pass(time.Minute)
+	b.expect("after the time", big, "; z/a is kept free of newcomers for it until 03:11 UTC")
+	b.freed("a1")
+	b.expect("a newcomer now", asking(7, 1, 0), "2 hosts held for ns/g5")
+	b.freed("b0")
+	b.expect("a newcomer elsewhere", asking(8, 1, 0), "rack b")
+	b.expect("an older one", asking(4, 1, 0), "rack a")
+	b.s.cluster.Forget("g4-work-0")
+	b.expect("a more important one", asking(9, 1, 1), "rack a")
+	b.s.cluster.Forget("g9-work-0")
+	lost := asking(10, 1, 0)
+	lost.groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a/a1"}}
+	b.expect("one that was there before", lost, "rack a")
+	b.s.cluster.Forget("g10-work-0")
+	b.s.cluster.Forget("g6-work-0")
+	b.expect("both hosts are free", big, "rack a")
+	if b.s.keeping != nil {
+		t.Error("the rack is still kept although the gang has its place")
+	}
+	b.s.cluster.Forget("g5-work-0-0")
+	b.expect("a newcomer after that", asking(11, 1, 0), "rack a")
+	if said := <-b.said.Events; !strings.Contains(said, "z/a is kept free of newcomers until 03:11 UTC for a gang that has been waiting for 1m0s") {
+		t.Error(said)
+	}
+}
+
+func TestKeepingEnds(t *testing.T) {
+	for name, end := range map[string]func(b *bench){
+		"by time":                       func(b *bench) { b.pass(10 * time.Minute) },
+		"with the graph":                func(b *bench) { b.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g5"}) },
+		"when it does not want it more": func(b *bench) { o := asking(5, 2, 0); o.groups[0].Spec.Replicas, o.pods = 0, nil; b.s.decide(b.t.Context(), o) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
+			b.taken("a0", "b0", "b1")
+			b.ask(asking(5, 2, 0))
+			b.pass(time.Minute)
+			b.expect("kept", asking(5, 2, 0), "z/a is kept")
+			b.expect("a newcomer", asking(6, 1, 0), "held for ns/g5")
+			end(b)
+			b.expect("a newcomer after that", asking(6, 1, 0), "rack a")
+		})
+	}
+}
+
+func TestKeepsNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options Options
+		graph   observed
+	}{
+		"when turned off":                   {Options{KeepAfter: -1}, asking(5, 2, 0)},
+		"when no domain is ever big enough": {Options{KeepAfter: time.Minute}, asking(5, 3, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, tc.options)
+			b.taken("a0", "b0", "b1")
+			b.ask(tc.graph)
+			b.pass(time.Hour)
+			if got := b.ask(tc.graph); strings.Contains(got, "kept") || b.s.keeping != nil {
+				t.Error(got)
+			}
+			b.expect("a newcomer", asking(6, 1, 0), "rack a")
+		})
+	}
+}
+
+// A second gang does not get a domain too while one is kept: a queue of large gangs must not close the cluster.
+func TestKeepsOneDomainAtATime(t *testing.T) {
+	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
+	b.taken("a0", "b0")
+	b.ask(asking(5, 2, 0))
+	b.ask(asking(6, 2, 0))
+	b.pass(time.Minute)
+	b.expect("the first", asking(5, 2, 0), "z/a is kept")
+	if got := b.ask(asking(6, 2, 0)); strings.Contains(got, "is kept") {
+		t.Error(got)
+	}
+	b.pass(10 * time.Minute)
+	b.expect("the second, when the first has had its time", asking(6, 2, 0), "is kept")
+	if got := b.ask(asking(5, 2, 0)); strings.Contains(got, "is kept") {
+		t.Error(got)
+	}
+}
+
+// Priority is that of the least important pod that waits, and a class that never preempts asks nobody to leave.
+func TestGraphPriority(t *testing.T) {
+	never := corev1.PreemptNever
+	for name, tc := range map[string]struct {
+		priorities []int32
+		policy     *corev1.PreemptionPolicy
+		want       int32
+		preempts   bool
+	}{
+		"all the same": {[]int32{7, 7}, nil, 7, true},
+		"the lowest":   {[]int32{7, -3}, nil, -3, true},
+		"never":        {[]int32{7, 7}, &never, 7, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := asking(1, 2, 0)
+			for i, pod := range o.pods {
+				pod.Spec.Priority, pod.Spec.PreemptionPolicy = &tc.priorities[i], tc.policy
+			}
+			if v := newView(o); v.graph.Priority != tc.want || v.graph.Preempts != tc.preempts {
+				t.Errorf("priority %d, preempts %v; want %d, %v", v.graph.Priority, v.graph.Preempts, tc.want, tc.preempts)
+			}
+		})
+	}
+}
+
+// What a replica was preempted for is not held for it; its other pods, which go with it, do not hold theirs either.
+func TestPreemptedRoomIsNotHeld(t *testing.T) {
+	b := newBench(t, Options{})
+	o := asking(1, 2, 0)
+	preempted := o.pods[0].DeepCopy()
+	preempted.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+	b.s.trackPreempted(preempted)
+	if _, lost := b.s.preempted[gangOf(o.pods[1])]; !lost {
+		t.Errorf("%s is not known to have lost a pod", gangOf(o.pods[1]))
+	}
+	b.pass(preemptedFor + time.Second)
+	if len(b.s.preempted) > 0 {
+		t.Error("remembered for ever")
+	}
+}
+
+func TestMoveIsTold(t *testing.T) {
+	b := newBench(t, Options{})
+	b.taken("a1")
+	o := asking(1, 2, 0)
+	o.groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
+	b.expect("its rack is half taken", o, "rack b")
+	if said := <-b.said.Events; !strings.Contains(said, "work-0 moves as a whole from z/a to z/b: needs 2 pods x 1 gpu") || !strings.Contains(said, "holds 1 of 2") {
+		t.Error(said)
+	}
+	if !topology.Path([]string{"z", "b"}).Equal(b.s.releasing[topology.PodID(o.pods[0])]) {
+		t.Errorf("released to %s", b.s.releasing[topology.PodID(o.pods[0])])
+	}
+}

@@ -1,0 +1,205 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+func (w *world) priorityClass(value int32) string {
+	w.t.Helper()
+	name := fmt.Sprintf("%s-%d", w.name, value)
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+	w.create(class)
+	w.t.Cleanup(func() { _ = w.c.Delete(w.t.Context(), class) })
+	return name
+}
+
+// Two racks are full: one with a gang of two hosts, one with two graphs of one host each. A more important gang gets the rack where it breaks
+// one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is room, in the same rack
+// only if that is where the room is.
+func TestPriorityMakesRoom(t *testing.T) {
+	w := newWorld(t, "priority", racks(2, 8, "a/r0", "a/r1")...)
+	high := w.priorityClass(1000)
+	w.create(w.graphOf("one", "", services{"Worker": worker(1, 1, 8, "rack")}))
+	w.ready("one")
+	w.create(w.graphOf("two", "", services{"Worker": worker(1, 1, 8, "rack")}))
+	w.ready("two")
+	w.create(w.graphOf("pair", "", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("pair")
+	pair := w.domains("rack", podsOf(w, "pair")...)
+
+	w.create(w.graphOf("equal", "", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.hasCondition("equal", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "holds 0 of 2")
+
+	urgent := w.graphOf("urgent", "", services{"Worker": worker(1, 2, 8, "rack")})
+	urgent.Spec.PriorityClassName = high
+	w.create(urgent)
+	w.ready("urgent")
+	if got := w.domains("rack", podsOf(w, "urgent")...); !slices.Equal(got, pair) {
+		t.Errorf("the urgent gang is in %v; in %v it breaks only one other gang", got, pair)
+	}
+	w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "urgent", scheduler.EventPreempting, "2 of "+w.name+"/pair-worker-0")
+	w.hasCondition("pair", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "of 2")
+	for _, name := range []string{"one", "two"} {
+		w.ready(name)
+	}
+	if n := len(released(podsOf(w, "pair"))); n != 0 {
+		t.Errorf("%d pods of the preempted gang are released, want none: it comes back whole or not at all", n)
+	}
+	for _, name := range []string{"equal", "urgent"} {
+		if err := w.c.Delete(t.Context(), w.dgd(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.ready("pair")
+	if got := w.domains("rack", podsOf(w, "pair")...); !slices.Equal(got, pair) {
+		t.Errorf("the gang came back in %v, it had been in %v", got, pair)
+	}
+}
+
+func podsOf(w *world, graph string) []corev1.Pod {
+	return slices.DeleteFunc(w.all(), func(p corev1.Pod) bool {
+		return p.Labels["nvidia.com/dynamo-graph-deployment-name"] != graph || p.DeletionTimestamp != nil
+	})
+}
+
+func released(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return len(p.Spec.SchedulingGates) > 0 })
+}
+
+// Two hundred graphs arrive at once on a cluster that is 95 % full. Whoever gets a place gets it whole, whoever does not is told why, and no
+// room for a whole gang is left over.
+func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
+	const racksOf, hosts, graphs = 40, 8, 200
+	var paths []string
+	for i := range racksOf {
+		paths = append(paths, fmt.Sprintf("z%d/r%d", i%4, i/4))
+	}
+	w := newWorld(t, "crowd", racks(hosts, 8, paths...)...)
+	random := rand.New(rand.NewPCG(1, 2))
+	var nodes []string
+	for _, path := range racks(hosts, 8, paths...) {
+		nodes = append(nodes, path.name)
+	}
+	random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	for i, node := range nodes[:len(nodes)*95/100] {
+		w.occupy(fmt.Sprintf("busy-%d", i), node, 8)
+	}
+	for i := range graphs {
+		w.create(w.graphOf(fmt.Sprintf("g%d", i), "", services{"Worker": worker(1, 2, 8, "rack")}))
+	}
+	var placed int
+	w.until("every graph has its place or a reason", func() error {
+		placed = 0
+		for _, dgd := range list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items {
+			c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+			switch {
+			case c == nil || c.Reason == scheduler.CodeCreating:
+				return fmt.Errorf("%s is not decided", dgd.Name)
+			case c.Status == metav1.ConditionTrue && dgd.Status.State != nvidiav1alpha1.StateSuccessful:
+				return fmt.Errorf("%s has a place and is %s", dgd.Name, dgd.Status.State)
+			case c.Status == metav1.ConditionTrue:
+				placed++
+			}
+		}
+		return nil
+	})
+	perRack := map[string]int{}
+	bound := map[string][]corev1.Pod{}
+	for _, pod := range w.all() {
+		if pod.Spec.NodeName != "" && pod.Labels["nvidia.com/dynamo-graph-deployment-name"] != "" {
+			bound[pod.Labels["nvidia.com/dynamo-graph-deployment-name"]] = append(bound[pod.Labels["nvidia.com/dynamo-graph-deployment-name"]], pod)
+		}
+	}
+	for graph, pods := range bound {
+		if got := w.domains("rack", pods...); len(pods) != 2 || len(got) != 1 {
+			t.Errorf("%s has %d pods bound in %v, want 2 in one rack", graph, len(pods), got)
+		}
+	}
+	for _, node := range nodes[len(nodes)*95/100:] {
+		perRack[node[:len(node)-2]]++
+	}
+	want := 0
+	for _, free := range perRack {
+		want += free / 2
+	}
+	if placed != want || len(bound) != want {
+		t.Errorf("%d graphs placed, %d bound; there was room for %d", placed, len(bound), want)
+	}
+}
+
+// A constraint stated in KAI's annotations means the same as one in the spec, and is taken over once.
+func TestConstraintInAnnotations(t *testing.T) {
+	w := newWorld(t, "annotated", racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+	dgd := w.graphOf("g", "", services{"Worker": worker(2, 2, 8, ""), "Frontend": frontend(1)})
+	dgd.Spec.TopologyConstraint = nil
+	dgd.Annotations = map[string]string{
+		constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
+	}
+	w.create(dgd)
+	w.ready("g")
+	if got := w.domains("zone", w.all()...); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the graph is in %v; only zone b holds it", got)
+	}
+	w.hasCondition("g", nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionTrue, "AllTopologyLevelsAvailable")
+	changed := w.dgd("g").DeepCopy()
+	changed.Annotations[constraint.AnnotationRequired] = rackKey
+	if err := w.c.Patch(t.Context(), changed, client.MergeFrom(w.dgd("g"))); err == nil {
+		t.Error("the annotation could be changed")
+	}
+}
+
+// Multinode services of graphs without any constraint are packed by the default topology as closely as goes, and it never keeps them from
+// being placed.
+func TestDefaultTopology(t *testing.T) {
+	e := newEnvironment(t, "default")
+	w := newWorldIn(t, e, "default-topology", racks(2, 8, "a/r0", "a/r1")...)
+	ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
+	older := ct.DeepCopy()
+	metav1.SetMetaDataAnnotation(&ct.ObjectMeta, constraint.AnnotationDefault, "true")
+	if err := w.c.Patch(t.Context(), ct, client.MergeFrom(older)); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the topology says that it is the default", func() error {
+		ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
+		if !meta.IsStatusConditionTrue(ct.Status.Conditions, grovev1alpha1.ConditionDefault) {
+			return fmt.Errorf("conditions %v", ct.Status.Conditions)
+		}
+		return nil
+	})
+	unconstrained := func(name string, s services) *nvidiav1alpha1.DynamoGraphDeployment {
+		dgd := w.graphOf(name, "", s)
+		dgd.Spec.TopologyConstraint = nil
+		return dgd
+	}
+	w.occupy("busy", "a-r0-0", 8)
+	w.create(unconstrained("g", services{"Worker": worker(1, 2, 8, ""), "Frontend": frontend(1)}))
+	w.ready("g")
+	if got := w.domains("rack", w.replicasOf("Worker")[0]...); !slices.Equal(got, []string{"a/r1"}) {
+		t.Errorf("the replica is in %v; rack a/r1 holds all of it", got)
+	}
+	for _, pods := range w.replicasOf("Frontend") {
+		if len(pods[0].Spec.NodeSelector) > 0 {
+			t.Errorf("the frontend is pinned to %v", pods[0].Spec.NodeSelector)
+		}
+	}
+	w.addHosts(host{zone: "b", rack: "r0", name: "b-r0-0", gpus: 8})
+	w.create(unconstrained("spread", services{"Worker": worker(1, 2, 8, "")}))
+	w.ready("spread") // one host left in a/r0 and one in b/r0: no domain holds both, so any two will do
+}
