@@ -27,13 +27,16 @@ var immutabilityChecks = []struct {
 }
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec alone (metadata, finalizers, status)
-// passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object already broke, in the
-// same way, does not stand in the way of another change.
+// passes, unless it chooses another engine for pods there are, and so does every change of an object that is being deleted. Rules are
+// ratcheted: what the old object already broke, in the same way, does not stand in the way of another change.
 func GraphUpdate(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	if updated == nil || old == nil || updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
-	var errs field.ErrorList
+	errs := engineImmutable(updated, old)
+	if apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+		return errs
+	}
 	for _, check := range immutabilityChecks {
 		errs = append(errs, check.run(updated, old)...)
 	}

@@ -11,7 +11,6 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -27,7 +26,7 @@ func decide(o observed) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
-	in := graph.Inputs{Topology: o.profile, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Engine: engine.Gates}
+	in := graph.Inputs{Topology: o.profile, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Engine: o.engine.Name}
 	for service, sg := range o.groups {
 		in.Frozen[service] = sg.Spec.Topology
 	}

@@ -30,6 +30,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	}
 	status.Services, status.Summary = servicesOf(o)
 	status.Placement = placementOf(o)
+	status.Engine = o.engine.Name
 
 	set(&status, o, topologyCondition(o))
 	if p != nil && p.reason == nvidiav1alpha1.ReasonInvalid {
@@ -37,6 +38,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionValid)
 	}
+	set(&status, o, engineCondition(o))
 	set(&status, o, placedCondition(o, p))
 	ready := readyCondition(o, wanted, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
 	set(&status, o, ready)
