@@ -1,13 +1,26 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine names what gets a gang onto nodes, and the seam between deciding a place and enforcing it.
+// Package engine is the seam between deciding where a gang goes and getting it there.
 //
-// The planner decides where each pod of a gang goes; a Placer makes it so. The default, Gates, pins pods that wait behind a scheduling
-// gate to their domain and opens the gate, so that any kube-scheduler since Kubernetes 1.30 does the rest:
+// The planner decides under every engine whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each pod
+// to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang has its place; then
+//
+//	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
+//	Form      before a gang is let go   objects that hold the gang together  (PodGroup: the gang's groups)
+//	Release   a pod                     pins added, gate opened, one patch
+//	Objection while a pod is not bound  what the engine's scheduler says     (folded into the condition Placed)
+//	TakeBack  a pod that cannot bind    deleted, to be planned again
+//
+// The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
 //
 //	plan: frontend-0 -> zone-a   worker-0-{0..3} -> zone-a/rack-1
 //	Gates: nodeSelector {zone: zone-a, rack: rack-1} added, gate trellis.dev/placement removed, one patch a pod
+//
+// A Workload makes the pods itself from the resolved graph (Grove): Trellis then plans nothing and reads back what has come of it.
+//
+// Engines holds those there are, looks again and again whether the cluster serves what each needs, and runs the informers of their own
+// kinds only while it does. While an engine is not ready nothing new is made for its graphs, and nothing that runs is touched.
 package engine
 
 import (
@@ -15,15 +28,48 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-)
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-// Names of the engines, as in ScalingGroup.spec.engine.
-const (
-	Gates = "Gates"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // ErrPodGone says that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
 var ErrPodGone = errors.New("the pod is gone")
+
+// ErrStale says that objects of an earlier gang, which cannot be changed, stand in the way of forming this one with these pods.
+var ErrStale = errors.New("objects of an earlier gang are in the way")
+
+// Engine is one way of getting gangs onto nodes.
+type Engine interface {
+	// Name as in ScalingGroup.spec.engine.
+	Name() string
+	// Probe finds out whether the cluster serves all that the engine needs and keeps every field it writes. An error means that it could
+	// not be found out, and leaves what was known.
+	Probe(ctx context.Context) (State, error)
+	// Unsuited says why the engine cannot hold this graph together, and the fix; "" when it can. It looks at the graph alone.
+	Unsuited(groups []*trellisv1alpha1.ScalingGroup) string
+	// Watches are the engine's own kinds whose changes concern a graph.
+	Watches() []Watch
+}
+
+// Watch is a kind of an engine's own and how to tell whose an object of it is.
+type Watch struct {
+	Object client.Object
+	// Graph is the deployment an object belongs to; ok is false for objects of others.
+	Graph func(client.Object) (graph types.NamespacedName, ok bool)
+}
+
+// State is whether an engine works in this cluster.
+type State struct {
+	Ready bool
+	// Reason is one of the reasons of the condition EngineReady. Message says what is missing and the fix; "" when nothing is.
+	Reason, Message string
+}
+
+// Ready is the state of an engine that lacks nothing.
+func Ready() State { return State{Ready: true, Reason: nvidiav1alpha1.ReasonEngineAvailable} }
 
 // Pin is the place of one pod.
 type Pin struct {
@@ -35,10 +81,63 @@ type Pin struct {
 	Node string
 }
 
-// Placer enforces the planner's decisions. Both calls are safe to repeat.
+// Gang is what goes together.
+type Gang struct {
+	Name  string
+	Graph *nvidiav1alpha1.DynamoGraphDeployment
+	// Groups of the whole graph.
+	Groups []*trellisv1alpha1.ScalingGroup
+	// Base: one replica of every service of a graph that sits in one domain. Other gangs are one replica.
+	Base     bool
+	Replicas []Replica
+}
+
+// Replica is one replica of a service in a gang, with those of its pods that are still to be released.
+type Replica struct {
+	Group   *trellisv1alpha1.ScalingGroup
+	Ordinal int32
+	Pods    []*corev1.Pod
+}
+
+// Placer enforces the planner's decisions. All calls but Prepare are safe to repeat.
 type Placer interface {
+	Engine
+	// Prepare completes the pods of one replica that are about to be created. made are those that exist already; when none does, this is a
+	// new generation of the replica.
+	Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod)
+	// Kept says whether pods of one replica still are what Prepare made of them, all of one generation: the API server may have dropped
+	// a field, or another engine may have made them.
+	Kept(pods []*corev1.Pod) bool
+	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
+	Form(ctx context.Context, gang Gang) error
 	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, and nil when the pod had been released before.
 	Release(ctx context.Context, pod *corev1.Pod, pin Pin) error
 	// TakeBack undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and made anew.
 	TakeBack(ctx context.Context, pod *corev1.Pod) error
+	// Objection is what the engine's scheduler holds against a released pod that is not bound; "" when nothing is known. own reads the
+	// kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
+	Objection(ctx context.Context, own client.Reader, pod *corev1.Pod, all []*corev1.Pod) string
+}
+
+// Workload is an engine that makes the pods itself.
+type Workload interface {
+	Engine
+	// Apply writes the workload of a graph from its scaling groups as they are wanted. What is right already is not written.
+	Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
+	// Observe reads what has come of it. own reads the kinds of Watches from the cache; nil while they are not watched.
+	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
+}
+
+// Observation is what has become of a workload.
+type Observation struct {
+	// Counts by service.
+	Counts map[string]Counts
+	// Placed says whether every gang has its place; Reason and Message go into the condition Placed.
+	Placed          bool
+	Reason, Message string
+}
+
+// Counts are replicas of one service.
+type Counts struct {
+	Replicas, Updated, Scheduled, Ready int32
 }

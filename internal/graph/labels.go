@@ -32,9 +32,6 @@ const PlacementGate = "trellis.dev/placement"
 // AnnotationGang names the gang a pod belongs to, for people and for messages.
 const AnnotationGang = "trellis.dev/gang"
 
-// EngineGates is the name of the default engine, the only one whose pods are gated.
-const EngineGates = "Gates"
-
 // Names of roles.
 const (
 	RoleMain   = "main"

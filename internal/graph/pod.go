@@ -27,7 +27,7 @@ func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 // Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or
 // preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
-	if sg.Spec.Engine != EngineGates {
+	if !PlannedHere(sg.Spec.Engine) {
 		return false
 	}
 	if sg.Spec.Multinode {

@@ -32,7 +32,7 @@ func TestGated(t *testing.T) {
 		"graph preferred":                {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
 		"service":                        {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
 		"service preferred":              {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
-		"another engine has its own way": {engine: "PodGroup", multinode: true},
+		"another engine has its own way": {engine: EngineGrove, multinode: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

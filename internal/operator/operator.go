@@ -29,7 +29,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -85,20 +84,23 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	placer := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
-	loop := scheduler.New(mgr.GetCache(), placer, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
+	engines, groupsChanged := newEngines(mgr, writer, o), make(chan event.GenericEvent, 4096)
+	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
+	loop := scheduler.New(mgr.GetCache(), engines, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor,
 	})
 	for _, add := range []func() error{
 		func() error { return setupWebhooks(mgr, o) },
 		func() error { return mgr.Add(loop) },
+		func() error { return mgr.Add(engines) },
 		func() error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
+				Engines: engines, Engine: o.Engine,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr)
+			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis")}).SetupWithManager(mgr)

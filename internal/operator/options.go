@@ -4,14 +4,18 @@
 package operator
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -33,6 +37,8 @@ type Options struct {
 	// QPS and Burst bound the requests to the API server.
 	QPS   float32
 	Burst int
+	// Engine of deployments that name none; auto chooses.
+	Engine string
 	// TakeBackAfter, HoldFor, KeepAfter and KeepFor are the scheduler's (see scheduler.Options).
 	TakeBackAfter, HoldFor, KeepAfter, KeepFor time.Duration
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
@@ -52,6 +58,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service", "name of the webhooks' Service, which the certificate is made for")
 	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
+	f.StringVar(&o.Engine, "engine", graph.EngineAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.EngineNames, ", "))
 	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")
 	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the room of a lost replica is kept for its successor")
 	f.DurationVar(&o.KeepAfter, "keep-domain-after", scheduler.DefaultKeepAfter, "how long a gang waits before one domain is kept free of newcomers for it; negative: never")
@@ -68,6 +75,10 @@ func (o *Options) Complete() error {
 		if o.WatchNamespaces[i] == "" {
 			return errors.New("--watch-namespaces has an empty name; write it as --watch-namespaces=team-a,team-b or leave it out")
 		}
+	}
+	o.Engine = cmp.Or(o.Engine, graph.EngineAuto)
+	if !slices.Contains(graph.EngineNames, o.Engine) {
+		return fmt.Errorf("--engine=%s: use one of %s", o.Engine, strings.Join(graph.EngineNames, ", "))
 	}
 	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
 		return errors.New("--take-back-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")

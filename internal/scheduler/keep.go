@@ -42,7 +42,7 @@ func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDep
 	name := client.ObjectKeyFromObject(dgd)
 	if !refused(result) {
 		delete(s.waitingSince, name)
-		s.letGo(name)
+		s.stopKeeping(name)
 		return
 	}
 	now := s.options.Clock.Now()
@@ -156,8 +156,8 @@ func equalLevels(a, b topology.Levels) bool {
 	return true
 }
 
-// letGo ends the keeping for a graph that needs it no more.
-func (s *Scheduler) letGo(name types.NamespacedName) {
+// stopKeeping ends the keeping for a graph that needs it no more.
+func (s *Scheduler) stopKeeping(name types.NamespacedName) {
 	if s.keeping == nil || s.keeping.graph != name {
 		return
 	}
@@ -173,6 +173,6 @@ func (s *Scheduler) expireKept(now time.Time) bool {
 		return false
 	}
 	s.waitingSince[s.keeping.graph] = now
-	s.letGo(s.keeping.graph)
+	s.stopKeeping(s.keeping.graph)
 	return true
 }

@@ -19,6 +19,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -35,7 +37,7 @@ type bench struct {
 func newBench(t *testing.T, o Options) *bench {
 	b := &bench{t: t, clock: testingclock.NewFakeClock(begin), said: events.NewFakeRecorder(100)}
 	o.Clock = b.clock
-	b.s = New(nil, nil, b.said, NewVerdicts(func(types.NamespacedName) {}), o)
+	b.s = New(nil, engine.New(engine.Options{}, gates.Placer{}), b.said, NewVerdicts(func(types.NamespacedName) {}), o)
 	for _, name := range []string{"a0", "a1", "b0", "b1"} {
 		b.s.cluster.SetNode(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": name[:1], corev1.LabelHostname: name}},
@@ -144,9 +146,13 @@ func TestKeepsADomainForALargeGang(t *testing.T) {
 
 func TestKeepingEnds(t *testing.T) {
 	for name, end := range map[string]func(b *bench){
-		"by time":                       func(b *bench) { b.pass(10 * time.Minute) },
-		"with the graph":                func(b *bench) { b.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g5"}) },
-		"when it does not want it more": func(b *bench) { o := asking(5, 2, 0); o.groups[0].Spec.Replicas, o.pods = 0, nil; b.s.decide(b.t.Context(), o) },
+		"by time":        func(b *bench) { b.pass(10 * time.Minute) },
+		"with the graph": func(b *bench) { b.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g5"}) },
+		"when it does not want it more": func(b *bench) {
+			o := asking(5, 2, 0)
+			o.groups[0].Spec.Replicas, o.pods = 0, nil
+			b.s.decide(b.t.Context(), o)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})

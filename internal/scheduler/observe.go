@@ -29,6 +29,9 @@ type observed struct {
 	profile *grovev1alpha1.ClusterTopology
 	// releasing are pins sent out but perhaps not yet seen in pods, by pod ID.
 	releasing map[string]topology.Path
+	// bars is why the graph's engine releases nothing now; "" when it does. objections are what its scheduler holds against released pods.
+	bars       string
+	objections map[string]string
 }
 
 // view is a graph in the planner's terms, with what it takes to carry a plan out.
@@ -40,10 +43,14 @@ type view struct {
 	incomplete map[replicaKey]bool
 	// blocked replicas are not planned at all, because a level they need is gone.
 	blocked []Waiting
+	// refused replicas have their place and are not bound there by the engine's scheduler.
+	refused []Waiting
 	// creating says that a scaling group or a pod of a first replica is not made yet.
 	creating bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
+	// objections are as observed.
+	objections map[string]string
 	// wanted and placed count gated replicas.
 	wanted, placed int
 	// ranked says that the graph's priority is that of some pod by now.
@@ -68,7 +75,7 @@ type replicaState struct {
 // newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
 func newView(o observed) view {
 	v := view{
-		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{},
+		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, objections: o.objections,
 		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	v.creating = missingGroups(o)
@@ -260,7 +267,9 @@ func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.S
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++
-		v.placed++
+		if !v.object(service.Name, state) {
+			v.placed++
+		}
 		return
 	}
 	replica := placement.Replica{Ordinal: state.ordinal, Hint: hint}

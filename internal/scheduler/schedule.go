@@ -30,6 +30,8 @@ type release struct {
 	dgd *nvidiav1alpha1.DynamoGraphDeployment
 	pod *corev1.Pod
 	pin engine.Pin
+	// base: of the gang that a graph in one domain begins with.
+	base bool
 }
 
 // schedule looks at one graph: take back what cannot bind, plan what waits, send the placed pods off, report.
@@ -41,16 +43,13 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 		return
 	}
 	name := client.ObjectKeyFromObject(dgd)
+	s.askEngine(ctx, &o)
 	if s.takeBackStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
 	releases, verdict := s.decide(ctx, o)
-	for _, r := range releases {
-		s.writes <- struct{}{}
-		go func() {
-			defer func() { <-s.writes }()
-			s.send(ctx, r)
-		}()
+	for _, gang := range s.gangsOf(o, releases) {
+		s.letGo(ctx, gang)
 	}
 	s.queue.setWaiting(name, len(verdict.Waiting) > 0, verdict.preemptsBelow)
 	if s.verdicts.set(name, verdict) {
@@ -65,7 +64,11 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 	o.releasing = s.releasing
 	v := newView(o)
 	s.recoverReservations(o)
-	verdict := Verdict{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: v.blocked}
+	verdict := Verdict{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: slices.Concat(v.blocked, v.refused)}
+	if o.bars != "" && v.hasWaiting() {
+		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeEngineNotReady, o.bars)...)
+		return nil, verdict
+	}
 	if wait := s.backingOff(o.dgd); wait != nil && v.hasWaiting() {
 		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeTakenBack, wait.message)...)
 		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), wait.until)
@@ -76,7 +79,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
 		}
 		delete(s.waitingSince, client.ObjectKeyFromObject(o.dgd))
-		s.letGo(client.ObjectKeyFromObject(o.dgd))
+		s.stopKeeping(client.ObjectKeyFromObject(o.dgd))
 		return nil, verdict
 	}
 	return s.plan(ctx, o, &v, verdict)
@@ -153,7 +156,7 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 			pin.Node = planned.Node
 		}
 		s.releasing[planned.ID] = domain
-		out = append(out, release{dgd: dgd, pod: v.gated[planned.ID], pin: pin})
+		out = append(out, release{dgd: dgd, pod: v.gated[planned.ID], pin: pin, base: replica.Base && gang == base})
 	}
 	return out
 }
@@ -205,20 +208,16 @@ func gangName(dgd string, result placement.Result, member func(placement.Replica
 
 // send carries one release out. When it fails the pod's room is given back and the graph looked at again: what was released of the
 // gang by then anchors the rest.
-func (s *Scheduler) send(ctx context.Context, r release) {
-	err := s.placer.Release(ctx, r.pod, r.pin)
+func (s *Scheduler) send(ctx context.Context, placer engine.Placer, r release) {
+	err := placer.Release(ctx, r.pod, r.pin)
 	if err == nil {
 		return // the pod's own event ends the release
 	}
 	if !errors.Is(err, engine.ErrPodGone) && ctx.Err() == nil {
 		logger(ctx, r.dgd).Error(err, "releasing a pod", "pod", r.pod.Name, "gang", r.pin.Gang)
 	}
-	id := topology.PodID(r.pod)
-	s.mu.Lock()
-	delete(s.releasing, id)
-	s.cluster.Forget(id)
-	s.mu.Unlock()
-	s.queue.addAt(client.ObjectKeyFromObject(r.dgd), s.options.Clock.Now().Add(time.Second))
+	s.giveBack(r.pod)
+	s.lookAgain(r.dgd)
 }
 
 // announce tells the user, on the graph's status and here on the pods that wait, since that is where users look.

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler is the loop of the engine Gates: it watches the whole cluster, plans waiting gangs and releases them.
+// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's engine release them.
 //
 // One goroutine plans, on an in-memory picture of the cluster in which every released pod holds its room until it is bound;
 // writers outside it send one patch a pod. What was decided but is not yet visible in the API lives here only, and is rebuilt from
@@ -64,7 +64,7 @@ type Options struct {
 type Scheduler struct {
 	reader   client.Reader
 	cache    cache.Cache
-	placer   engine.Placer
+	engines  *engine.Engines
 	recorder events.EventRecorder
 	verdicts *Verdicts
 	options  Options
@@ -78,6 +78,8 @@ type Scheduler struct {
 	releasing map[string]topology.Path
 	// stuck is since when a released pod has been unschedulable.
 	stuck map[string]time.Time
+	// objected is since when the engine's scheduler has held something against a released pod.
+	objected map[string]time.Time
 	// holds keep the room of lost pods, by pod name.
 	holds map[types.NamespacedName]hold
 	// preempted are replicas that lost a pod to a preemption, and since when: their room is not held.
@@ -90,7 +92,7 @@ type Scheduler struct {
 }
 
 // New returns a loop that reads from c and reports to verdicts.
-func New(c cache.Cache, placer engine.Placer, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
+func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
 	o.TakeBackAfter = cmp.Or(o.TakeBackAfter, DefaultTakeBackAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
 	o.KeepAfter = cmp.Or(o.KeepAfter, DefaultKeepAfter)
@@ -98,15 +100,18 @@ func New(c cache.Cache, placer engine.Placer, recorder events.EventRecorder, ver
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	cluster := topology.NewCluster()
-	cluster.GangOf = gangOf
-	return &Scheduler{
-		reader: c, cache: c, placer: placer, recorder: recorder, verdicts: verdicts, options: o,
+	s := &Scheduler{
+		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
-		cluster: cluster, releasing: map[string]topology.Path{}, stuck: map[string]time.Time{},
+		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
 		preempted: map[string]time.Time{}, waitingSince: map[types.NamespacedName]time.Time{},
 		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
 	}
+	s.cluster.GangOf = gangOf
+	// A graph is looked at again when its engine may work now, or when something of the engine's own that concerns the graph has changed.
+	engines.OnState(func(string) { s.queue.wakeWaiting() })
+	engines.OnChange(s.queue.add)
+	return s
 }
 
 // NeedLeaderElection says yes: only one loop may release pods.
@@ -182,7 +187,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.mu.Lock()
 	delete(s.backoff, name)
 	delete(s.waitingSince, name)
-	s.letGo(name)
+	s.stopKeeping(name)
 	s.mu.Unlock()
 	s.dropHolds(name)
 }

@@ -15,7 +15,6 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Back-off of a graph whose gangs were taken back: doubled each time, from the first to the last.
@@ -67,9 +66,9 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 	gangs := map[string]string{}
 	s.mu.Lock()
 	for _, pod := range o.pods {
-		since, stuck := s.stuck[topology.PodID(pod)]
-		if stuck && s.options.Clock.Since(since) >= s.options.TakeBackAfter {
-			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, whyUnschedulable(pod))
+		since, why := s.stuckSince(o, pod)
+		if why != "" && s.options.Clock.Since(since) >= s.options.TakeBackAfter {
+			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 		}
 	}
 	s.mu.Unlock()
@@ -87,7 +86,7 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if err := s.placer.TakeBack(ctx, pod); err != nil {
+		if err := s.placerOf(o).TakeBack(ctx, pod); err != nil {
 			logger(ctx, o.dgd).Error(err, "taking a pod back")
 			s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
 		}

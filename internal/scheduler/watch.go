@@ -166,6 +166,7 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.cluster.DeletePod(id)
 	delete(s.releasing, id)
 	delete(s.stuck, id)
+	delete(s.objected, id)
 	s.mu.Unlock()
 	s.queue.wakeWaiting()
 	s.touchGraphOf(pod)

@@ -19,6 +19,7 @@ var graphChecks = []struct {
 }{
 	{"object name", objectName},
 	{"annotations", annotations},
+	{"engine", engine},
 	{"one form of constraint", oneFormOfConstraint},
 	{"number of services", serviceCount},
 	{"service names differ", serviceNamesDiffer},

@@ -35,6 +35,16 @@ func TestGraphRules(t *testing.T) {
 			want: []string{`metadata.generateName: Invalid value: "-llm-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
 				`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		},
+		"engine: value": {
+			change: func(d *deployment) { d.Annotations = map[string]string{annotationEngine: "Volcano"} },
+			want:   []string{`metadata.annotations[trellis.dev/engine]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},
+		},
+		"engine: ruled out": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{annotationEngine: "Grove", annotationEnableGrove: "false"}
+			},
+			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
+		},
 		"annotations: values": {
 			change: func(d *deployment) {
 				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node"}

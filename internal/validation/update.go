@@ -29,14 +29,16 @@ var immutabilityChecks = []struct {
 }
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
-// finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object already broke, in the
-// same way, does not stand in the way of another change.
+// finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object
+// already broke, in the same way, does not stand in the way of another change.
 func GraphUpdate(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	if updated == nil || old == nil || updated.DeletionTimestamp != nil ||
-		maps.Equal(updated.Annotations, old.Annotations) && apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
-	var errs field.ErrorList
+	errs := engineImmutable(updated, old)
+	if maps.Equal(updated.Annotations, old.Annotations) && apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+		return errs
+	}
 	for _, check := range immutabilityChecks {
 		errs = append(errs, check.run(updated, old)...)
 	}

@@ -54,6 +54,20 @@ func TestGraphUpdate(t *testing.T) {
 		"anything while it is being deleted": {
 			change: func(d *deployment) { d.DeletionTimestamp, d.Spec.TopologyConstraint = &metav1.Time{}, nil },
 		},
+		"engine while there are pods": {
+			old: func(d *deployment) {
+				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
+			},
+			change: func(d *deployment) { d.Annotations = map[string]string{annotationEngine: "PodGroup"} },
+			want: []string{"metadata.annotations[trellis.dev/engine]: Forbidden: the engine is immutable while the deployment has pods " +
+				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
+		},
+		"engine while there are none": {
+			old: func(d *deployment) {
+				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {}, "Frontend": {}}
+			},
+			change: func(d *deployment) { d.Annotations = map[string]string{annotationEngine: "PodGroup"} },
+		},
 		"deployment constraint: profile": {
 			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "h100" },
 			want:   []string{deploymentConstraint},

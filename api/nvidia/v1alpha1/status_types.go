@@ -32,6 +32,25 @@ const (
 	ConditionValid = "Valid"
 	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
+	// ConditionEngineReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
+	// is made for the deployment, and nothing that runs is touched.
+	ConditionEngineReady = "EngineReady"
+)
+
+// Reasons of ConditionEngineReady.
+const (
+	// ReasonEngineAvailable: the cluster serves all that the engine needs.
+	ReasonEngineAvailable = "EngineAvailable"
+	// ReasonEngineFrozen: the engine works; another one is asked for than the one the deployment's pods were made for.
+	ReasonEngineFrozen = "EngineFrozen"
+	// ReasonAPINotServed: the API server does not serve a kind that the engine needs.
+	ReasonAPINotServed = "APINotServed"
+	// ReasonFieldsDropped: the API server takes the engine's objects and drops fields of them without a word.
+	ReasonFieldsDropped = "FieldsDropped"
+	// ReasonEngineUnsupported: the engine cannot hold this graph together.
+	ReasonEngineUnsupported = "EngineUnsupported"
+	// ReasonEngineNotChecked: the API server could not be asked.
+	ReasonEngineNotChecked = "EngineNotChecked"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.
@@ -94,6 +113,10 @@ type DynamoGraphDeploymentStatus struct {
 	// Placement of the graph as a whole.
 	// +optional
 	Placement *PlacementStatus `json:"placement,omitempty"`
+	// Engine is what gets the deployment's gangs onto nodes: Gates, PodGroup, KAI or Grove.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Engine string `json:"engine,omitempty"`
 }
 
 // ServiceStatus counts one service's replicas.

@@ -23,7 +23,7 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="service is immutable"
 	Service string `json:"service"`
-	// Engine is what gets the gangs onto nodes, e.g. Gates.
+	// Engine is what gets the gangs onto nodes: Gates, PodGroup, KAI or Grove. It stays as it is while the graph has pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Engine string `json:"engine"`

@@ -40,6 +40,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph)
 			return equality.Semantic.DeepDerivative(service.Spec, existing.Spec)
 		}))
 	}
+	failures = append(failures, r.applyWorkload(ctx, o, wanted))
 	return errors.Join(failures...)
 }
 

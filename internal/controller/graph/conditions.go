@@ -109,6 +109,8 @@ func placedCondition(o observed, p *problem) *condition {
 	switch {
 	case p != nil && len(o.groups) == 0:
 		return no(kind, p.reason, p.message)
+	case o.workload != nil:
+		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
 	case !o.judged:
 		return nil
 	case o.verdict.Creating && len(o.verdict.Waiting) == 0:

@@ -29,6 +29,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -46,6 +47,9 @@ type Reconciler struct {
 	// Verdicts of the scheduler; Changed delivers an event when one has changed.
 	Verdicts *scheduler.Verdicts
 	Changed  <-chan event.GenericEvent
+	// Engines by name, and Engine, the one for deployments that name none.
+	Engines *engine.Engines
+	Engine  string
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
@@ -103,6 +107,10 @@ type observed struct {
 	// verdict of the scheduler; judged is false while there is none since the operator started.
 	verdict scheduler.Verdict
 	judged  bool
+	// engine of the deployment, and whether it works.
+	engine engineView
+	// workload is what has come of it under an engine that makes the pods itself; nil under others.
+	workload *engine.Observation
 }
 
 // Reconcile observes, decides, applies the children, and reports.
@@ -157,6 +165,10 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 		if !apierrors.IsNotFound(err) {
 			o.profile = profile
 		}
+	}
+	o.engine = r.engineOf(ctx, o)
+	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
+		return o, err
 	}
 	o.verdict, o.judged = r.Verdicts.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
 	return o, nil

@@ -12,7 +12,6 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -28,7 +27,7 @@ func decide(o observed) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
-	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: engine.Gates}
+	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: o.engine.Name}
 	resolved, err := graph.Resolve(o.dgd, in)
 	switch {
 	case errors.Is(err, graph.ErrTopologyNotFound):

@@ -40,12 +40,15 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1alph
 }
 
 // eventFor: a Warning for each change to False and for each new reason while False, a Normal one for each change to True. That a new
-// deployment is not ready yet, or its pods are still being made, is no news.
+// deployment is not ready yet, or its pods are still being made, is no news, nor is that its engine works.
 func eventFor(before *metav1.Condition, now metav1.Condition) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
 	}
 	if now.Status == metav1.ConditionTrue {
+		if before == nil && now.Type == nvidiav1alpha1.ConditionEngineReady {
+			return "", "" // as it should be
+		}
 		return corev1.EventTypeNormal, "Report"
 	}
 	isNew := before == nil || before.Status != metav1.ConditionTrue

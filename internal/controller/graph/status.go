@@ -29,6 +29,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	}
 	status.Services, status.Summary = servicesOf(o)
 	status.Placement = placementOf(o)
+	status.Engine = o.engine.Name
 
 	set(&status, o, topologyCondition(o))
 	if drift := driftCondition(o); drift != nil {
@@ -41,6 +42,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionValid)
 	}
+	set(&status, o, engineCondition(o))
 	set(&status, o, placedCondition(o, p))
 	ready := readyCondition(o, wanted, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
 	set(&status, o, ready)

@@ -27,8 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
 )
 
 const (
@@ -46,6 +48,9 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache, before something is destroyed because it seems gone.
 	Live client.Reader
+	// Engines by name; Changed delivers an event for each group whose engine's state changed.
+	Engines *engine.Engines
+	Changed <-chan event.GenericEvent
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -68,6 +73,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&trellisv1alpha1.ScalingGroup{}).
 		Owns(&corev1.Pod{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
+		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		Complete(r)
 }
@@ -119,12 +125,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if sg.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector deletes the pods
 	}
+	if workload := r.Engines.Workload(sg.Spec.Engine); workload != nil {
+		return ctrl.Result{}, r.countWorkload(ctx, sg, workload)
+	}
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByOwner: string(sg.UID)}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the pods of the group: %w", err)
 	}
 	replicas := replicasOf(pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
-	failure := r.apply(ctx, sg, plan(sg, replicas))
+	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, plan(sg, replicas)))
 	status := statusOf(sg, replicas, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, sg, status))
 }
@@ -197,7 +206,10 @@ func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
 func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	err := r.Client.Create(ctx, pod)
-	if err == nil || !apierrors.IsAlreadyExists(err) {
+	if err == nil {
+		return r.checkKept(ctx, sg, pod)
+	}
+	if !apierrors.IsAlreadyExists(err) {
 		return wrapped(err, "creating pod %s", pod.Name)
 	}
 	live := &corev1.Pod{}

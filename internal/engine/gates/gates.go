@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -30,6 +31,34 @@ type Placer struct {
 }
 
 var _ engine.Placer = Placer{}
+
+// Name implements engine.Engine.
+func (Placer) Name() string { return graph.EngineGates }
+
+// Probe implements engine.Engine: scheduling gates are there in every Kubernetes that Trellis supports.
+func (Placer) Probe(context.Context) (engine.State, error) { return engine.Ready(), nil }
+
+// Unsuited implements engine.Engine.
+func (Placer) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return "" }
+
+// Watches implements engine.Engine.
+func (Placer) Watches() []engine.Watch { return nil }
+
+// Prepare implements engine.Placer: the gate is all.
+func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*corev1.Pod) {}
+
+// Kept implements engine.Placer. A pod made for another engine would wait for what only that engine makes.
+func (Placer) Kept(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[graph.AnnotationEngine] != "" })
+}
+
+// Form implements engine.Placer: the pins hold the gang together.
+func (Placer) Form(context.Context, engine.Gang) error { return nil }
+
+// Objection implements engine.Placer: a gang that cannot be bound is taken back soon, which says it.
+func (Placer) Objection(context.Context, client.Reader, *corev1.Pod, []*corev1.Pod) string {
+	return ""
+}
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
 // The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made anew.

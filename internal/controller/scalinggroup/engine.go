@@ -1,0 +1,99 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// fit makes a plan one that the group's engine can follow: pods get what only new pods can be given, pods of another engine are made
+// anew, and while the engine is not ready nothing is made or replaced, since what is taken down then would not come back.
+func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, s steps) steps {
+	if !graph.Gated(sg) {
+		return s // the engine has no part in it
+	}
+	placer := r.Engines.Placer(sg.Spec.Engine)
+	if placer == nil || !r.Engines.State(ctx, sg.Spec.Engine).Ready {
+		return s.onlyScaleIn(sg)
+	}
+	s.replaceForeign(placer, replicas)
+	fresh := map[int32][]*corev1.Pod{}
+	for _, pod := range s.create {
+		ordinal, _, _ := graph.ReplicaOf(pod)
+		fresh[ordinal] = append(fresh[ordinal], pod)
+	}
+	for ordinal, pods := range fresh {
+		placer.Prepare(sg, ordinal, pods, replicas[ordinal].living())
+	}
+	return s
+}
+
+// onlyScaleIn drops every step but the end of replicas that are not wanted any more.
+func (s steps) onlyScaleIn(sg *trellisv1alpha1.ScalingGroup) steps {
+	return steps{delete: slices.DeleteFunc(s.delete, func(d deletion) bool {
+		ordinal, _, ok := graph.ReplicaOf(d.pod)
+		return ok && ordinal < sg.Spec.Replicas
+	})}
+}
+
+// replaceForeign has replicas made anew that still wait and are not as the engine makes them. What was released goes on as it is.
+func (s *steps) replaceForeign(placer engine.Placer, replicas map[int32]*replica) {
+	for _, ordinal := range sortedOrdinals(replicas) {
+		r := replicas[ordinal]
+		pods := r.living()
+		if r.released() || len(pods) == 0 || placer.Kept(pods) {
+			continue
+		}
+		of := func(pod *corev1.Pod) bool { o, _, _ := graph.ReplicaOf(pod); return o == ordinal }
+		s.create = slices.DeleteFunc(s.create, of)
+		s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
+		s.remove(r, "it was made for another engine, or in two halves")
+	}
+}
+
+// living are the pods of a replica, in index order; none when there is no such replica.
+func (r *replica) living() []*corev1.Pod {
+	if r == nil {
+		return nil
+	}
+	pods := make([]*corev1.Pod, 0, len(r.pods))
+	for _, index := range sortedIndexes(r.pods) {
+		pods = append(pods, r.pods[index])
+	}
+	return pods
+}
+
+// checkKept deletes a pod again that the API server has stripped of what its engine needs: scheduled like that, it would be on its own.
+func (r *Reconciler) checkKept(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
+	placer := r.Engines.Placer(sg.Spec.Engine)
+	if placer == nil || !graph.Gated(sg) || placer.Kept([]*corev1.Pod{pod}) {
+		return nil
+	}
+	r.Engines.Suspect()
+	if err := r.deletePod(ctx, deletion{pod: pod, why: "the API server dropped what its engine needs"}); err != nil {
+		return err
+	}
+	return fmt.Errorf("creating pod %s: the API server dropped what the engine %s needs; the pod is deleted", pod.Name, sg.Spec.Engine)
+}
+
+// countWorkload reports what an engine that makes the pods itself has come to. There is nothing else to do for such a group.
+func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload engine.Workload) error {
+	seen, err := workload.Observe(ctx, r.Engines.Own(sg.Spec.Engine), []*trellisv1alpha1.ScalingGroup{sg})
+	if err != nil {
+		return fmt.Errorf("reading what has come of the workload of engine %s: %w", sg.Spec.Engine, err)
+	}
+	counts, status := seen.Counts[sg.Spec.Service], *sg.Status.DeepCopy()
+	status.ObservedGeneration = sg.Generation
+	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = counts.Replicas, counts.Updated, counts.Scheduled
+	status.ReadyReplicas, status.AvailableReplicas = counts.Ready, counts.Ready
+	return r.report(ctx, sg, status)
+}

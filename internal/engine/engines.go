@@ -1,0 +1,181 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// DefaultLookEvery is how often the cluster is asked whether it serves what engines in use need. An API that is switched on or off
+// sends no event of its own.
+const DefaultLookEvery = 10 * time.Second
+
+// Options of Engines; the zero value is the default.
+type Options struct {
+	LookEvery time.Duration
+	Clock     clock.Clock
+	// Open starts informers of kinds; nil: engines' own kinds are not watched.
+	Open Opener
+}
+
+// Engines are all there are, and whether each works in this cluster.
+type Engines struct {
+	byName  map[string]Engine
+	options Options
+	// again asks for a look before it is time.
+	again chan struct{}
+
+	mu     sync.Mutex
+	states map[string]State
+	// subscribers hear of an engine whose state changed, watchers of a graph one of whose objects did.
+	subscribers []func(engine string)
+	watchers    []func(graph types.NamespacedName)
+	informers   map[string]*informers
+}
+
+// New returns the given engines.
+func New(o Options, all ...Engine) *Engines {
+	o.LookEvery = cmp.Or(o.LookEvery, DefaultLookEvery)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	e := &Engines{
+		byName: map[string]Engine{}, options: o, again: make(chan struct{}, 1), states: map[string]State{}, informers: map[string]*informers{},
+	}
+	for _, one := range all {
+		e.byName[one.Name()] = one
+	}
+	return e
+}
+
+// OnState has f called, outside any lock, with the name of an engine whose state changed. Call it before Start.
+func (e *Engines) OnState(f func(engine string)) { e.subscribers = append(e.subscribers, f) }
+
+// OnChange has f called with the graph that an object of an engine's own kinds belongs to, when the object changed. Call it before Start.
+func (e *Engines) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
+
+// Placer returns the placer of that name, or nil.
+func (e *Engines) Placer(name string) Placer {
+	placer, _ := e.byName[name].(Placer)
+	return placer
+}
+
+// Workload returns the workload of that name, or nil.
+func (e *Engines) Workload(name string) Workload {
+	workload, _ := e.byName[name].(Workload)
+	return workload
+}
+
+// Get returns the engine of that name, or nil.
+func (e *Engines) Get(name string) Engine { return e.byName[name] }
+
+// State says whether an engine works. The first to ask waits for the answer; from then on it is kept up to date.
+func (e *Engines) State(ctx context.Context, name string) State {
+	e.mu.Lock()
+	state, known := e.states[name]
+	e.mu.Unlock()
+	if known {
+		return state
+	}
+	return e.look(ctx, name)
+}
+
+// Suspect asks for a look at once: something that an engine wrote did not come out as it should.
+func (e *Engines) Suspect() {
+	select {
+	case e.again <- struct{}{}:
+	default:
+	}
+}
+
+// Own reads the engine's own kinds from the cache; nil while they are not watched.
+func (e *Engines) Own(name string) client.Reader {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if running := e.informers[name]; running != nil {
+		return running.reader
+	}
+	return nil
+}
+
+// NeedLeaderElection says yes: only the leader writes.
+func (e *Engines) NeedLeaderElection() bool { return true }
+
+// Start looks after the engines that were asked for until ctx ends.
+func (e *Engines) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("engines"))
+	defer e.closeAll()
+	for {
+		for _, name := range e.asked() {
+			e.watch(ctx, name, e.look(ctx, name))
+		}
+		timer := e.options.Clock.NewTimer(e.options.LookEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-e.again:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+func (e *Engines) asked() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := make([]string, 0, len(e.states))
+	for name := range e.states {
+		names = append(names, name)
+	}
+	return names
+}
+
+// look probes one engine and tells of a change.
+func (e *Engines) look(ctx context.Context, name string) State {
+	now, err := e.probe(ctx, name)
+	e.mu.Lock()
+	before, known := e.states[name]
+	if err != nil && known {
+		now = before
+	}
+	e.states[name] = now
+	e.mu.Unlock()
+	if err != nil {
+		log.FromContext(ctx).Error(err, "asking the cluster what it serves", "engine", name)
+	}
+	if !known {
+		e.Suspect() // the loop shall watch its kinds
+	}
+	if known && before != now {
+		log.FromContext(ctx).Info("engine", "engine", name, "ready", now.Ready, "reason", now.Reason, "message", now.Message)
+		for _, f := range e.subscribers {
+			f(name)
+		}
+	}
+	return now
+}
+
+func (e *Engines) probe(ctx context.Context, name string) (State, error) {
+	one := e.byName[name]
+	if one == nil {
+		return State{Reason: nvidiav1alpha1.ReasonEngineUnsupported, Message: fmt.Sprintf("this version of Trellis has no engine %q", name)}, nil
+	}
+	state, err := one.Probe(ctx)
+	if err != nil {
+		return State{Reason: nvidiav1alpha1.ReasonEngineNotChecked, Message: "the cluster could not be asked what it serves: " + err.Error()}, err
+	}
+	return state, nil
+}

@@ -1,0 +1,129 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Opener makes a cache for some kinds; it is started and stopped with them.
+type Opener func() (cache.Cache, error)
+
+// informers run for one engine while its kinds are served. They have a cache of their own: one that watches a kind that is not there
+// fails, and must not take the manager's with it.
+type informers struct {
+	reader client.Reader
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// watch starts the informers of an engine that is ready and stops those of one that is not. Only Start calls it.
+func (e *Engines) watch(ctx context.Context, name string, state State) {
+	e.mu.Lock()
+	running := e.informers[name]
+	e.mu.Unlock()
+	switch {
+	case !state.Ready && running != nil:
+		e.set(name, nil)
+		running.stop()
+	case state.Ready && running == nil:
+		started, err := e.open(ctx, e.byName[name])
+		if err != nil {
+			log.FromContext(ctx).Error(err, "watching the engine's kinds; it is tried again", "engine", name)
+			return
+		}
+		if started != nil {
+			e.set(name, started)
+		}
+	}
+}
+
+func (e *Engines) set(name string, running *informers) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if running == nil {
+		delete(e.informers, name)
+		return
+	}
+	e.informers[name] = running
+}
+
+func (e *Engines) open(ctx context.Context, one Engine) (*informers, error) {
+	watches := one.Watches()
+	if len(watches) == 0 || e.options.Open == nil {
+		return nil, nil
+	}
+	own, err := e.options.Open()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range watches {
+		informer, err := own.GetInformer(ctx, w.Object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", w.Object, err)
+		}
+		if _, err := informer.AddEventHandler(e.handler(w)); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", w.Object, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	running := &informers{reader: own, cancel: cancel}
+	running.ended.Go(func() {
+		if err := own.Start(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "watching the engine's kinds", "engine", one.Name())
+		}
+	})
+	if !own.WaitForCacheSync(ctx) {
+		running.stop()
+		return nil, fmt.Errorf("the first list of %s's kinds did not come", one.Name())
+	}
+	return running, nil
+}
+
+func (i *informers) stop() {
+	i.cancel()
+	i.ended.Wait()
+}
+
+func (e *Engines) closeAll() {
+	for _, name := range e.asked() {
+		e.mu.Lock()
+		running := e.informers[name]
+		delete(e.informers, name)
+		e.mu.Unlock()
+		if running != nil {
+			running.stop()
+		}
+	}
+}
+
+func (e *Engines) handler(w Watch) toolscache.ResourceEventHandler {
+	tell := func(obj any) {
+		if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		object, ok := obj.(client.Object)
+		if !ok {
+			return
+		}
+		if graph, ok := w.Graph(object); ok {
+			e.changed(graph)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell}
+}
+
+func (e *Engines) changed(graph types.NamespacedName) {
+	for _, f := range e.watchers {
+		f(graph)
+	}
+}

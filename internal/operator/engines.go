@@ -1,0 +1,76 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+)
+
+// newEngines returns every engine there is.
+func newEngines(mgr ctrl.Manager, writer client.Client, o Options) *engine.Engines {
+	return engine.New(engine.Options{Open: ownCache(mgr, o)},
+		gates.Placer{Client: writer, Live: mgr.GetAPIReader()},
+	)
+}
+
+// ownCache opens caches beside the manager's for kinds that come and go.
+func ownCache(mgr ctrl.Manager, o Options) engine.Opener {
+	return func() (cache.Cache, error) {
+		options := cache.Options{
+			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+			DefaultTransform: cache.TransformStripManagedFields(),
+		}
+		if len(o.WatchNamespaces) > 0 {
+			options.DefaultNamespaces = map[string]cache.Config{}
+			for _, ns := range o.WatchNamespaces {
+				options.DefaultNamespaces[ns] = cache.Config{}
+			}
+		}
+		return cache.New(mgr.GetConfig(), options)
+	}
+}
+
+// tellOfEngines has the deployments and scaling groups of an engine reconciled when its state changed, and a deployment when an object of
+// its engine's own kinds did.
+func tellOfEngines(engines *engine.Engines, reader client.Reader, graphs, groups chan<- event.GenericEvent) {
+	deployment := func(name types.NamespacedName) {
+		graphs <- event.GenericEvent{Object: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+	}
+	engines.OnChange(func(name types.NamespacedName) {
+		deployment(name)
+		all := &trellisv1alpha1.ScalingGroupList{}
+		if reader.List(context.Background(), all, client.InNamespace(name.Namespace)) != nil {
+			return
+		}
+		for i := range all.Items { // counted there, not by pods
+			if sg := &all.Items[i]; sg.Spec.Graph == name.Name && engines.Workload(sg.Spec.Engine) != nil {
+				groups <- event.GenericEvent{Object: sg}
+			}
+		}
+	})
+	engines.OnState(func(string) {
+		dgds, all := &nvidiav1alpha1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}
+		if reader.List(context.Background(), dgds) != nil || reader.List(context.Background(), all) != nil {
+			return // the cache has ended, and so has the program
+		}
+		for i := range dgds.Items {
+			deployment(client.ObjectKeyFromObject(&dgds.Items[i]))
+		}
+		for i := range all.Items {
+			groups <- event.GenericEvent{Object: &all.Items[i]}
+		}
+	})
+}

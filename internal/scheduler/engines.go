@@ -1,0 +1,206 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Codes of replicas that wait for their engine.
+const (
+	// CodeEngineNotReady means that the graph's engine does not work in this cluster, or cannot hold this graph together.
+	CodeEngineNotReady = "EngineNotReady"
+	// CodeSchedulerRefuses means that the replica has its place and was let go, and that the engine's scheduler does not bind it there.
+	CodeSchedulerRefuses = "SchedulerRefuses"
+)
+
+// gangRelease is one gang on its way.
+type gangRelease struct {
+	gang   engine.Gang
+	placer engine.Placer
+	pods   []release
+}
+
+// placerOf returns the placer of a graph; nil when its engine makes the pods itself, or there is none of that name.
+func (s *Scheduler) placerOf(o observed) engine.Placer {
+	if len(o.groups) == 0 {
+		return nil
+	}
+	return s.engines.Placer(o.groups[0].Spec.Engine)
+}
+
+// askEngine finds out, before the picture of the cluster is locked, whether the engine releases anything now and what its scheduler holds
+// against released pods that are not bound.
+func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
+	placer := s.placerOf(*o)
+	if placer == nil {
+		return
+	}
+	if state := s.engines.State(ctx, placer.Name()); !state.Ready {
+		o.bars = state.Message
+	} else {
+		o.bars = placer.Unsuited(o.groups)
+	}
+	own := s.engines.Own(placer.Name())
+	o.objections = map[string]string{}
+	for _, pod := range o.pods {
+		if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) {
+			continue
+		}
+		if why := placer.Objection(ctx, own, pod, o.pods); why != "" {
+			o.objections[topology.PodID(pod)] = why
+		}
+	}
+	s.trackObjections(*o)
+}
+
+// trackObjections notes since when the engine's scheduler has objected to a pod, so that its gang is taken back when it stays so.
+func (s *Scheduler) trackObjections(o observed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pod := range o.pods {
+		id := topology.PodID(pod)
+		if o.objections[id] == "" {
+			delete(s.objected, id)
+			continue
+		}
+		if _, known := s.objected[id]; known {
+			continue
+		}
+		s.objected[id] = s.options.Clock.Now()
+		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), s.objected[id].Add(s.options.TakeBackAfter))
+	}
+}
+
+// stuckSince says since when a released pod cannot be bound, and why; "" when nothing is known against it. Called with the lock held.
+func (s *Scheduler) stuckSince(o observed, pod *corev1.Pod) (since time.Time, why string) {
+	id := topology.PodID(pod)
+	if since, stuck := s.stuck[id]; stuck {
+		return since, whyUnschedulable(pod)
+	}
+	return s.objected[id], o.objections[id]
+}
+
+// object notes that a replica which has its place is not bound there by the engine's scheduler.
+func (v *view) object(service string, state replicaState) bool {
+	for _, pod := range state.open {
+		if why := v.objections[topology.PodID(pod)]; why != "" {
+			v.refused = append(v.refused, Waiting{
+				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
+				Message: "by Trellis' count it has room in " + where(state.path) + "; " + why,
+			})
+			return true
+		}
+	}
+	return false
+}
+
+func where(path topology.Path) string {
+	if len(path) == 0 {
+		return "the cluster"
+	}
+	return path.String()
+}
+
+// gangsOf sorts releases by gang.
+func (s *Scheduler) gangsOf(o observed, releases []release) []*gangRelease {
+	var out []*gangRelease
+	byName := map[string]*gangRelease{}
+	for _, r := range releases {
+		g := byName[r.pin.Gang]
+		if g == nil {
+			g = &gangRelease{placer: s.placerOf(o), gang: engine.Gang{Name: r.pin.Gang, Graph: o.dgd, Groups: o.groups}}
+			byName[r.pin.Gang] = g
+			out = append(out, g)
+		}
+		g.gang.Base = g.gang.Base || r.base
+		g.pods = append(g.pods, r)
+		g.addPod(o, r.pod)
+	}
+	return out
+}
+
+func (g *gangRelease) addPod(o observed, pod *corev1.Pod) {
+	ordinal, _, _ := graph.ReplicaOf(pod)
+	for i := range g.gang.Replicas {
+		replica := &g.gang.Replicas[i]
+		if replica.Ordinal == ordinal && replica.Group.Name == pod.Labels[graph.LabelScalingGroup] {
+			replica.Pods = append(replica.Pods, pod)
+			return
+		}
+	}
+	for _, sg := range o.groups {
+		if sg.Name == pod.Labels[graph.LabelScalingGroup] {
+			g.gang.Replicas = append(g.gang.Replicas, engine.Replica{Group: sg, Ordinal: ordinal, Pods: []*corev1.Pod{pod}})
+			return
+		}
+	}
+}
+
+// letGo forms a gang and then releases its pods, outside the planning goroutine. It returns when the gang has its turn.
+func (s *Scheduler) letGo(ctx context.Context, g *gangRelease) {
+	s.writes <- struct{}{}
+	go func() {
+		err := g.placer.Form(ctx, g.gang)
+		<-s.writes
+		if err != nil {
+			s.formFailed(ctx, g, err)
+			return
+		}
+		for _, r := range g.pods {
+			select {
+			case s.writes <- struct{}{}:
+			case <-ctx.Done():
+				return // the loop has ended
+			}
+			go func() {
+				defer func() { <-s.writes }()
+				s.send(ctx, g.placer, r)
+			}()
+		}
+	}()
+}
+
+// formFailed gives the room of the whole gang back and has the graph looked at again. Pods that cannot be of the gang any more (stale
+// objects stand in the way) are deleted, to be made anew.
+func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
+	stale := errors.Is(err, engine.ErrStale)
+	if ctx.Err() == nil {
+		logger(ctx, g.gang.Graph).Error(err, "forming a gang", "gang", g.gang.Name)
+		s.engines.Suspect()
+	}
+	for _, r := range g.pods {
+		s.giveBack(r.pod)
+		if !stale {
+			continue
+		}
+		if err := g.placer.TakeBack(ctx, r.pod); err != nil {
+			logger(ctx, r.dgd).Error(err, "taking a pod back")
+		}
+	}
+	s.lookAgain(g.gang.Graph)
+}
+
+func (s *Scheduler) giveBack(pod *corev1.Pod) {
+	id := topology.PodID(pod)
+	s.mu.Lock()
+	delete(s.releasing, id)
+	s.cluster.Forget(id)
+	s.mu.Unlock()
+}
+
+func (s *Scheduler) lookAgain(dgd *nvidiav1alpha1.DynamoGraphDeployment) {
+	s.queue.addAt(client.ObjectKeyFromObject(dgd), s.options.Clock.Now().Add(time.Second))
+}
