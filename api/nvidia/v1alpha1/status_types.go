@@ -32,6 +32,29 @@ const (
 	ConditionValid = "Valid"
 	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
+	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
+	ConditionRolledOut = "RolledOut"
+)
+
+// Reasons of ConditionRolledOut.
+const (
+	ReasonRollingOut          = "RollingOut"
+	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
+)
+
+// Phases of a restart.
+const (
+	RestartPhasePending    = "Pending"
+	RestartPhaseRestarting = "Restarting"
+	RestartPhaseCompleted  = "Completed"
+	RestartPhaseSuperseded = "Superseded"
+)
+
+// Phases of a rolling update.
+const (
+	RollingUpdatePhasePending    = "Pending"
+	RollingUpdatePhaseInProgress = "InProgress"
+	RollingUpdatePhaseCompleted  = "Completed"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.
