@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	}
 	placer := r.Engines.Placer(sg.Spec.Engine)
 	if placer == nil || !r.Engines.State(ctx, sg.Spec.Engine).Ready {
-		return s.onlyScaleIn(sg)
+		return s.onlyScaleIn()
 	}
 	s.replaceForeign(placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
@@ -38,16 +39,13 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 }
 
 // onlyScaleIn drops every step but the end of replicas that are not wanted any more.
-func (s steps) onlyScaleIn(sg *trellisv1alpha1.ScalingGroup) steps {
-	return steps{delete: slices.DeleteFunc(s.delete, func(d deletion) bool {
-		ordinal, _, ok := graph.ReplicaOf(d.pod)
-		return ok && ordinal < sg.Spec.Replicas
-	})}
+func (s steps) onlyScaleIn() steps {
+	return steps{delete: slices.DeleteFunc(s.delete, func(d deletion) bool { return !d.scaleIn })}
 }
 
 // replaceForeign has replicas made anew that still wait and are not as the engine makes them. What was released goes on as it is.
 func (s *steps) replaceForeign(placer engine.Placer, replicas map[int32]*replica) {
-	for _, ordinal := range sortedOrdinals(replicas) {
+	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
 		pods := r.living()
 		if r.released() || len(pods) == 0 || placer.Kept(pods) {
@@ -66,7 +64,7 @@ func (r *replica) living() []*corev1.Pod {
 		return nil
 	}
 	pods := make([]*corev1.Pod, 0, len(r.pods))
-	for _, index := range sortedIndexes(r.pods) {
+	for _, index := range slices.Sorted(maps.Keys(r.pods)) {
 		pods = append(pods, r.pods[index])
 	}
 	return pods
