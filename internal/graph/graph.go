@@ -22,6 +22,8 @@ type Inputs struct {
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
 	// Engine that gets the gangs onto nodes.
 	Engine string
+	// Restarts holds, by service name, the restart its replicas are made for; none for services that were never restarted.
+	Restarts map[string]*trellisv1alpha1.Restart
 }
 
 // Graph is a deployment with everything decided that can be decided without looking at nodes.
@@ -50,6 +52,9 @@ type Service struct {
 	Roles []trellisv1alpha1.Role
 	// Revision identifies Roles.
 	Revision string
+	// Rollout says how replicas are replaced when Revision or Restart changes.
+	Rollout trellisv1alpha1.RolloutStrategy
+	Restart *trellisv1alpha1.Restart
 	// Labels and Annotations of every object made for the service.
 	Labels, Annotations map[string]string
 }
@@ -66,6 +71,9 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 		errs = append(errs, serviceErrs...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
 		service.Topology = topologies[name]
+		service.Restart = in.Restarts[name]
+		service.Rollout, serviceErrs = resolveRollout(dgd, &service)
+		errs = append(errs, serviceErrs...)
 		g.Services = append(g.Services, service)
 	}
 	if len(errs) > 0 {

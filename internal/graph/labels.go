@@ -24,6 +24,7 @@ const (
 	LabelPodIndex     = "trellis.dev/pod-index"
 	LabelRevision     = "trellis.dev/revision"
 	LabelRole         = "trellis.dev/role"
+	LabelReplicaSize  = "trellis.dev/replica-size"
 )
 
 // PlacementGate is the scheduling gate that holds a gang's pods until the whole gang has a place.
@@ -31,6 +32,9 @@ const PlacementGate = "trellis.dev/placement"
 
 // AnnotationGang names the gang a pod belongs to, for people and for messages.
 const AnnotationGang = "trellis.dev/gang"
+
+// AnnotationRestart on a pod is the id of the restart it was made for, under the name users know.
+const AnnotationRestart = "nvidia.com/restartAt"
 
 // Names of roles.
 const (

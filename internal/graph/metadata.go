@@ -5,6 +5,8 @@ package graph
 
 import (
 	"maps"
+
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // inheritedAnnotations on a deployment hold for all its services.
@@ -79,6 +81,9 @@ func (t *templater) podLabels() map[string]string {
 
 func (t *templater) podAnnotations() map[string]string {
 	annotations := t.annotations()
+	for _, key := range rollout.Annotations { // how pods are replaced is not about the pods: a change of it restarts none
+		delete(annotations, key)
+	}
 	if extra := t.spec.ExtraPodMetadata; extra != nil {
 		maps.Copy(annotations, extra.Annotations)
 	}

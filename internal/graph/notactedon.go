@@ -13,9 +13,6 @@ import (
 
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
-	"nvidia.com/deployment-rolling-update-max-surge",
-	"nvidia.com/deployment-rolling-update-max-unavailable",
-	"nvidia.com/deployment-strategy",
 	"nvidia.com/grove-update-strategy",
 	"nvidia.com/kai-scheduler-queue",
 	"nvidia.com/volcano-queue",
@@ -37,7 +34,6 @@ func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 	for i, pvc := range dgd.Spec.PVCs {
 		add(pvc.Create != nil && *pvc.Create, fmt.Sprintf("spec.pvcs[%d].create", i))
 	}
-	add(dgd.Spec.Restart != nil, "spec.restart")
 	add(dgd.Spec.ProviderOverride != nil, "spec.providerOverride")
 	add(dgd.Spec.Experimental != nil, "spec.experimental")
 	for _, name := range sortedKeys(dgd.Spec.Services) {

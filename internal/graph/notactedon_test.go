@@ -20,7 +20,6 @@ metadata:
   annotations: {nvidia.com/kai-scheduler-queue: q, nvidia.com/enable-metrics: "false"}
 spec:
   pvcs: [{name: a}, {name: b, create: true}]
-  restart: {id: "1"}
   providerOverride: {a: b}
   experimental: {a: b}
   services:
@@ -48,7 +47,7 @@ spec:
 	}
 	want := []string{
 		"metadata.annotations[nvidia.com/kai-scheduler-queue]",
-		"spec.pvcs[1].create", "spec.restart", "spec.providerOverride", "spec.experimental",
+		"spec.pvcs[1].create", "spec.providerOverride", "spec.experimental",
 	}
 	for _, field := range []string{"ingress", "modelRef", "minAvailable", "scalingAdapter", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
 		want = append(want, "spec.services[loud]."+field)

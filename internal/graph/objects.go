@@ -36,6 +36,8 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 			Multinode: s.Multinode,
 			Topology:  s.Topology.DeepCopy(),
 			Revision:  s.Revision,
+			Rollout:   s.Rollout.DeepCopy(),
+			Restart:   s.Restart.DeepCopy(),
 		},
 	}
 	for i := range s.Roles {

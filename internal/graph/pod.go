@@ -27,14 +27,12 @@ func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 // Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or
 // preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
-	if !PlannedHere(sg.Spec.Engine) {
-		return false
-	}
-	if sg.Spec.Multinode {
-		return true
-	}
-	t := sg.Spec.Topology
-	return t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+	return PlannedHere(sg.Spec.Engine) && packed(sg.Spec.Multinode, sg.Spec.Topology)
+}
+
+// packed services place each replica as a gang, or inside a domain, or both.
+func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
+	return multinode || t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
 }
 
 // BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
@@ -56,6 +54,7 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 		Spec: template.Spec,
 	}
 	labelPod(pod, sg, role.Name, ordinal, index)
+	markReplica(pod, sg)
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
 	}

@@ -4,11 +4,16 @@
 package scheduler
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -27,8 +32,7 @@ func (h hold) id(name types.NamespacedName) string { return "hold/" + name.Strin
 // holdRoomOf is called with the lock held, while the pod is still counted.
 func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 	sg := s.groupOf(pod)
-	ordinal, _, ok := graph.ReplicaOf(pod)
-	if sg == nil || !ok || sg.DeletionTimestamp != nil || ordinal >= sg.Spec.Replicas || !graph.Gated(sg) {
+	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !graph.Gated(sg) || !s.willBeFollowed(sg, pod) {
 		return
 	}
 	node := pod.Spec.NodeName
@@ -47,6 +51,26 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 	s.cluster.DeletePod(topology.PodID(pod))
 	s.cluster.Assume(h.id(name), h.node, h.shape)
 	s.queue.wake() // the loop sets its timer by the holds
+}
+
+// willBeFollowed says that the replica of a pod that is gone will be made anew.
+func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod) bool {
+	ordinal, _, ok := graph.ReplicaOf(gone)
+	pods := &corev1.PodList{}
+	err := s.reader.List(context.Background(), pods, client.InNamespace(sg.Namespace),
+		client.MatchingFields{IndexPodsByGraph: gone.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy)
+	if !ok || err != nil {
+		return false
+	}
+	group := []*corev1.Pod{gone}
+	for i := range pods.Items {
+		if metav1.IsControlledBy(&pods.Items[i], sg) && pods.Items[i].UID != gone.UID {
+			group = append(group, &pods.Items[i])
+		}
+	}
+	byOrdinal := podsByOrdinal(group)
+	byOrdinal[int(ordinal)] = slices.DeleteFunc(byOrdinal[int(ordinal)], func(pod *corev1.Pod) bool { return pod.UID == gone.UID })
+	return slices.Contains(ordinalsOf(sg, byOrdinal), int(ordinal))
 }
 
 // lendHolds frees the held room of the pods that are about to be planned.

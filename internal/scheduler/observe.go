@@ -51,6 +51,8 @@ type view struct {
 	gangs map[replicaKey]string
 	// objections are as observed.
 	objections map[string]string
+	// surplus replicas are more than the service wants for good: they wait for room beside an update and nobody has to be told.
+	surplus map[replicaKey]bool
 	// wanted and placed count gated replicas.
 	wanted, placed int
 	// ranked says that the graph's priority is that of some pod by now.
@@ -75,7 +77,7 @@ type replicaState struct {
 // newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
 func newView(o observed) view {
 	v := view{
-		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, objections: o.objections,
+		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, surplus: map[replicaKey]bool{}, objections: o.objections,
 		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	v.creating = missingGroups(o)
@@ -153,17 +155,22 @@ func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
 func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
-	states := make([]replicaState, sg.Spec.Replicas)
-	for i := range states {
-		states[i] = replicaState{ordinal: i, absent: int(graph.PodsPerReplica(sg))}
-	}
-	for _, pod := range pods {
-		ordinal, _, ok := graph.ReplicaOf(pod)
-		if !ok || int(ordinal) >= len(states) {
-			continue
+	byOrdinal := podsByOrdinal(pods)
+	ordinals := ordinalsOf(sg, byOrdinal)
+	states := make([]replicaState, 0, len(ordinals))
+	for _, ordinal := range ordinals {
+		state := replicaState{ordinal: ordinal, absent: int(graph.PodsPerReplica(sg))}
+		for _, pod := range byOrdinal[ordinal] {
+			if !leaving(pod) {
+				state.absent = graph.ReplicaSize(sg, pod)
+			}
 		}
-		v.sortPod(&states[ordinal], sg, pod, releasing)
+		for _, pod := range byOrdinal[ordinal] {
+			v.sortPod(&state, sg, pod, releasing)
+		}
+		states = append(states, state)
 	}
+	v.markSurplus(sg, states)
 	return states
 }
 
@@ -239,7 +246,9 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 	lost := lostLevel(sg.Spec.Topology, profile)
 	hints := hintsOf(sg)
 	for _, state := range states {
-		v.wanted++
+		if !v.surplus[replicaKey{service.Name, state.ordinal}] {
+			v.wanted++
+		}
 		v.addReplica(sg, &service, state, hints[int32(state.ordinal)], lost)
 	}
 	v.graph.Services = append(v.graph.Services, service)

@@ -51,7 +51,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 	for _, gang := range s.gangsOf(o, releases) {
 		s.letGo(ctx, gang)
 	}
-	s.queue.setWaiting(name, len(verdict.Waiting) > 0, verdict.preemptsBelow)
+	s.queue.setWaiting(name, len(verdict.Waiting)+len(verdict.Surplus) > 0, verdict.preemptsBelow)
 	if s.verdicts.set(name, verdict) {
 		s.announce(ctx, dgd, o.pods, verdict)
 	}
@@ -114,12 +114,18 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 		}
 		if replica.Refusal != nil {
 			replicasRefused.WithLabelValues(replica.Refusal.Code).Inc()
-			verdict.Waiting = append(verdict.Waiting, Waiting{
+			list := &verdict.Waiting
+			if v.surplus[replicaKey{replica.Service, replica.Ordinal}] {
+				list = &verdict.Surplus
+			}
+			*list = append(*list, Waiting{
 				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
 			})
 			continue
 		}
-		verdict.Placed++
+		if !v.surplus[replicaKey{replica.Service, replica.Ordinal}] {
+			verdict.Placed++
+		}
 		replicasPlaced.Inc()
 		s.tell(ctx, o.dgd, v, replica)
 		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)

@@ -42,6 +42,8 @@ type Verdict struct {
 	Score float64
 	// Waiting replicas, in service and ordinal order.
 	Waiting []Waiting
+	// Surplus replicas without room: an update would like them, beyond what is wanted for good.
+	Surplus []Waiting
 
 	// preemptsBelow: bound pods of a lower priority would make room.
 	preemptsBelow int32

@@ -26,6 +26,7 @@ var graphChecks = []struct {
 	{"object names differ", objectNamesDiffer},
 	{"claims", claims},
 	{"backend framework", backendFramework},
+	{"rollout bounds", rolloutBounds},
 	{"restart", restart},
 	{"restart order", restartOrder},
 	{"topology profile", topologyProfile},

@@ -109,6 +109,25 @@ func TestGraphRules(t *testing.T) {
 			change: func(d *deployment) { d.Spec.BackendFramework = "tgi" },
 			want:   []string{`spec.backendFramework: Unsupported value: "tgi": supported values: "sglang", "trtllm", "vllm"`},
 		},
+		"rollout bounds: each where it is written": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{"nvidia.com/deployment-strategy": "BlueGreen"}
+				d.Spec.Annotations = map[string]string{"nvidia.com/deployment-rolling-update-max-surge": "many"}
+				d.Spec.Services["Worker"].Annotations = map[string]string{"nvidia.com/deployment-rolling-update-max-unavailable": "-1"}
+			},
+			want: []string{
+				`metadata.annotations[nvidia.com/deployment-strategy]: Invalid value: "BlueGreen": must be RollingUpdate or Recreate`,
+				`spec.annotations[nvidia.com/deployment-rolling-update-max-surge]: Invalid value: "many": must be a number of replicas or a percentage, like "1" or "25%"`,
+				`spec.services[Worker].annotations[nvidia.com/deployment-rolling-update-max-unavailable]: Invalid value: "-1": must be a number of replicas or a percentage, like "1" or "25%"`,
+			},
+		},
+		"rollout bounds: both 0": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{"nvidia.com/deployment-rolling-update-max-surge": "0", "nvidia.com/deployment-rolling-update-max-unavailable": "0%"}
+			},
+			want: []string{`metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]: Invalid value: "0": must not be 0 together with ` +
+				`nvidia.com/deployment-rolling-update-max-unavailable: no replica could be replaced`},
+		},
 		"restart: id and type": {
 			change: func(d *deployment) {
 				d.Spec.Restart = &nvidiav1alpha1.Restart{Strategy: &nvidiav1alpha1.RestartStrategy{Type: "Random"}}

@@ -32,6 +32,8 @@ const (
 	ConditionValid = "Valid"
 	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
+	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
+	ConditionRolledOut = "RolledOut"
 	// ConditionEngineReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
 	// is made for the deployment, and nothing that runs is touched.
 	ConditionEngineReady = "EngineReady"
@@ -51,6 +53,27 @@ const (
 	ReasonEngineUnsupported = "EngineUnsupported"
 	// ReasonEngineNotChecked: the API server could not be asked.
 	ReasonEngineNotChecked = "EngineNotChecked"
+)
+
+// Reasons of ConditionRolledOut.
+const (
+	ReasonRollingOut          = "RollingOut"
+	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
+)
+
+// Phases of a restart.
+const (
+	RestartPhasePending    = "Pending"
+	RestartPhaseRestarting = "Restarting"
+	RestartPhaseCompleted  = "Completed"
+	RestartPhaseSuperseded = "Superseded"
+)
+
+// Phases of a rolling update.
+const (
+	RollingUpdatePhasePending    = "Pending"
+	RollingUpdatePhaseInProgress = "InProgress"
+	RollingUpdatePhaseCompleted  = "Completed"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.

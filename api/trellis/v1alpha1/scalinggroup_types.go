@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // ScalingGroupSpec is one service of a graph as the operator resolved it: how many replicas, the pods of each, and the frozen constraint.
@@ -46,6 +47,32 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	Roles []Role `json:"roles"`
+	// Rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
+	// +optional
+	Rollout *RolloutStrategy `json:"rollout,omitempty"`
+	// Restart is the last restart that was asked for. Replicas made for another one are outdated.
+	// +optional
+	Restart *Restart `json:"restart,omitempty"`
+}
+
+// RolloutStrategy bounds a rolling update.
+type RolloutStrategy struct {
+	// Recreate stops all replicas of an older revision before any is made again.
+	// +optional
+	Recreate bool `json:"recreate,omitempty"`
+	// MaxUnavailable is how many replicas may be missing meanwhile, as a number or a percentage of replicas, rounded down.
+	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
+	// MaxSurge is how many replicas there may be beyond the wanted ones, as a number or a percentage of replicas, rounded up.
+	MaxSurge intstr.IntOrString `json:"maxSurge"`
+}
+
+// Restart is a request to make every replica anew.
+type Restart struct {
+	// ID of the request; pods carry it as the annotation nvidia.com/restartAt.
+	ID string `json:"id"`
+	// Stop: no replica is made until every group of the graph has stopped.
+	// +optional
+	Stop bool `json:"stop,omitempty"`
 }
 
 // ResolvedTopology is a topology constraint as frozen at the first reconcile. Domains name entries of Levels.
@@ -127,6 +154,13 @@ type ScalingGroupStatus struct {
 	// AvailableReplicas are Ready replicas that are not terminating.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	// OutdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
+	// +optional
+	OutdatedReplicas int32 `json:"outdatedReplicas,omitempty"`
+	// Revision that was last rolled out as a whole; another one than the spec's while an update runs.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Revision string `json:"revision,omitempty"`
 	// Placements is the last domain of each replica. A replica that comes back tries it first; it never has to.
 	// +optional
 	// +listType=map
@@ -188,7 +222,13 @@ type ScalingGroupList struct {
 const (
 	// ConditionPodsInSync is False when the API server refused to create or delete a pod of the group, e.g. for a quota.
 	ConditionPodsInSync = "PodsInSync"
+	// ConditionRolledOut is False while replicas of an older revision, or from before the last restart, are being replaced.
+	ConditionRolledOut = "RolledOut"
 
 	ReasonInSync        = "InSync"
 	ReasonChangeRefused = "ChangeRefused"
+
+	ReasonUpToDate            = "UpToDate"
+	ReasonRollingOut          = "RollingOut"
+	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
 )

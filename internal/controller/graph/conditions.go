@@ -187,7 +187,8 @@ func readyCondition(o observed, wanted *graph.Graph, p *problem, failure error, 
 	return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, "Resources not ready: "+strings.Join(missing, "; "))
 }
 
-// isRolling: replicas of an older revision are still there.
+// isRolling: replicas of an older revision are still there, or their successors do not serve yet.
 func isRolling(sg *trellisv1alpha1.ScalingGroup) bool {
-	return sg != nil && sg.Status.Replicas == sg.Spec.Replicas && sg.Status.UpdatedReplicas < sg.Status.ReadyReplicas
+	return sg != nil && (meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) ||
+		sg.Status.Replicas == sg.Spec.Replicas && sg.Status.UpdatedReplicas < sg.Status.ReadyReplicas)
 }

@@ -47,6 +47,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	ready := readyCondition(o, wanted, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
 	set(&status, o, ready)
 	status.State = stateOf(ready, p, failure)
+	followRollout(&status, o, wanted)
 	return status
 }
 

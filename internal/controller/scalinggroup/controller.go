@@ -132,9 +132,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByOwner: string(sg.UID)}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the pods of the group: %w", err)
 	}
-	replicas := replicasOf(pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
-	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, plan(sg, replicas)))
-	status := statusOf(sg, replicas, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
+	replicas := replicasOf(sg, pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	next := plan(sg, replicas)
+	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, next))
+	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, sg, status))
 }
 

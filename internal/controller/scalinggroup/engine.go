@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,18 +14,20 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// fit makes a plan one that the group's engine can follow: pods get what only new pods can be given, pods of another engine are made
-// anew, and while the engine is not ready nothing is made or replaced, since what is taken down then would not come back.
-func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, s steps) steps {
+// fit turns a plan into steps that the group's engine can follow: pods get what only new pods can be given, pods of another engine are
+// made anew, and while the engine is not ready nothing is made or replaced, since what is taken down then would not come back.
+func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
 	if !graph.Gated(sg) {
-		return s // the engine has no part in it
+		return stepsOf(sg, replicas, next) // the engine has no part in it
 	}
 	placer := r.Engines.Placer(sg.Spec.Engine)
 	if placer == nil || !r.Engines.State(ctx, sg.Spec.Engine).Ready {
-		return s.onlyScaleIn(sg)
+		return stepsOf(sg, replicas, next.OnlyScaleIn())
 	}
+	s := stepsOf(sg, replicas, next)
 	s.replaceForeign(placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
 	for _, pod := range s.create {
@@ -37,17 +40,9 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	return s
 }
 
-// onlyScaleIn drops every step but the end of replicas that are not wanted any more.
-func (s steps) onlyScaleIn(sg *trellisv1alpha1.ScalingGroup) steps {
-	return steps{delete: slices.DeleteFunc(s.delete, func(d deletion) bool {
-		ordinal, _, ok := graph.ReplicaOf(d.pod)
-		return ok && ordinal < sg.Spec.Replicas
-	})}
-}
-
 // replaceForeign has replicas made anew that still wait and are not as the engine makes them. What was released goes on as it is.
 func (s *steps) replaceForeign(placer engine.Placer, replicas map[int32]*replica) {
-	for _, ordinal := range sortedOrdinals(replicas) {
+	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
 		pods := r.living()
 		if r.released() || len(pods) == 0 || placer.Kept(pods) {
@@ -66,7 +61,7 @@ func (r *replica) living() []*corev1.Pod {
 		return nil
 	}
 	pods := make([]*corev1.Pod, 0, len(r.pods))
-	for _, index := range sortedIndexes(r.pods) {
+	for _, index := range r.indexes() {
 		pods = append(pods, r.pods[index])
 	}
 	return pods

@@ -15,6 +15,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // group returns a multinode group of replicas replicas with size pods each.
@@ -129,7 +130,8 @@ func TestPlan(t *testing.T) {
 			for ordinal, states := range c.pods {
 				pods = append(pods, podsOf(c.sg, int32(ordinal), states...)...)
 			}
-			got := plan(c.sg, replicasOf(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" }))
+			replicas := replicasOf(c.sg, pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "gone" })
+			got := stepsOf(c.sg, replicas, plan(c.sg, replicas))
 			var create, remove []string
 			for _, pod := range got.create {
 				create = append(create, pod.Name)
@@ -171,10 +173,10 @@ func TestStatus(t *testing.T) {
 	pods = append(pods, podsOf(sg, 2, gated, gated)...)
 	pods = append(pods, podsOf(sg, 3, on("n1"), nil)...) // a member is lost: the other alone says nothing of the domain
 	labels := map[string]map[string]string{"n1": {"zone": "a", "rack": "r1"}, "n2": {"zone": "a", "rack": "r1"}}
-	got := statusOf(sg, replicasOf(pods, func(*corev1.Pod) bool { return false }), func(n string) map[string]string { return labels[n] }, nil)
+	got := statusOf(sg, replicasOf(sg, pods, func(*corev1.Pod) bool { return false }), rollout.Plan{}, func(n string) map[string]string { return labels[n] }, nil)
 	got.Conditions = nil
 	want := trellisv1alpha1.ScalingGroupStatus{
-		ObservedGeneration: 7, Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+		ObservedGeneration: 7, OutdatedReplicas: 0, Revision: "new", Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		Placements: []trellisv1alpha1.ReplicaPlacement{
 			{Replica: 0, Domain: "a/r1", Bound: true},
 			{Replica: 1, Domain: "a/r2"},

@@ -4,8 +4,7 @@
 package scalinggroup
 
 import (
-	"cmp"
-	"slices"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,31 +12,61 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // statusOf counts the replicas as they are now. nodeLabels returns a node's labels, or nil. failure is what kept pods from being
 // created or deleted in this reconcile, or nil.
-func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string, failure error) trellisv1alpha1.ScalingGroupStatus {
+func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, nodeLabels func(string) map[string]string, failure error) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration = sg.Generation
-	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0, 0, 0
+	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
+	status.ReadyReplicas, status.AvailableReplicas, status.OutdatedReplicas = 0, 0, 0
 	for _, r := range replicas {
-		if len(r.pods) > 0 {
-			status.Replicas++
-		}
-		if !r.whole(sg) {
+		count(&status.Replicas, len(r.pods) > 0)
+		count(&status.OutdatedReplicas, len(r.pods) > 0 && r.outdated)
+		if !r.whole() {
 			continue
 		}
-		count(&status.UpdatedReplicas, !r.outdated(sg))
+		count(&status.UpdatedReplicas, !r.outdated)
 		count(&status.ScheduledReplicas, r.all(podBound))
 		count(&status.ReadyReplicas, r.all(podReady))
 		count(&status.AvailableReplicas, r.all(podReady))
 	}
 	status.Placements = placementsOf(sg, replicas, nodeLabels)
+	rolledOut := rolledOutCondition(sg, &status, next)
+	if rolledOut.Status == metav1.ConditionTrue {
+		status.Revision = sg.Spec.Revision
+	}
 	meta.SetStatusCondition(&status.Conditions, podsCondition(sg, failure))
+	meta.SetStatusCondition(&status.Conditions, rolledOut)
 	return status
+}
+
+// rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
+// is lost later does not begin it anew.
+func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan) metav1.Condition {
+	c := metav1.Condition{
+		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
+		Reason: trellisv1alpha1.ReasonUpToDate, Message: "no replica is of an older revision",
+	}
+	stopped := sg.Spec.Restart != nil && sg.Spec.Restart.Stop
+	begun := stopped || status.OutdatedReplicas > 0 || status.Revision != "" && status.Revision != sg.Spec.Revision ||
+		meta.IsStatusConditionFalse(status.Conditions, trellisv1alpha1.ConditionRolledOut)
+	if !begun || !stopped && status.OutdatedReplicas == 0 && status.AvailableReplicas >= sg.Spec.Replicas {
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionFalse, trellisv1alpha1.ReasonRollingOut
+	if next.Blocked {
+		c.Reason = trellisv1alpha1.ReasonRolloutWaitsForRoom
+	}
+	c.Message = fmt.Sprintf("%d of %d replicas are of the current revision, %d serve", status.UpdatedReplicas, sg.Spec.Replicas, status.AvailableReplicas)
+	if next.Waits != "" {
+		c.Message += "; " + next.Waits
+	}
+	return c
 }
 
 func count(n *int32, is bool) {
@@ -65,7 +94,8 @@ func truncate(s string) string {
 	return s
 }
 
-// placementsOf says where each wanted replica sits. One that does not sit anywhere as a whole keeps the entry of where it last did.
+// placementsOf says where each replica sits that is there or to be made. One that does not sit anywhere as a whole keeps the entry of
+// where it last did.
 func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
 	if sg.Spec.Topology == nil {
 		return nil
@@ -76,9 +106,10 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	}
 	levels := scheduler.LevelsOf(sg.Spec.Topology)
 	var out []trellisv1alpha1.ReplicaPlacement
-	for ordinal := range sg.Spec.Replicas {
+	for _, n := range rollout.For(sg).Ordinals(summaries(replicas), remembered(sg)) {
+		ordinal := int32(n)
 		entry := trellisv1alpha1.ReplicaPlacement{Replica: ordinal, Domain: last[ordinal]}
-		if r := replicas[ordinal]; r != nil && r.whole(sg) {
+		if r := replicas[ordinal]; r != nil && r.whole() {
 			if path := domainOf(r, levels, nodeLabels); len(path) > 0 {
 				entry.Domain, entry.Bound = path.String(), r.all(podBound)
 			}
@@ -87,7 +118,6 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 			out = append(out, entry)
 		}
 	}
-	slices.SortFunc(out, func(a, b trellisv1alpha1.ReplicaPlacement) int { return cmp.Compare(a.Replica, b.Replica) })
 	return out
 }
 
@@ -96,7 +126,7 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 func domainOf(r *replica, levels topology.Levels, nodeLabels func(string) map[string]string) topology.Path {
 	var common topology.Path
 	first := true
-	for _, index := range sortedIndexes(r.pods) {
+	for _, index := range r.indexes() {
 		path := podPath(r.pods[index], levels, nodeLabels)
 		if path == nil {
 			continue

@@ -1,0 +1,139 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// restartsOf decides for which restart the replicas of each service are made. All that it goes by is in the scaling groups: which restart
+// each was told of, and how far it is.
+//
+//	Sequential   a service is told once those before it in the order serve again; within it the update's bounds hold
+//	Parallel     all are told to stop; once nothing of the graph is left, all are told to go on, so that it may choose its domain anew
+//
+// A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
+func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
+	out := map[string]*trellisv1alpha1.Restart{}
+	for name, sg := range o.groups {
+		if sg.Spec.Restart != nil {
+			out[name] = &trellisv1alpha1.Restart{ID: sg.Spec.Restart.ID}
+		}
+	}
+	ask := o.dgd.Spec.Restart
+	switch {
+	case ask == nil || restarted(o):
+	case ask.Strategy != nil && ask.Strategy.Type == nvidiav1alpha1.RestartStrategyParallel:
+		restartAll(o, out)
+	default:
+		restartNext(o, out)
+	}
+	if ask != nil {
+		for name := range o.dgd.Spec.Services {
+			if o.groups[name] == nil { // its pods will be new anyway
+				out[name] = &trellisv1alpha1.Restart{ID: ask.ID}
+			}
+		}
+	}
+	return out
+}
+
+// restarted says that the request is done with. One that was there before anybody acted on requests is not made up for.
+func restarted(o observed) bool {
+	s := o.dgd.Status.Restart
+	if s == nil {
+		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return told(o, name) })
+	}
+	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1alpha1.RestartPhaseCompleted
+}
+
+// restartNext tells the first service that was not told yet, once those before it are done.
+func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
+	for _, name := range restartOrder(o) {
+		switch {
+		case o.groups[name] == nil || back(o, name):
+		case told(o, name):
+			return
+		default:
+			out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID}
+			return
+		}
+	}
+}
+
+// restartAll stops every service that was not told yet; those that were told go on once all have stopped.
+func restartAll(o observed, out map[string]*trellisv1alpha1.Restart) {
+	allDown := true
+	for name := range o.groups {
+		allDown = allDown && told(o, name) && (!o.groups[name].Spec.Restart.Stop || down(o.groups[name]))
+	}
+	for name, sg := range o.groups {
+		stop := !told(o, name) || sg.Spec.Restart.Stop && !allDown
+		out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID, Stop: stop}
+	}
+}
+
+// restartOrder is the order asked for, else the alphabet.
+func restartOrder(o observed) []string {
+	if s := o.dgd.Spec.Restart.Strategy; s != nil && len(s.Order) > 0 {
+		return s.Order
+	}
+	return sortedNames(o)
+}
+
+// told: the service's group knows of the restart.
+func told(o observed, name string) bool {
+	sg := o.groups[name]
+	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
+}
+
+// down: nothing of the group is left but what is terminating.
+func down(sg *trellisv1alpha1.ScalingGroup) bool {
+	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.Replicas == 0
+}
+
+// back: the service was restarted and serves again.
+func back(o observed, name string) bool {
+	sg := o.groups[name]
+	return told(o, name) && !sg.Spec.Restart.Stop && sg.Status.ObservedGeneration == sg.Generation &&
+		meta.IsStatusConditionTrue(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+}
+
+// restartStatus is how far the request is. One that is withdrawn before its end is superseded; one that comes with a new deployment is
+// done from the start.
+func restartStatus(o observed) *nvidiav1alpha1.RestartStatus {
+	ask, before := o.dgd.Spec.Restart, o.dgd.Status.Restart
+	if ask == nil {
+		if before == nil || before.Phase == nvidiav1alpha1.RestartPhaseCompleted {
+			return before
+		}
+		return &nvidiav1alpha1.RestartStatus{ObservedID: before.ObservedID, Phase: nvidiav1alpha1.RestartPhaseSuperseded}
+	}
+	s := &nvidiav1alpha1.RestartStatus{ObservedID: ask.ID, Phase: nvidiav1alpha1.RestartPhaseCompleted}
+	if len(o.groups) == 0 && before == nil || restarted(o) {
+		return s
+	}
+	waiting := 0
+	for _, name := range restartOrder(o) {
+		switch {
+		case back(o, name):
+		case told(o, name):
+			s.InProgress = append(s.InProgress, name)
+		default:
+			waiting++
+		}
+	}
+	switch {
+	case waiting == len(restartOrder(o)):
+		s.Phase = nvidiav1alpha1.RestartPhasePending
+	case waiting > 0 || len(s.InProgress) > 0:
+		s.Phase = nvidiav1alpha1.RestartPhaseRestarting
+	}
+	return s
+}

@@ -1,0 +1,127 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// replica is one replica as its pods show it.
+type replica struct {
+	ordinal int32
+	// size is how many pods make it whole, outdated that it has to be replaced.
+	size     int
+	outdated bool
+	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
+	pods          map[int32]*corev1.Pod
+	leaving, lost []*corev1.Pod
+}
+
+// replicasOf sorts the group's pods into replicas by ordinal; nodeGone says that a pod's node does not exist any more.
+func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone func(*corev1.Pod) bool) map[int32]*replica {
+	out := map[int32]*replica{}
+	for _, pod := range pods {
+		ordinal, index, ok := graph.ReplicaOf(pod)
+		if !ok {
+			continue
+		}
+		r := out[ordinal]
+		if r == nil {
+			r = &replica{ordinal: ordinal, pods: map[int32]*corev1.Pod{}}
+			out[ordinal] = r
+		}
+		r.size = max(r.size, graph.ReplicaSize(sg, pod))
+		r.outdated = r.outdated || graph.Outdated(sg, pod)
+		switch {
+		case nodeGone(pod), pod.DeletionTimestamp == nil && ended(pod):
+			r.lost = append(r.lost, pod)
+		case pod.DeletionTimestamp != nil:
+			r.leaving = append(r.leaving, pod)
+		default:
+			r.pods[index] = pod
+		}
+	}
+	return out
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// state tells the rollout what to reckon with. A replica that was never released only lacks what is still to be made; one that was lost a
+// member when it is not whole.
+func (r *replica) state() (state rollout.State, why string) {
+	short := len(r.pods) < r.size
+	switch {
+	case len(r.lost) > 0:
+		return rollout.Broken, "a pod of the replica ended or lost its node"
+	case len(r.pods) == 0:
+		return rollout.Leaving, ""
+	case len(r.leaving) > 0 || short && r.released():
+		return rollout.Broken, "a pod of the replica is gone, and a replica lives and dies whole"
+	case short:
+		return rollout.Partial, ""
+	case !r.released(), r.nowhere():
+		return rollout.Waiting, ""
+	case r.all(podReady):
+		return rollout.Available, ""
+	}
+	return rollout.Starting, ""
+}
+
+// released says that some of the replica's pods were let go: before that, all of them were there.
+func (r *replica) released() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), letGo)
+}
+
+// nowhere: the kube-scheduler was asked and found no node for any of the pods.
+func (r *replica) nowhere() bool {
+	return r.all(func(pod *corev1.Pod) bool {
+		return !podBound(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		})
+	})
+}
+
+func (r *replica) whole() bool {
+	return len(r.pods) == r.size && len(r.leaving) == 0 && len(r.lost) == 0
+}
+
+func (r *replica) all(is func(*corev1.Pod) bool) bool {
+	for _, pod := range r.pods {
+		if !is(pod) {
+			return false
+		}
+	}
+	return true
+}
+
+// born is when the youngest pod was made.
+func (r *replica) born() int64 {
+	var born int64
+	for _, pod := range r.pods {
+		born = max(born, pod.CreationTimestamp.Unix())
+	}
+	return born
+}
+
+func (r *replica) indexes() []int32 { return slices.Sorted(maps.Keys(r.pods)) }
+
+func letGo(pod *corev1.Pod) bool { return !gates.Closed(pod) }
+
+func podReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func podBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }

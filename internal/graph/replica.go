@@ -1,0 +1,41 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// ReplicaSize is the number of pods of the replica that the pod belongs to. It is the one the pod was made with: nodeCount may have
+// changed since, and a replica of the older size is whole all the same until an update replaces it.
+func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) int {
+	if size, ok := labelNumber(pod, LabelReplicaSize); ok && size > 0 {
+		return int(size)
+	}
+	return int(PodsPerReplica(sg))
+}
+
+// Outdated says that the pod runs an older revision, or was made before the last restart that was asked for.
+func Outdated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
+	if pod.Labels[LabelRevision] != LabelValue(sg.Spec.Revision) {
+		return true
+	}
+	return sg.Spec.Restart != nil && pod.Annotations[AnnotationRestart] != sg.Spec.Restart.ID
+}
+
+// markReplica says of which size the pod's replica is, and for which restart it was made.
+func markReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
+	pod.Labels[LabelReplicaSize] = strconv.Itoa(int(PodsPerReplica(sg)))
+	if sg.Spec.Restart == nil {
+		return
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationRestart] = sg.Spec.Restart.ID
+}

@@ -1,0 +1,26 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout decides which replicas of one service go and which are made: scaling, rolling updates, restarts and repair in one
+// place, so that they cannot work against each other. It is pure: states of replicas in, the next step out, with notes for people.
+// The caller carries the step out, looks again, and asks again; the same states always give the same step.
+//
+// With R replicas wanted, at most U of them unavailable and S more than R at once while an update runs:
+//
+//	floor    R - U        available replicas that an update leaves alone
+//	ceiling  R + S        replicas while some run an older revision; R otherwise
+//	make     min(R - current, ceiling - living)
+//
+//	R=3 U=0 S=1           0 old  1 old  2 old              living 3, ceiling 4: make 3
+//	                      0 old  1 old  2 old  3 current   3 serves, so 4 available > 3 floor: take 2
+//	                      0 old  1 old         3 current   2 is gone: make 2, in its former place
+//	                      ...
+//	                             1 cur  2 cur  3 current   done; the next update begins with ordinal 0
+//
+// An ordinal is a replica's number for its life: no other replica's scaling or update changes it. A replica that is replaced in place
+// gets the ordinal, and so the names, of the one before it; a surplus one gets the lowest free ordinal. So ordinals may have gaps,
+// and are always below R + S as it was when the replica was made.
+//
+// A replica that has no place yet (a surplus one in a full cluster, say) holds nothing up: what U allows goes on beside it, and whichever
+// replica finds room first takes part. Only when neither can move is the rollout Blocked, with a sentence that says so.
+package rollout

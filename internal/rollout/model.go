@@ -1,0 +1,117 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"slices"
+)
+
+// State of a replica as its pods show it, from the least to the most that can be lost with it.
+type State int
+
+// The states of a replica.
+const (
+	// Leaving: nothing of it lives; what is left is on its way out.
+	Leaving State = iota
+	// Broken: it lost a member, and a replica lives and dies whole.
+	Broken
+	// Partial: not all of its pods are made yet, and none was let go.
+	Partial
+	// Waiting: whole, without a place.
+	Waiting
+	// Starting: it has its place and does not serve yet, or not any more.
+	Starting
+	// Available: every pod is ready.
+	Available
+)
+
+// Replica is one replica of the service.
+type Replica struct {
+	Ordinal int
+	State   State
+	// Outdated: it runs an older revision, or from before the last restart that was asked for.
+	Outdated bool
+	// Born is when its last pod was made, in seconds.
+	Born int64
+	// Why it is Broken, for people.
+	Why string
+}
+
+// living replicas count: they serve, or will without further doing.
+func (r Replica) living() bool { return r.State >= Partial }
+
+// Group is what is wanted of all replicas together.
+type Group struct {
+	// Replicas wanted.
+	Replicas int
+	// MaxUnavailable and MaxSurge bound an update, as numbers of replicas.
+	MaxUnavailable, MaxSurge int
+	// Recreate: an update stops all that is outdated before it makes anything.
+	Recreate bool
+	// Stopped: everything outdated goes and nothing is made, whatever that does to availability.
+	Stopped bool
+}
+
+// Removal is one replica that has to go, whole.
+type Removal struct {
+	Ordinal int
+	Why     string
+	// ScaleIn: nothing will follow it.
+	ScaleIn bool
+}
+
+// Plan is the next step.
+type Plan struct {
+	// Remove these replicas, whole.
+	Remove []Removal
+	// Make the missing pods of these ordinals.
+	Make []int
+	// Blocked: the update cannot move until a replica finds room.
+	Blocked bool
+	// Waits says what comes next, for people; empty when there is nothing to wait for.
+	Waits string
+}
+
+// OnlyScaleIn is the part of the plan after which nothing has to be made.
+func (p Plan) OnlyScaleIn() Plan {
+	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.ScaleIn })
+	p.Make = nil
+	return p
+}
+
+// byLoss orders replicas by how little is lost with them: those without a place first, then those that do not serve, then those of an
+// older revision, then the youngest.
+func byLoss(a, b Replica) int {
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)), compareBool(b.Outdated, a.Outdated), cmp.Compare(b.Born, a.Born), cmp.Compare(b.Ordinal, a.Ordinal),
+	)
+}
+
+// rank: with Partial and Waiting ones nothing is lost at all.
+func rank(r Replica) State { return max(r.State, Waiting) }
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func count(replicas []Replica, is func(Replica) bool) int {
+	n := 0
+	for _, r := range replicas {
+		if is(r) {
+			n++
+		}
+	}
+	return n
+}
+
+func filter(replicas []Replica, is func(Replica) bool) []Replica {
+	return slices.DeleteFunc(slices.Clone(replicas), func(r Replica) bool { return !is(r) })
+}

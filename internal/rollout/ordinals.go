@@ -1,0 +1,68 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+)
+
+// Ordinals of the replicas that are there or will be, in order: the living ones, and those still to be made. remembered are ordinals of
+// which something is kept (the domain they sat in), so that a successor takes the place of the one before it.
+func (g Group) Ordinals(replicas []Replica, remembered []int) []int {
+	var out []int
+	for _, r := range replicas {
+		if r.living() {
+			out = append(out, r.Ordinal)
+		}
+	}
+	out = append(out, g.successors(replicas, remembered)...)
+	slices.Sort(out)
+	return out
+}
+
+// successors are the ordinals still to be made: first those of replicas on their way out, which are made once those are gone, then
+// remembered ones, then the lowest that are free.
+func (g Group) successors(replicas []Replica, remembered []int) []int {
+	taken := map[int]bool{}
+	var candidates []int
+	for _, r := range replicas {
+		if r.living() {
+			taken[r.Ordinal] = true
+		} else {
+			candidates = append(candidates, r.Ordinal)
+		}
+	}
+	slices.Sort(candidates)
+	candidates = append(candidates, remembered...)
+	var out []int
+	for next, free := 0, 0; len(out) < g.missing(replicas); {
+		ordinal := free
+		if next < len(candidates) {
+			ordinal = candidates[next]
+			next++
+		} else {
+			free++
+		}
+		if !taken[ordinal] {
+			taken[ordinal] = true
+			out = append(out, ordinal)
+		}
+	}
+	return out
+}
+
+// missing is how many replicas are to be made: as many as the current revision lacks, under the ceiling.
+func (g Group) missing(replicas []Replica) int {
+	living := count(replicas, Replica.living)
+	current := count(replicas, func(r Replica) bool { return r.living() && !r.Outdated })
+	return max(0, min(g.Replicas-current, g.ceiling(replicas)-living))
+}
+
+// ceiling is how many replicas may live at once.
+func (g Group) ceiling(replicas []Replica) int {
+	if g.Replicas > 0 && !g.Recreate && slices.ContainsFunc(replicas, func(r Replica) bool { return r.living() && r.Outdated }) {
+		return g.Replicas + g.MaxSurge
+	}
+	return g.Replicas
+}

@@ -1,0 +1,159 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Next is the next step from these replicas. remembered are ordinals with a known former place, see Ordinals.
+func (g Group) Next(replicas []Replica, remembered []int) Plan {
+	s := step{Group: g, replicas: slices.Clone(replicas)}
+	s.repair()
+	if g.Stopped {
+		s.removeOutdated("every replica stops before any is made again")
+		s.plan.Waits = s.waits()
+		return s.plan
+	}
+	s.scaleIn()
+	s.roll()
+	s.make(remembered)
+	s.plan.Waits = s.waits()
+	s.plan.Blocked = s.blocked()
+	return s.plan
+}
+
+// step is a plan in the making; replicas removed by it are Leaving already.
+type step struct {
+	Group
+	replicas []Replica
+	plan     Plan
+}
+
+func (s *step) remove(ordinal int, why string, args ...any) {
+	s.plan.Remove = append(s.plan.Remove, Removal{Ordinal: ordinal, Why: fmt.Sprintf(why, args...)})
+	for i := range s.replicas {
+		if s.replicas[i].Ordinal == ordinal {
+			s.replicas[i].State = Leaving
+		}
+	}
+}
+
+// repair takes what cannot become whole any more, or would become whole with pods of two revisions.
+func (s *step) repair() {
+	for _, r := range s.in(func(r Replica) bool { return r.State == Broken }) {
+		s.remove(r.Ordinal, "%s", r.Why)
+	}
+	for _, r := range s.in(func(r Replica) bool { return r.State == Partial && r.Outdated }) {
+		s.remove(r.Ordinal, "it runs an older revision and is not whole yet")
+	}
+}
+
+// scaleIn takes what is beyond the ceiling.
+func (s *step) scaleIn() {
+	ceiling := s.ceiling(s.replicas)
+	living := s.in(Replica.living)
+	slices.SortFunc(living, byLoss)
+	for _, r := range living[:max(0, len(living)-ceiling)] {
+		s.remove(r.Ordinal, "the service is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living), lossOf(r))
+		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
+	}
+}
+
+func lossOf(r Replica) string {
+	what := [...]string{Partial: "is not whole yet", Waiting: "has no place", Starting: "does not serve", Available: "is the youngest"}[r.State]
+	if r.State == Available && r.Outdated {
+		return "runs an older revision"
+	}
+	return what
+}
+
+// roll replaces what is outdated: at once what does not serve, the rest as far as enough others do.
+func (s *step) roll() {
+	if s.Recreate {
+		s.removeOutdated("all replicas of an older revision stop before any is made again")
+		return
+	}
+	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated && r.State < Available }) {
+		s.remove(r.Ordinal, "it runs an older revision and does not serve")
+	}
+	available, floor := len(s.in(isAvailable)), s.floor()
+	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated })
+	slices.SortFunc(serving, byLoss)
+	for _, r := range serving[:min(len(serving), max(0, available-floor))] {
+		s.remove(r.Ordinal, "it runs an older revision: %d available > %d that have to stay", available, floor)
+		available--
+	}
+}
+
+func (s *step) removeOutdated(why string) {
+	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated }) {
+		s.remove(r.Ordinal, "%s", why)
+	}
+}
+
+// make fills up. An ordinal still taken by what is left of the one before has to wait until that is gone.
+func (s *step) make(remembered []int) {
+	if s.Recreate && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
+		return
+	}
+	there := map[int]State{}
+	for _, r := range s.replicas {
+		there[r.Ordinal] = r.State
+	}
+	for _, ordinal := range s.Ordinals(s.replicas, remembered) {
+		if state, exists := there[ordinal]; !exists || state == Partial {
+			s.plan.Make = append(s.plan.Make, ordinal)
+		}
+	}
+}
+
+func (s *step) in(is func(Replica) bool) []Replica { return filter(s.replicas, is) }
+
+// floor is how many available replicas an update leaves alone.
+func (g Group) floor() int { return max(0, g.Replicas-g.MaxUnavailable) }
+
+func isAvailable(r Replica) bool { return r.State == Available }
+
+func (s *step) blocked() bool {
+	moving := len(s.plan.Remove)+len(s.plan.Make) > 0 ||
+		len(s.in(func(r Replica) bool { return r.State == Leaving || r.State == Starting })) > 0
+	return !moving && len(s.in(func(r Replica) bool { return r.State == Waiting })) > 0
+}
+
+// waits says what has to happen before the next step.
+func (s *step) waits() string {
+	for _, w := range []struct {
+		state State
+		what  string
+	}{{Leaving, "to stop"}, {Starting, "to become ready"}, {Waiting, "to find room"}, {Partial, "to be made"}} {
+		if found := s.in(func(r Replica) bool { return r.State == w.state }); len(found) > 0 {
+			return "waits for " + namesOf(found) + " " + w.what
+		}
+	}
+	if len(s.plan.Make) > 0 {
+		return "is being made"
+	}
+	return ""
+}
+
+// namesOf lists a few replicas by ordinal.
+func namesOf(replicas []Replica) string {
+	slices.SortFunc(replicas, func(a, b Replica) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	var names []string
+	for _, r := range replicas {
+		names = append(names, strconv.Itoa(r.Ordinal))
+	}
+	if len(names) > 4 {
+		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
+	}
+	if len(names) == 1 {
+		return "replica " + names[0]
+	}
+	return "replicas " + strings.Join(names, ", ")
+}

@@ -1,0 +1,155 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// simulated is one replica in a world without Kubernetes.
+type simulated struct {
+	state    State
+	revision int
+	born     int64
+	// placed: it takes room, until it is gone.
+	placed bool
+}
+
+// simulation is a service, and the peers that act on it: whoever makes and stops pods, finds room, and makes them serve. Each is a
+// small step on its own, so that a test owns the order.
+type simulation struct {
+	want Group
+	// revision wanted; a broken one never serves.
+	revision int
+	broken   map[int]bool
+	// room for so many replicas.
+	room       int
+	now        int64
+	replicas   map[int]*simulated
+	remembered map[int]bool
+	log        strings.Builder
+}
+
+func newSimulation(want Group, room int) *simulation {
+	s := &simulation{want: want, room: room, broken: map[int]bool{}, replicas: map[int]*simulated{}, remembered: map[int]bool{}}
+	s.settle()
+	s.log.Reset()
+	return s
+}
+
+func (s *simulation) view() []Replica {
+	out := make([]Replica, 0, len(s.replicas))
+	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
+		r := s.replicas[ordinal]
+		out = append(out, Replica{Ordinal: ordinal, State: r.state, Outdated: r.revision != s.revision, Born: r.born, Why: "it lost a pod"})
+	}
+	return out
+}
+
+func (s *simulation) memory() []int { return slices.Sorted(maps.Keys(s.remembered)) }
+
+// controller carries one plan out and returns it.
+func (s *simulation) controller() Plan {
+	s.now++
+	plan := s.want.Next(s.view(), s.memory())
+	for _, r := range plan.Remove {
+		s.replicas[r.Ordinal].state = Leaving
+		fmt.Fprintf(&s.log, "  take %d: %s\n", r.Ordinal, r.Why)
+	}
+	for _, ordinal := range plan.Make {
+		s.replicas[ordinal] = &simulated{state: Waiting, revision: s.revision, born: s.now}
+		fmt.Fprintf(&s.log, "  make %d\n", ordinal)
+	}
+	for ordinal := range s.remembered {
+		if !slices.Contains(s.want.Ordinals(s.view(), s.memory()), ordinal) {
+			delete(s.remembered, ordinal)
+		}
+	}
+	return plan
+}
+
+// terminator ends the first replica that is on its way out.
+func (s *simulation) terminator() bool {
+	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
+		if s.replicas[ordinal].state == Leaving {
+			delete(s.replicas, ordinal)
+			return true
+		}
+	}
+	return false
+}
+
+// placer gives the first waiting replica its place when there is room.
+func (s *simulation) placer() bool {
+	taken := 0
+	for _, r := range s.replicas {
+		if r.placed {
+			taken++
+		}
+	}
+	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
+		if r := s.replicas[ordinal]; r.state == Waiting && taken < s.room {
+			r.placed, r.state = true, Starting
+			s.remembered[ordinal] = true
+			return true
+		}
+	}
+	return false
+}
+
+// kubelet makes the first replica serve that can.
+func (s *simulation) kubelet() bool {
+	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
+		if r := s.replicas[ordinal]; r.state == Starting && !s.broken[r.revision] {
+			r.state = Available
+			return true
+		}
+	}
+	return false
+}
+
+// settle lets everybody act until nothing changes any more; false: there is no end.
+func (s *simulation) settle() bool {
+	for range 500 {
+		if !s.round() {
+			return true
+		}
+	}
+	return false
+}
+
+// round lets each peer act once and says whether anything moved.
+func (s *simulation) round() bool {
+	plan := s.controller()
+	s.picture(plan)
+	moved := len(plan.Remove)+len(plan.Make) > 0
+	for _, peer := range []func() bool{s.terminator, s.placer, s.kubelet} {
+		moved = peer() || moved
+	}
+	return moved
+}
+
+var words = map[State]string{Leaving: "leaving", Broken: "broken", Partial: "partial", Waiting: "waiting", Starting: "starting", Available: "serves"}
+
+func (s *simulation) picture(plan Plan) {
+	parts := make([]string, 0, len(s.replicas))
+	for _, r := range s.view() {
+		parts = append(parts, fmt.Sprintf("%d:v%d %s", r.Ordinal, s.replicas[r.Ordinal].revision, words[r.State]))
+	}
+	line := strings.Join(parts, "  ")
+	if plan.Blocked {
+		line += "  BLOCKED"
+	}
+	if plan.Waits != "" {
+		line += "  (" + plan.Waits + ")"
+	}
+	fmt.Fprintln(&s.log, strings.TrimSpace(line))
+}
+
+func (s *simulation) available() int {
+	return count(s.view(), func(r Replica) bool { return r.State == Available })
+}

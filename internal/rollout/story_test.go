@@ -1,0 +1,116 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// chapter is one thing that happens; afterwards everybody acts, for so many rounds or, when that is 0, until nothing changes any more.
+type chapter struct {
+	title  string
+	change func(*simulation)
+	rounds int
+}
+
+func edit(title string) chapter {
+	return chapter{title: title, change: func(s *simulation) { s.revision++ }}
+}
+
+func scale(n int) chapter {
+	return chapter{title: fmt.Sprintf("scaled to %d", n), change: func(s *simulation) { s.want.Replicas = n }}
+}
+
+func later(title string, change func(*simulation)) chapter {
+	return chapter{title: title, change: change}
+}
+
+// cut leaves the service on its way.
+func (c chapter) cut(rounds int) chapter { c.rounds = rounds; return c }
+
+// TestStories tells what becomes of a service, step by step: the golden files are what a reviewer reads.
+func TestStories(t *testing.T) {
+	inPlace, surge := Group{Replicas: 3, MaxUnavailable: 1}, Group{Replicas: 3, MaxSurge: 1}
+	both := Group{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1}
+	cases := map[string]struct {
+		want     Group
+		room     int
+		chapters []chapter
+	}{
+		"update-in-place":             {inPlace, 3, []chapter{edit("edited")}},
+		"update-with-surge":           {surge, 4, []chapter{edit("edited"), edit("edited again")}},
+		"surge-without-room-blocks":   {surge, 3, []chapter{edit("edited"), later("room for one more", func(s *simulation) { s.room++ })}},
+		"surge-without-room-in-place": {both, 3, []chapter{edit("edited")}},
+		"recreate":                    {Group{Replicas: 2, Recreate: true}, 2, []chapter{edit("edited")}},
+		"change-in-the-middle":        {inPlace, 3, []chapter{edit("edited").cut(3), edit("edited again")}},
+		"revert-in-the-middle": {inPlace, 3, []chapter{
+			edit("edited").cut(3), later("reverted: what serves the first revision stays", func(s *simulation) { s.revision = 0 }),
+		}},
+		"revert-of-what-never-serves": {inPlace, 3, []chapter{
+			later("edited, and the new revision never serves", func(s *simulation) { s.revision++; s.broken[1] = true }),
+			later("reverted", func(s *simulation) { s.revision = 0 }),
+		}},
+		"scale-in-takes-the-unready-one": {inPlace, 3, []chapter{
+			later("replica 1 stops serving", func(s *simulation) { s.replicas[1].state = Starting; s.broken[0] = true }),
+			scale(2), later("it would serve again", func(s *simulation) { s.broken = map[int]bool{} }), scale(4),
+		}},
+		"scale-in-takes-the-youngest": {inPlace, 3, []chapter{
+			later("replica 0 loses a pod", func(s *simulation) { s.replicas[0].state = Broken }), scale(2),
+		}},
+		"scale-in-takes-the-waiting-first": {inPlace, 3, []chapter{
+			scale(5), later("replica 1 stops serving", func(s *simulation) { s.replicas[1].state = Starting; s.broken[0] = true }), scale(3), scale(2),
+		}},
+		"scale-out-while-updating": {inPlace, 5, []chapter{later("edited and scaled to 5", func(s *simulation) { s.revision++; s.want.Replicas = 5 })}},
+		"scale-in-while-updating":  {both, 4, []chapter{edit("edited").cut(2), scale(1)}},
+		"to-zero-and-back":         {both, 4, []chapter{edit("edited").cut(2), scale(0).cut(1), scale(3)}},
+		"stop-and-go": {inPlace, 3, []chapter{
+			later("everything has to stop", func(s *simulation) { s.revision++; s.want.Stopped = true }),
+			later("it may go on", func(s *simulation) { s.want.Stopped = false }),
+		}},
+		"never-had-room": {inPlace, 2, []chapter{edit("edited")}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newSimulation(c.want, c.room)
+			fmt.Fprintf(&s.log, "# %d wanted, %d may be missing, %d more, room for %d\n", c.want.Replicas, c.want.MaxUnavailable, c.want.MaxSurge, c.room)
+			for _, chapter := range c.chapters {
+				fmt.Fprintf(&s.log, "\n## %s\n", chapter.title)
+				chapter.change(s)
+				for range chapter.rounds {
+					s.round()
+				}
+				if chapter.rounds == 0 && !s.settle() {
+					t.Fatalf("it does not settle:\n%s", s.log.String())
+				}
+			}
+			golden(t, name, s.log.String())
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s (-want +got); -update rewrites it:\n%s", file, diff)
+	}
+}

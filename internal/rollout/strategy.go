@@ -1,0 +1,129 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Annotations by which users say how a service is updated.
+const (
+	AnnotationStrategy       = "nvidia.com/deployment-strategy"
+	AnnotationMaxSurge       = "nvidia.com/deployment-rolling-update-max-surge"
+	AnnotationMaxUnavailable = "nvidia.com/deployment-rolling-update-max-unavailable"
+)
+
+// Annotations lists them all.
+var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
+
+// Values of AnnotationStrategy.
+const (
+	StrategyRollingUpdate = "RollingUpdate"
+	StrategyRecreate      = "Recreate"
+)
+
+// Problem is one annotation that cannot be followed.
+type Problem struct{ Annotation, Value, Message string }
+
+// AnnotationsOf are the annotations that hold for a service: on the deployment, in its spec, or on the service itself, which wins.
+func AnnotationsOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) map[string]string {
+	places := []map[string]string{dgd.Annotations, dgd.Spec.Annotations}
+	if spec := dgd.Spec.Services[service]; spec != nil {
+		places = append(places, spec.Annotations)
+	}
+	out := map[string]string{}
+	for _, place := range places {
+		for _, key := range Annotations {
+			if value, ok := place[key]; ok {
+				out[key] = value
+			}
+		}
+	}
+	return out
+}
+
+// StrategyOf reads how a service is updated. packed services, whose replicas need room for whole gangs in the right domain, are updated in
+// place, one replica after the other; others like the pods of a Deployment.
+func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
+	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
+	if packed {
+		s.MaxUnavailable, s.MaxSurge = intstr.FromInt32(1), intstr.FromInt32(0)
+	}
+	var problems []Problem
+	switch value := annotations[AnnotationStrategy]; value {
+	case "", StrategyRollingUpdate:
+	case StrategyRecreate:
+		s.Recreate = true
+	default:
+		problems = append(problems, Problem{AnnotationStrategy, value, "must be RollingUpdate or Recreate"})
+	}
+	given := map[string]bool{}
+	for _, field := range []struct {
+		key  string
+		into *intstr.IntOrString
+	}{{AnnotationMaxUnavailable, &s.MaxUnavailable}, {AnnotationMaxSurge, &s.MaxSurge}} {
+		value, set := annotations[field.key]
+		if !set {
+			continue
+		}
+		parsed, ok := parse(value)
+		if !ok {
+			problems = append(problems, Problem{field.key, value, `must be a number of replicas or a percentage, like "1" or "25%"`})
+			continue
+		}
+		given[field.key] = true
+		*field.into = parsed
+	}
+	if len(problems) == 0 && !s.Recreate && zero(s.MaxUnavailable) && zero(s.MaxSurge) {
+		if given[AnnotationMaxSurge] {
+			return s, []Problem{{AnnotationMaxSurge, annotations[AnnotationMaxSurge], fmt.Sprintf("must not be 0 together with %s: no replica could be replaced", AnnotationMaxUnavailable)}}
+		}
+		s.MaxSurge = intstr.FromInt32(1) // nothing may be missing, so one more is needed
+	}
+	return s, problems
+}
+
+func parse(value string) (intstr.IntOrString, bool) {
+	parsed := intstr.Parse(value)
+	if parsed.Type == intstr.String {
+		return parsed, len(validation.IsValidPercent(value)) == 0 && len(value) <= len("1000%")
+	}
+	return parsed, parsed.IntVal >= 0
+}
+
+func zero(v intstr.IntOrString) bool {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&v, 100, true)
+	return err == nil && n == 0
+}
+
+// For is what a scaling group wants. Percentages are of its replicas: surge rounds up, unavailability down, and where both come to 0 one
+// replica may be unavailable, as with Deployments.
+func For(sg *trellisv1alpha1.ScalingGroup) Group {
+	g := Group{Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop}
+	strategy := sg.Spec.Rollout
+	if strategy == nil {
+		return g
+	}
+	g.Recreate = strategy.Recreate
+	g.MaxUnavailable = scaled(strategy.MaxUnavailable, g.Replicas, false)
+	g.MaxSurge = scaled(strategy.MaxSurge, g.Replicas, true)
+	if g.MaxUnavailable == 0 && g.MaxSurge == 0 {
+		g.MaxUnavailable = 1
+	}
+	return g
+}
+
+func scaled(v intstr.IntOrString, replicas int, up bool) int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&v, replicas, up)
+	if err != nil {
+		return 0 // not a value the operator writes
+	}
+	return max(0, n)
+}

@@ -1,0 +1,57 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+func podsByOrdinal(pods []*corev1.Pod) map[int][]*corev1.Pod {
+	out := map[int][]*corev1.Pod{}
+	for _, pod := range pods {
+		if ordinal, _, ok := graph.ReplicaOf(pod); ok {
+			out[int(ordinal)] = append(out[int(ordinal)], pod)
+		}
+	}
+	return out
+}
+
+// ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide. A replica without a pod that
+// stays is on its way out.
+func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod) []int {
+	var replicas []rollout.Replica
+	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
+		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
+		for _, pod := range byOrdinal[ordinal] {
+			if !leaving(pod) {
+				r.State = rollout.Starting
+				r.Outdated = r.Outdated || graph.Outdated(sg, pod)
+			}
+		}
+		replicas = append(replicas, r)
+	}
+	var remembered []int
+	for _, p := range sg.Status.Placements {
+		remembered = append(remembered, int(p.Replica))
+	}
+	return rollout.For(sg).Ordinals(replicas, remembered)
+}
+
+// markSurplus finds the replicas without a place that are more than the service wants for good, the highest ordinals first.
+func (v *view) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState) {
+	surplus := len(states) - int(sg.Spec.Replicas)
+	for _, state := range slices.Backward(states) {
+		if surplus > 0 && len(state.open) == 0 && state.leaving == 0 {
+			v.surplus[replicaKey{sg.Spec.Service, state.ordinal}] = true
+			surplus--
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// rolloutBounds refuses annotations about updates that cannot be followed, once each, where they are written.
+func rolloutBounds(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	said := sets.New[string]()
+	for _, s := range servicesOf(dgd) {
+		_, problems := rollout.StrategyOf(rollout.AnnotationsOf(dgd, s.name), false)
+		for _, p := range problems {
+			path := annotationPath(p.Annotation)
+			if _, ok := dgd.Spec.Annotations[p.Annotation]; ok {
+				path = specPath.Child("annotations").Key(p.Annotation)
+			}
+			if _, ok := s.Annotations[p.Annotation]; ok {
+				path = s.path.Child("annotations").Key(p.Annotation)
+			}
+			if !said.Has(path.String()) {
+				said.Insert(path.String())
+				errs = append(errs, badValue(field.ErrorTypeInvalid, path, p.Value, p.Message))
+			}
+		}
+	}
+	return errs
+}
