@@ -29,6 +29,8 @@ type observer struct {
 	mu     sync.Mutex
 	pods   map[types.UID]*corev1.Pod
 	limits map[string]limits
+	// oneZone: all pods that are let go, of all services, share a zone.
+	oneZone bool
 	// own are the world's foreign pods that it deletes itself.
 	own      map[types.UID]bool
 	failures []string
@@ -83,6 +85,13 @@ func (o *observer) expect(service string, floor, ceiling int) {
 	o.limits[service] = limits{floor, ceiling}
 }
 
+// allow says that the test deletes this foreign pod itself.
+func (o *observer) allow(pod *corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own[pod.UID] = true
+}
+
 // ignore ends what is expected of all services.
 func (o *observer) ignore() {
 	o.mu.Lock()
@@ -107,11 +116,21 @@ func (o *observer) stop() {
 	o.failures = nil
 }
 
+// failed are the failures so far.
+func (o *observer) failed() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.failures)
+}
+
 // check looks at the service of the pod that changed.
 func (o *observer) check(changed *corev1.Pod) {
 	service := changed.Labels[graph.LabelComponent]
 	if service == "" {
 		return
+	}
+	if zones := o.zones(); o.oneZone && len(zones) > 1 {
+		o.failures = append(o.failures, fmt.Sprintf("the graph is let go in zones %v; %s changed last", zones, changed.Name))
 	}
 	replicas := map[int32][]*corev1.Pod{}
 	for _, pod := range o.pods {
@@ -138,6 +157,17 @@ func (o *observer) check(changed *corev1.Pod) {
 	if len(replicas) > limit.ceiling {
 		o.failures = append(o.failures, fmt.Sprintf("%d replicas of %s live, %d may; %s changed last", len(replicas), service, limit.ceiling, changed.Name))
 	}
+}
+
+// zones are those in which living pods of the graph were let go.
+func (o *observer) zones() []string {
+	found := map[string]bool{}
+	for _, pod := range o.pods {
+		if zone := pod.Spec.NodeSelector[zoneKey]; zone != "" && !gates.Closed(pod) && pod.DeletionTimestamp == nil {
+			found[zone] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 func serves(pod *corev1.Pod) bool {

@@ -72,6 +72,7 @@ func TestRolloutWaitsForRoom(t *testing.T) {
 		t.Errorf("Placed = %+v: what is wanted for good has its place", c)
 	}
 	w.hasEvent("DynamoGraphDeployment", "g", nvidiav1alpha1.ReasonRolloutWaitsForRoom, "Worker")
+	watcher.allow(blocker)
 	w.remove(blocker)
 	w.until("the replica is updated", func() error { return w.runs("example.com/vllm:2", 2) })
 	w.ready("g")
