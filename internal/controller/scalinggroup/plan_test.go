@@ -112,6 +112,9 @@ func TestPlan(t *testing.T) {
 		"creation was cut short: only the missing pod is created": {
 			sg: group(1, 3), pods: [][]state{{gated, nil, gated}}, wantCreate: []string{"g-worker-0-1"},
 		},
+		"a half made replica of an older revision is not completed with pods of the new one": {
+			sg: group(1, 3), pods: [][]state{{old(gated), nil, old(gated)}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},
+		},
 		"whole and running: nothing": {
 			sg: group(1, 2), pods: [][]state{{running, running}},
 		},
