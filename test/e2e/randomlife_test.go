@@ -99,6 +99,10 @@ func (l *life) step(i int) {
 		{"kill pods", l.killPods}, {"kill a node", l.killNode}, {"lose a level", l.loseLevel}, {"lose the topology", l.loseTopology},
 		{"restore", l.restore}, {"delete and create", l.recreate},
 	}
+	if !l.whole && l.rand.IntN(3) == 0 {
+		l.t.Logf("step %d: restored", i)
+		l.restore()
+	}
 	a := actions[l.rand.IntN(len(actions))]
 	l.t.Logf("step %d: %s %s", i, a.name, a.do())
 	if l.rand.IntN(2) == 0 && l.whole {
