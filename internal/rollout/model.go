@@ -74,6 +74,13 @@ type Plan struct {
 	Waits string
 }
 
+// OnlyScaleIn is the part of the plan after which nothing has to be made.
+func (p Plan) OnlyScaleIn() Plan {
+	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.ScaleIn })
+	p.Make = nil
+	return p
+}
+
 // byLoss orders replicas by how little is lost with them: those without a place first, then those that do not serve, then those of an
 // older revision, then the youngest.
 func byLoss(a, b Replica) int {

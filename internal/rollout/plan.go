@@ -44,13 +44,10 @@ func (s *step) remove(ordinal int, why string, args ...any) {
 	}
 }
 
-// repair takes what cannot become whole any more, or would become whole with pods of two revisions.
+// repair takes what cannot become whole any more.
 func (s *step) repair() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Broken }) {
 		s.remove(r.Ordinal, "%s", r.Why)
-	}
-	for _, r := range s.in(func(r Replica) bool { return r.State == Partial && r.Outdated }) {
-		s.remove(r.Ordinal, "it runs an older revision and is not whole yet")
 	}
 }
 
@@ -73,7 +70,8 @@ func lossOf(r Replica) string {
 	return what
 }
 
-// roll replaces what is outdated: at once what does not serve, the rest as far as enough others do.
+// roll replaces what is outdated: at once what does not serve (a half made replica would become whole with pods of two revisions), the
+// rest as far as enough others do.
 func (s *step) roll() {
 	if s.Recreate {
 		s.removeOutdated("all replicas of an older revision stop before any is made again")

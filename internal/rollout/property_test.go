@@ -88,6 +88,9 @@ func checkStep(t *rapid.T, s *simulation, highest int) {
 	if living > max(livingBefore, s.want.Replicas+s.want.MaxSurge) || living > s.want.Replicas+s.want.MaxSurge && len(plan.Make) > 0 {
 		t.Fatalf("%d replicas live, %d wanted and %d more allowed\n%s", living, s.want.Replicas, s.want.MaxSurge, s.log.String())
 	}
+	if current := count(view, func(r Replica) bool { return r.living() && !r.Outdated }); len(plan.Make) > 0 && current > s.want.Replicas {
+		t.Fatalf("%d replicas of the wanted revision, %d wanted\n%s", current, s.want.Replicas, s.log.String())
+	}
 	for _, ordinal := range plan.Make {
 		if ordinal >= highest {
 			t.Fatalf("ordinal %d is out of bounds\n%s", ordinal, s.log.String())
@@ -97,11 +100,6 @@ func checkStep(t *rapid.T, s *simulation, highest int) {
 	for _, r := range plan.Remove {
 		if wasCurrent[r.Ordinal] && kept < s.want.Replicas && !s.want.Stopped {
 			t.Fatalf("replica %d serves the wanted revision and was taken, though only %d of %d do\n%s", r.Ordinal, kept, s.want.Replicas, s.log.String())
-		}
-	}
-	for _, ordinal := range s.want.Ordinals(view, s.memory()) {
-		if ordinal < 0 {
-			t.Fatalf("ordinal %d", ordinal)
 		}
 	}
 }

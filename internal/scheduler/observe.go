@@ -77,9 +77,8 @@ type replicaState struct {
 // newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
 func newView(o observed) view {
 	v := view{
-		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, surplus: map[replicaKey]bool{},
-		objections: o.objections,
-		graph:      placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
+		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, surplus: map[replicaKey]bool{}, objections: o.objections,
+		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	v.creating = missingGroups(o)
 	groups := slices.Clone(o.groups)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -90,6 +91,14 @@ func TestView(t *testing.T) {
 	withoutRack.Spec.Levels = withoutRack.Spec.Levels[:1]
 	terminating := func(pod *corev1.Pod) *corev1.Pod { pod.DeletionTimestamp = ptr.To(metav1.Now()); return pod }
 
+	outdated := func(pod *corev1.Pod) *corev1.Pod { pod.Labels[graph.LabelRevision] = "0"; return pod }
+	surging := func(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
+		for _, sg := range groups {
+			sg.Spec.Rollout = &trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromInt32(0), MaxSurge: intstr.FromInt32(1)}
+		}
+		return groups
+	}
+
 	cases := map[string]struct {
 		groups    []*trellisv1alpha1.ScalingGroup
 		pods      func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod
@@ -131,6 +140,60 @@ func TestView(t *testing.T) {
 				`graph anchor="a" creating=false placed 2 of 3`,
 				`front required=-1 anchor="" placed=1`,
 				`work required=1 anchor="" placed=1 waits(1 pods=2 anchor="" hint="")`,
+			},
+		},
+		"ordinals with a gap: what is there counts, nothing else is wanted": {
+			groups: mixed(2), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{
+					newPod(g[0], 0, 0, "a"), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1, "a", "1"), newPod(g[1], 2, 0, "a", "2"), newPod(g[1], 2, 1, "a", "2"),
+				}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 3 of 3`,
+				`front required=-1 anchor="" placed=1`,
+				`work required=1 anchor="" placed=2`,
+			},
+		},
+		"a replica on its way out in the middle will be followed; the highest one will not": {
+			groups: mixed(1), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{
+					newPod(g[0], 0, 0, "a"), newPod(g[1], 1, 0, "a", "1"), newPod(g[1], 1, 1, "a", "1"),
+					terminating(newPod(g[1], 3, 0, "a", "2")), terminating(newPod(g[1], 3, 1, "a", "2")),
+				}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 2 of 2`,
+				`front required=-1 anchor="" placed=1`,
+				`work required=1 anchor="" placed=1`,
+			},
+		},
+		"one more than wanted, beside an update: it waits and does not count": {
+			groups: surging(mixed(1)), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{
+					newPod(g[0], 0, 0, "a"), outdated(newPod(g[1], 0, 0, "a", "1")), outdated(newPod(g[1], 0, 1, "a", "1")), newPod(g[1], 1, 0), newPod(g[1], 1, 1),
+				}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 2 of 2`,
+				`front required=-1 anchor="" placed=1`,
+				`work required=1 anchor="" placed=1 waits(1 pods=2 anchor="" hint="")`,
+			},
+		},
+		"a replica of an older size is whole": {
+			groups: mixed(1), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				three := newGroup("work", 1, 3, frozen("zone", "rack"))
+				return []*corev1.Pod{
+					newPod(g[0], 0, 0, "a"), outdated(newPod(three, 0, 0, "a", "1")), outdated(newPod(three, 0, 1, "a", "1")), outdated(newPod(three, 0, 2, "a", "1")),
+				}
+			},
+			want: []string{
+				`graph anchor="a" creating=false placed 2 of 2`,
+				`front required=-1 anchor="" placed=1`,
+				`work required=1 anchor="" placed=1`,
 			},
 		},
 		"a release cut short: the rest of the replica is anchored where the first part went": {

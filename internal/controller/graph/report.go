@@ -45,7 +45,10 @@ func eventFor(before *metav1.Condition, now metav1.Condition) (kind, action stri
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
 	}
-	if now.Status == metav1.ConditionTrue || now.Reason == nvidiav1alpha1.ReasonRollingOut {
+	if now.Reason == nvidiav1alpha1.ReasonRollingOut {
+		return corev1.EventTypeNormal, "Report"
+	}
+	if now.Status == metav1.ConditionTrue {
 		if before == nil && now.Type == nvidiav1alpha1.ConditionEngineReady {
 			return "", "" // as it should be
 		}

@@ -134,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	replicas := replicasOf(sg, pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
 	next := plan(sg, replicas)
-	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, stepsOf(sg, replicas, next)))
+	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, next))
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, sg, status))
 }

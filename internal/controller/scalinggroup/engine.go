@@ -14,18 +14,20 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// fit makes a plan one that the group's engine can follow: pods get what only new pods can be given, pods of another engine are made
-// anew, and while the engine is not ready nothing is made or replaced, since what is taken down then would not come back.
-func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, s steps) steps {
+// fit turns a plan into steps that the group's engine can follow: pods get what only new pods can be given, pods of another engine are
+// made anew, and while the engine is not ready nothing is made or replaced, since what is taken down then would not come back.
+func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
 	if !graph.Gated(sg) {
-		return s // the engine has no part in it
+		return stepsOf(sg, replicas, next) // the engine has no part in it
 	}
 	placer := r.Engines.Placer(sg.Spec.Engine)
 	if placer == nil || !r.Engines.State(ctx, sg.Spec.Engine).Ready {
-		return s.onlyScaleIn()
+		return stepsOf(sg, replicas, next.OnlyScaleIn())
 	}
+	s := stepsOf(sg, replicas, next)
 	s.replaceForeign(placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
 	for _, pod := range s.create {
@@ -36,11 +38,6 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 		placer.Prepare(sg, ordinal, pods, replicas[ordinal].living())
 	}
 	return s
-}
-
-// onlyScaleIn drops every step but the end of replicas that are not wanted any more.
-func (s steps) onlyScaleIn() steps {
-	return steps{delete: slices.DeleteFunc(s.delete, func(d deletion) bool { return !d.scaleIn })}
 }
 
 // replaceForeign has replicas made anew that still wait and are not as the engine makes them. What was released goes on as it is.
@@ -64,7 +61,7 @@ func (r *replica) living() []*corev1.Pod {
 		return nil
 	}
 	pods := make([]*corev1.Pod, 0, len(r.pods))
-	for _, index := range slices.Sorted(maps.Keys(r.pods)) {
+	for _, index := range r.indexes() {
 		pods = append(pods, r.pods[index])
 	}
 	return pods

@@ -25,8 +25,6 @@ type deletion struct {
 	why string
 	// force: no kubelet is there to confirm the end of the pod.
 	force bool
-	// scaleIn: nothing will follow it.
-	scaleIn bool
 }
 
 // plan asks the rollout for the next step. It is level-based: the same pods always give the same step.
@@ -57,11 +55,7 @@ func remembered(sg *trellisv1alpha1.ScalingGroup) []int {
 func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p rollout.Plan) steps {
 	var s steps
 	for _, removal := range p.Remove {
-		first := len(s.delete)
 		s.remove(replicas[int32(removal.Ordinal)], removal.Why)
-		for i := range s.delete[first:] {
-			s.delete[first+i].scaleIn = removal.ScaleIn
-		}
 	}
 	for _, ordinal := range p.Make {
 		r := replicas[int32(ordinal)]

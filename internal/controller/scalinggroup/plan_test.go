@@ -6,12 +6,15 @@ package scalinggroup
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -51,6 +54,31 @@ func old(s state) state {
 	return func(pod *corev1.Pod) { s(pod); pod.Labels[graph.LabelRevision] = "old" }
 }
 
+// sized pods were made when a replica had size of them.
+func sized(s state, size int) state {
+	return func(pod *corev1.Pod) { s(pod); pod.Labels[graph.LabelReplicaSize] = strconv.Itoa(size) }
+}
+
+// before: made before the restart.
+func before(s state) state {
+	return func(pod *corev1.Pod) { s(pod); delete(pod.Annotations, graph.AnnotationRestart) }
+}
+
+func surge(sg *trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
+	sg.Spec.Rollout = &trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromInt32(0), MaxSurge: intstr.FromString("50%")}
+	return sg
+}
+
+func restarted(sg *trellisv1alpha1.ScalingGroup, stop bool) *trellisv1alpha1.ScalingGroup {
+	sg.Spec.Restart = &trellisv1alpha1.Restart{ID: "now", Stop: stop}
+	return sg
+}
+
+func unschedulable(pod *corev1.Pod) {
+	pod.Spec.SchedulingGates = nil
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+}
+
 func terminating(pod *corev1.Pod) { running(pod); now := metav1.Now(); pod.DeletionTimestamp = &now }
 
 func failed(pod *corev1.Pod) { running(pod); pod.Status.Phase = corev1.PodFailed }
@@ -84,6 +112,9 @@ func TestPlan(t *testing.T) {
 		"creation was cut short: only the missing pod is created": {
 			sg: group(1, 3), pods: [][]state{{gated, nil, gated}}, wantCreate: []string{"g-worker-0-1"},
 		},
+		"a half made replica of an older revision is not completed with pods of the new one": {
+			sg: group(1, 3), pods: [][]state{{old(gated), nil, old(gated)}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},
+		},
 		"whole and running: nothing": {
 			sg: group(1, 2), pods: [][]state{{running, running}},
 		},
@@ -105,11 +136,39 @@ func TestPlan(t *testing.T) {
 		"scale-in takes the last replica whole": {
 			sg: group(1, 2), pods: [][]state{{running, running}, {running, running}}, wantDelete: []string{"g-worker-1-0", "g-worker-1-1"},
 		},
+		"scale-in takes the one in the middle that does not serve; the others keep their numbers": {
+			sg: group(2, 2), pods: [][]state{{running, running}, {running, unready}, {running, running}}, wantDelete: []string{"g-worker-1-0", "g-worker-1-1"},
+		},
+		"a number in the middle is free: nothing": {
+			sg: group(2, 2), pods: [][]state{{running, running}, {nil, nil}, {running, running}},
+		},
+		"scale-out fills the gap": {
+			sg: group(3, 2), pods: [][]state{{running, running}, {nil, nil}, {running, running}}, wantCreate: []string{"g-worker-1-0", "g-worker-1-1"},
+		},
+		"scale-in takes what has no place first, then what the scheduler finds no node for": {
+			sg: group(1, 1), pods: [][]state{{gated}, {unschedulable}, {unready}}, wantDelete: []string{"g-worker-0", "g-worker-1"},
+		},
 		"scale to zero": {
 			sg: group(0, 2), pods: [][]state{{running, gated}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
 		},
 		"rolling update takes one serving replica at a time, the last first": {
 			sg: group(3, 1), pods: [][]state{{old(running)}, {old(running)}, {old(running)}}, wantDelete: []string{"g-worker-2"},
+		},
+		"replicas of an older size are whole": {
+			sg: group(2, 3), pods: [][]state{{old(sized(running, 2)), old(sized(running, 2))}, {old(sized(running, 2)), old(sized(running, 2))}},
+			wantDelete: []string{"g-worker-1-0", "g-worker-1-1"},
+		},
+		"a replica of an older size that lost a pod is not": {
+			sg: group(1, 3), pods: [][]state{{old(sized(running, 2)), nil}}, wantDelete: []string{"g-worker-0-0"},
+		},
+		"one more is made beside the old ones": {
+			sg: surge(group(2, 1)), pods: [][]state{{old(running)}, {old(running)}}, wantCreate: []string{"g-worker-2"},
+		},
+		"a restart replaces what was made before it": {
+			sg: restarted(group(2, 1), false), pods: [][]state{{running}, {before(running)}}, wantDelete: []string{"g-worker-1"},
+		},
+		"a restart that stops everything": {
+			sg: restarted(group(3, 1), true), pods: [][]state{{before(running)}, {before(gated)}, {nil}}, wantDelete: []string{"g-worker-0", "g-worker-1"},
 		},
 		"rolling update waits while a replica does not serve": {
 			sg: group(3, 1), pods: [][]state{{old(running)}, {old(running)}, {unready}},
@@ -186,5 +245,62 @@ func TestStatus(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// TestRolledOut follows the condition through an update, a loss and a restart.
+func TestRolledOut(t *testing.T) {
+	sg := group(2, 1)
+	var story []string
+	look := func(title string, states ...state) {
+		var pods []*corev1.Pod
+		for ordinal, s := range states {
+			pods = append(pods, podsOf(sg, int32(ordinal), s)...)
+		}
+		replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
+		sg.Status = statusOf(sg, replicas, plan(sg, replicas), func(string) map[string]string { return nil }, nil)
+		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
+		story = append(story, fmt.Sprintf("%s: %s %s; %s", title, sg.Status.Revision, c.Reason, c.Message))
+	}
+	look("created", gated, gated)
+	look("one is lost", running, nil)
+	look("runs", running, running)
+	sg.Spec.Revision = "newer"
+	look("edited", old(running), old(running))
+	look("one is gone", old(running))
+	look("its successor waits", old(running), gated)
+	look("its successor starts", old(running), unready)
+	look("half way", old(running), running)
+	look("the last one starts", unready, running)
+	look("done", running, running)
+	look("one is lost again", running, nil)
+	restarted(sg, true)
+	look("everything stops", before(running), before(running))
+	look("nothing is left")
+	sg.Spec.Restart.Stop = false
+	look("it goes on")
+	look("done", running, running)
+	sg.Spec.Replicas, sg.Spec.Revision = 0, "newest"
+	look("at zero")
+	want := []string{
+		"created: new UpToDate; no replica is of an older revision",
+		"one is lost: new UpToDate; no replica is of an older revision",
+		"runs: new UpToDate; no replica is of an older revision",
+		"edited: new RollingOut; 0 of 2 replicas serve the current revision, 2 serve in all; waits for replica 1 to stop",
+		"one is gone: new RollingOut; 0 of 2 replicas serve the current revision, 1 serve in all; is being made",
+		"its successor waits: new RolloutWaitsForRoom; 0 of 2 replicas serve the current revision, 1 serve in all; waits for replica 1 to find room",
+		"its successor starts: new RollingOut; 0 of 2 replicas serve the current revision, 1 serve in all; waits for replica 1 to become ready",
+		"half way: new RollingOut; 1 of 2 replicas serve the current revision, 2 serve in all; waits for replica 0 to stop",
+		"the last one starts: new RollingOut; 1 of 2 replicas serve the current revision, 1 serve in all; waits for replica 0 to become ready",
+		"done: newer UpToDate; no replica is of an older revision",
+		"one is lost again: newer UpToDate; no replica is of an older revision",
+		"everything stops: newer RollingOut; 0 of 2 replicas serve the current revision, 2 serve in all; waits for replicas 0, 1 to stop",
+		"nothing is left: newer RollingOut; 0 of 2 replicas serve the current revision, 0 serve in all",
+		"it goes on: newer RollingOut; 0 of 2 replicas serve the current revision, 0 serve in all; is being made",
+		"done: newer UpToDate; no replica is of an older revision",
+		"at zero: newest UpToDate; no replica is of an older revision",
+	}
+	if diff := cmp.Diff(want, story); diff != "" {
+		t.Errorf("what is reported (-want +got):\n%s", diff)
 	}
 }

@@ -36,7 +36,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.AvailableReplicas, r.all(podReady))
 	}
 	status.Placements = placementsOf(sg, replicas, nodeLabels)
-	rolledOut := rolledOutCondition(sg, &status, next)
+	rolledOut := rolledOutCondition(sg, &status, replicas, next)
 	if rolledOut.Status == metav1.ConditionTrue {
 		status.Revision = sg.Spec.Revision
 	}
@@ -47,7 +47,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 
 // rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
 // is lost later does not begin it anew.
-func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan) metav1.Condition {
+func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, replicas map[int32]*replica, next rollout.Plan) metav1.Condition {
 	c := metav1.Condition{
 		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
 		Reason: trellisv1alpha1.ReasonUpToDate, Message: "no replica is of an older revision",
@@ -62,7 +62,11 @@ func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha
 	if next.Blocked {
 		c.Reason = trellisv1alpha1.ReasonRolloutWaitsForRoom
 	}
-	c.Message = fmt.Sprintf("%d of %d replicas are of the current revision, %d serve", status.UpdatedReplicas, sg.Spec.Replicas, status.AvailableReplicas)
+	var current int32
+	for _, r := range replicas {
+		count(&current, r.whole() && !r.outdated && r.all(podReady))
+	}
+	c.Message = fmt.Sprintf("%d of %d replicas serve the current revision, %d serve in all", current, sg.Spec.Replicas, status.AvailableReplicas)
 	if next.Waits != "" {
 		c.Message += "; " + next.Waits
 	}

@@ -1,0 +1,227 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// server is a real API server without kubelets and schedulers: the test plays them, and calls Reconcile itself.
+type server struct {
+	t *testing.T
+	c client.Client
+	r *Reconciler
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set; make test sets it")
+	}
+	log.SetLogger(log.Log)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, trellisv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = env.Stop() })
+	config.QPS = -1
+	cl, err := cluster.New(config, func(o *cluster.Options) { o.Scheme = scheme })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := addIndexes(t.Context(), cl.GetFieldIndexer()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() { _ = cl.Start(ctx) }()
+	if !cl.GetCache().WaitForCacheSync(ctx) {
+		t.Fatal("the cache does not sync")
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: cl.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, c: c, r: &Reconciler{Client: c, Live: cl.GetAPIReader()}}
+	s.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}))
+	s.must(c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"rack": "r"}}}))
+	return s
+}
+
+func (s *server) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) reconcile() error {
+	_, err := s.r.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "g-worker"}})
+	return err
+}
+
+// settle reconciles, and plays the kubelet of terminating pods, until nothing is written any more.
+func (s *server) settle() {
+	s.t.Helper()
+	for before := ""; ; {
+		s.must(s.reconcile())
+		now := ""
+		for _, pod := range s.pods() {
+			now += pod.Name + "/" + pod.ResourceVersion + " "
+			if pod.DeletionTimestamp != nil {
+				s.must(client.IgnoreNotFound(s.c.Delete(s.t.Context(), &pod, client.GracePeriodSeconds(0))))
+			}
+		}
+		now += s.group().ResourceVersion
+		if now == before {
+			return
+		}
+		before = now
+	}
+}
+
+func (s *server) group() *trellisv1alpha1.ScalingGroup {
+	s.t.Helper()
+	sg := &trellisv1alpha1.ScalingGroup{}
+	s.must(s.c.Get(s.t.Context(), types.NamespacedName{Namespace: "ns", Name: "g-worker"}, sg))
+	return sg
+}
+
+func (s *server) pods() []corev1.Pod {
+	s.t.Helper()
+	pods := &corev1.PodList{}
+	s.must(s.c.List(s.t.Context(), pods, client.InNamespace("ns")))
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods.Items
+}
+
+// picture is the pods by name, with the revision they run.
+func (s *server) picture() string {
+	var out []string
+	for _, pod := range s.pods() {
+		out = append(out, strings.TrimPrefix(pod.Name, "g-worker-")+":"+pod.Labels[graph.LabelRevision])
+	}
+	return strings.Join(out, " ")
+}
+
+// run plays the engine, the scheduler and the kubelet for the pods of one replica.
+func (s *server) run(ordinal int) {
+	s.t.Helper()
+	for _, pod := range s.pods() {
+		if pod.Labels[graph.LabelReplica] != fmt.Sprint(ordinal) {
+			continue
+		}
+		open := pod.DeepCopy()
+		open.Spec.SchedulingGates = nil
+		s.must(s.c.Patch(s.t.Context(), open, client.MergeFrom(&pod)))
+		s.must(s.c.SubResource("binding").Create(s.t.Context(), open, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node"}}))
+		s.setReady(pod.Name, true)
+	}
+}
+
+func (s *server) setReady(name string, is bool) {
+	s.t.Helper()
+	pod := &corev1.Pod{}
+	s.must(s.r.Live.Get(s.t.Context(), types.NamespacedName{Namespace: "ns", Name: name}, pod))
+	ready := pod.DeepCopy()
+	ready.Status.Phase = corev1.PodRunning
+	ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	if is {
+		ready.Status.Conditions[0].Status = corev1.ConditionTrue
+	}
+	s.must(s.c.Status().Patch(s.t.Context(), ready, client.MergeFrom(pod)))
+}
+
+func (s *server) change(edit func(*trellisv1alpha1.ScalingGroupSpec)) {
+	s.t.Helper()
+	sg := s.group()
+	edit(&sg.Spec)
+	s.must(s.c.Update(s.t.Context(), sg))
+}
+
+func (s *server) expect(title, want string) {
+	s.t.Helper()
+	s.settle()
+	st := s.group().Status
+	got := fmt.Sprintf("%s | %d there, %d updated, %d ready, %d outdated", s.picture(), st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.OutdatedReplicas)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("%s (-want +got):\n%s", title, diff)
+	}
+}
+
+// TestGroupOnAnAPIServer takes one group through its life.
+func TestGroupOnAnAPIServer(t *testing.T) {
+	s := newServer(t)
+	sg := group(3, 2)
+	sg.UID = ""
+	for i := range sg.Spec.Roles {
+		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
+	}
+	s.must(s.c.Create(t.Context(), sg))
+	s.expect("created", "0-0:new 0-1:new 1-0:new 1-1:new 2-0:new 2-1:new | 3 there, 3 updated, 0 ready, 0 outdated")
+	for ordinal := range 3 {
+		s.run(ordinal)
+	}
+	s.expect("all run", "0-0:new 0-1:new 1-0:new 1-1:new 2-0:new 2-1:new | 3 there, 3 updated, 3 ready, 0 outdated")
+
+	s.setReady("g-worker-1-1", false)
+	s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Replicas = 2 })
+	s.expect("scaled in: the one that does not serve", "0-0:new 0-1:new 2-0:new 2-1:new | 2 there, 2 updated, 2 ready, 0 outdated")
+
+	s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Revision = "newer" })
+	s.expect("edited: one is replaced, the other serves", "0-0:new 0-1:new 2-0:newer 2-1:newer | 2 there, 1 updated, 1 ready, 1 outdated")
+	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionRolledOut); c == nil || c.Reason != trellisv1alpha1.ReasonRolloutWaitsForRoom {
+		t.Errorf("RolledOut = %+v, want it to wait for room", c)
+	}
+	s.run(2)
+	s.expect("its successor serves: the other one", "0-0:newer 0-1:newer 2-0:newer 2-1:newer | 2 there, 2 updated, 1 ready, 0 outdated")
+	s.run(0)
+	s.expect("done", "0-0:newer 0-1:newer 2-0:newer 2-1:newer | 2 there, 2 updated, 2 ready, 0 outdated")
+	if got := s.group().Status.Revision; got != "newer" {
+		t.Errorf("rolled out %q, want newer", got)
+	}
+
+	s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) {
+		spec.Restart = &trellisv1alpha1.Restart{ID: "now", Stop: true}
+	})
+	s.expect("everything stops", " | 0 there, 0 updated, 0 ready, 0 outdated")
+	s.must(s.c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-worker-0-0"}, Spec: sg.Spec.Roles[0].Template.Spec}))
+	s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Restart.Stop = false })
+	if err := s.reconcile(); err == nil || !strings.Contains(err.Error(), "not this group's") {
+		t.Errorf("a foreign pod has the name of one of ours, and Reconcile says %v", err)
+	}
+	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c == nil || c.Reason != trellisv1alpha1.ReasonChangeRefused {
+		t.Errorf("PodsInSync = %+v, want the refusal", c)
+	}
+}

@@ -1,0 +1,302 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// TestRandomLife lets users, hardware and admins act at random, now in a hurry, now with patience. At no moment is a gang or the graph
+// split, an update below its floor, or a foreign pod touched; and when all of it ends, the deployment is what a new one would be.
+//
+// TRELLIS_LIFE_STEPS makes it longer, TRELLIS_LIFE_SEED repeats one: the orders are the same, how fast the cluster follows is not.
+func TestRandomLife(t *testing.T) {
+	steps, seed := fromEnv("TRELLIS_LIFE_STEPS", 25), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
+	t.Logf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", seed, steps)
+	w := newWorld(t, "life", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "b/r0", "b/r1", "b/r2", "b/r3")...)
+	w.occupy("foreign", "b-r3-0", 1)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.ready("g")
+	l := &life{world: w, rand: rand.New(rand.NewPCG(uint64(seed), 0)), watcher: w.follow(), whole: true}
+	l.watcher.oneZone = true
+	l.calm()
+	for i := range steps {
+		l.step(int(i))
+		if t.Failed() || len(l.watcher.failed()) > 0 {
+			break
+		}
+	}
+	l.settle()
+	l.watcher.stop()
+	l.asANewOne()
+}
+
+func fromEnv(name string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(os.Getenv(name), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// life is one deployment, g, and what befalls it.
+type life struct {
+	*world
+	rand    *rand.Rand
+	watcher *observer
+	// whole: all nodes and levels are there. dead is the node that is not.
+	whole bool
+	dead  *host
+	// replicas wanted, and what an update may not go below; undisturbed since it was last settled.
+	replicas    map[string]int
+	floors      map[string]limits
+	undisturbed bool
+	edits       int
+}
+
+// calm: everything is as wanted, so an update has its full bounds from here on.
+func (l *life) calm() {
+	l.replicas, l.floors, l.undisturbed = map[string]int{}, map[string]limits{}, true
+	for name, s := range l.dgd("g").Spec.Services {
+		n := int(*s.Replicas)
+		l.replicas[name], l.floors[name] = n, limits{max(0, n-1), n}
+		l.watcher.expect(name, max(0, n-1), n)
+	}
+}
+
+// disturb: from here on replicas may be missing for other reasons than an update.
+func (l *life) disturb() {
+	l.undisturbed = false
+	l.watcher.ignore()
+}
+
+func (l *life) step(i int) {
+	actions := []struct {
+		name string
+		do   func() string
+	}{
+		{"scale", l.scaleSome}, {"scale", l.scaleSome}, {"edit the image", l.editImage}, {"edit the environment", l.editEnv},
+		{"restart", func() string { return l.restart(nvidiav1alpha1.RestartStrategySequential) }},
+		{"restart all", func() string { l.disturb(); return l.restart(nvidiav1alpha1.RestartStrategyParallel) }},
+		{"kill pods", l.killPods}, {"kill a node", l.killNode}, {"lose a level", l.loseLevel}, {"lose the topology", l.loseTopology},
+		{"restore", l.restore}, {"delete and create", l.recreate},
+	}
+	if !l.whole && l.rand.IntN(3) == 0 {
+		l.t.Logf("step %d: restored", i)
+		l.restore()
+	}
+	a := actions[l.rand.IntN(len(actions))]
+	l.t.Logf("step %d: %s %s", i, a.name, a.do())
+	if l.rand.IntN(2) == 0 && l.whole {
+		l.settle()
+		l.t.Logf("step %d: settled", i)
+	}
+}
+
+// settle restores the cluster and waits until the deployment is as wanted.
+func (l *life) settle() {
+	l.restore()
+	l.ready("g")
+	l.until("nothing is left over", func() error {
+		wanted := 0
+		for name, s := range l.dgd("g").Spec.Services {
+			size := 1
+			if s.Multinode != nil {
+				size = int(s.Multinode.NodeCount)
+			}
+			wanted += int(*s.Replicas) * size
+			for ordinal, pods := range l.replicasOf(name) {
+				if racks := l.domains("rack", pods...); size > 1 && len(racks) != 1 {
+					return fmt.Errorf("%s-%d is in %v", name, ordinal, racks)
+				}
+			}
+		}
+		if n := len(l.all()); n != wanted {
+			return fmt.Errorf("%d pods, want %d", n, wanted)
+		}
+		return nil
+	})
+	l.calm()
+}
+
+func (l *life) scaleSome() string {
+	name := []string{"Worker", "Frontend"}[l.rand.IntN(2)]
+	n := l.rand.IntN(4)
+	f := l.floors[name]
+	l.floors[name] = limits{min(f.floor, max(0, n-1)), max(f.ceiling, n)}
+	if l.undisturbed {
+		l.watcher.expect(name, l.floors[name].floor, l.floors[name].ceiling)
+	}
+	l.replicas[name] = n
+	l.scale("g", name, int32(n))
+	return fmt.Sprintf("%s to %d", name, n)
+}
+
+// editImage may well go back to a revision that some replicas still run.
+func (l *life) editImage() string {
+	image := fmt.Sprintf("example.com/vllm:%d", l.rand.IntN(3))
+	l.setImage("g", "Worker", image)
+	return image
+}
+
+func (l *life) editEnv() string {
+	l.edits++
+	l.patch("g", fmt.Sprintf(`{"spec":{"envs":[{"name":"EDIT","value":"%d"}]}}`, l.edits))
+	return strconv.Itoa(l.edits)
+}
+
+func (l *life) restart(how nvidiav1alpha1.RestartStrategyType) string {
+	l.edits++
+	l.patch("g", fmt.Sprintf(`{"spec":{"restart":{"id":"%d","strategy":{"type":%q}}}}`, l.edits, how))
+	return strconv.Itoa(l.edits)
+}
+
+func (l *life) killPods() string {
+	l.disturb()
+	pods, killed := l.all(), []string{}
+	for range min(len(pods), 1+l.rand.IntN(3)) {
+		pod := pods[l.rand.IntN(len(pods))]
+		killed = append(killed, pod.Name)
+		_ = l.c.Delete(l.t.Context(), &pod, client.GracePeriodSeconds(int64(l.rand.IntN(2)))) // it may be gone already
+	}
+	return fmt.Sprint(killed)
+}
+
+func (l *life) killNode() string {
+	if l.dead != nil {
+		return "(one is dead already)"
+	}
+	l.disturb()
+	all := racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "b/r0", "b/r1", "b/r2") // not where the foreign pod is
+	h := all[l.rand.IntN(len(all))]
+	l.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node(h.name)}})
+	l.dead, l.whole = &h, false
+	return h.name
+}
+
+func (l *life) loseLevel() string {
+	l.disturb()
+	topology := &grovev1alpha1.ClusterTopology{}
+	if err := l.c.Get(l.t.Context(), key("", l.name), topology); err != nil {
+		return "(it is gone as a whole)"
+	}
+	topology.Spec.Levels = slices.DeleteFunc(topology.Spec.Levels, func(level grovev1alpha1.TopologyLevel) bool { return level.Domain == "rack" })
+	if err := l.c.Update(l.t.Context(), topology); err != nil {
+		l.t.Fatal(err)
+	}
+	l.whole = false
+	return "rack"
+}
+
+func (l *life) loseTopology() string {
+	l.disturb()
+	_ = l.c.Delete(l.t.Context(), l.topology())
+	l.whole = false
+	return ""
+}
+
+// restore brings back what was lost.
+func (l *life) restore() string {
+	if l.whole {
+		return "(nothing is lost)"
+	}
+	if l.dead != nil {
+		l.addHosts(*l.dead)
+		l.dead = nil
+	}
+	topology := &grovev1alpha1.ClusterTopology{}
+	if err := l.c.Get(l.t.Context(), key("", l.name), topology); err != nil {
+		l.create(l.topology())
+	} else {
+		topology.Spec = l.topology().Spec
+		if err := l.c.Update(l.t.Context(), topology); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.whole = true
+	return ""
+}
+
+// recreate deletes the deployment and creates it again at once. Without its topology it would be refused.
+func (l *life) recreate() string {
+	l.restore()
+	l.disturb()
+	old := l.dgd("g")
+	l.remove(old)
+	l.createAgain(old)
+	return ""
+}
+
+func (l *life) createAgain(old *nvidiav1alpha1.DynamoGraphDeployment) {
+	fresh := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Annotations: old.Annotations}, Spec: old.Spec}
+	l.until("it is created", func() error { return l.c.Create(l.t.Context(), fresh.DeepCopy()) })
+}
+
+// asANewOne compares the deployment with what a new one of the same spec comes to.
+func (l *life) asANewOne() {
+	lived := l.portrait()
+	old := l.dgd("g")
+	l.remove(old)
+	l.until("nothing is left", func() error {
+		if n := len(list(l.world, &trellisv1alpha1.ScalingGroupList{}).Items) + len(l.all()); n > 0 {
+			return fmt.Errorf("%d objects", n)
+		}
+		return nil
+	})
+	l.createAgain(old)
+	l.ready("g")
+	if diff := cmp.Diff(l.portrait(), lived); diff != "" {
+		l.t.Errorf("after its life it differs from a new one (-new +lived):\n%s", diff)
+	}
+}
+
+// portrait is everything about the deployment that its history must not show in: what is asked of each group, its pods without their
+// numbers and places, and the status without what happened when.
+func (l *life) portrait() map[string]any {
+	dgd := l.dgd("g")
+	out := map[string]any{"state": dgd.Status.State, "summary": dgd.Status.Summary}
+	var conditions []string
+	for _, c := range dgd.Status.Conditions {
+		conditions = append(conditions, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))
+	}
+	slices.Sort(conditions)
+	out["conditions"] = conditions
+	for name, s := range dgd.Status.Services {
+		out["status of "+name] = fmt.Sprintf("replicas %d updated %d ready %d available %d scheduled %d placed %d",
+			s.Replicas, s.UpdatedReplicas, ptr.Deref(s.ReadyReplicas, -1), ptr.Deref(s.AvailableReplicas, -1), ptr.Deref(s.ScheduledReplicas, -1), len(s.Placements))
+	}
+	for _, sg := range list(l.world, &trellisv1alpha1.ScalingGroupList{}).Items {
+		sg.Spec.Restart = nil
+		spec, err := json.Marshal(sg.Spec)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		out["group "+sg.Name] = string(spec)
+	}
+	var pods []string
+	for _, pod := range l.all() {
+		pods = append(pods, fmt.Sprintf("%s %s %s revision %s of %s pods", pod.Labels[graph.LabelComponent], pod.Labels[graph.LabelRole],
+			pod.Spec.Containers[0].Image, pod.Labels[graph.LabelRevision], pod.Labels[graph.LabelReplicaSize]))
+	}
+	slices.Sort(pods)
+	out["pods"] = pods
+	return out
+}
