@@ -82,7 +82,7 @@ func appliedServices(req admission.Request, updated, old *unstructured.Unstructu
 		if manager != "" && entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply {
 			fields := map[string]any{}
 			if entry.FieldsV1 != nil {
-				_ = json.Unmarshal(entry.FieldsV1.Raw, &fields) // an empty list of fields otherwise
+				_ = json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) // an empty list of fields otherwise
 			}
 			return func(service string, _ any) (kept, said bool) {
 				_, said = asMap(asMap(asMap(fields["f:spec"])["f:services"])["f:"+service])["f:replicas"]

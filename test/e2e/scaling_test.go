@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -210,10 +211,11 @@ func TestManifestAndScalingAdapter(t *testing.T) {
 }
 
 func gone(w *world, o client.Object, name string) error {
-	if err := w.c.Get(w.t.Context(), key(w.name, name), o); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("it is there (%v)", err)
+	err := w.c.Get(w.t.Context(), key(w.name, name), o)
+	if err == nil {
+		return errors.New("it is there")
 	}
-	return nil
+	return client.IgnoreNotFound(err)
 }
 
 // A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
