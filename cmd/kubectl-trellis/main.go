@@ -34,6 +34,7 @@ func newRootCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		newSandboxCommand(),
+		newGraphStatusCommand(),
 		newTreeCommand(),
 	)
 	return cmd

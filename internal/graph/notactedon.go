@@ -48,7 +48,6 @@ func serviceNotActedOn(spec *nvidiav1alpha1.ServiceSpec, add func(set bool, fiel
 	add(spec.Ingress != nil && spec.Ingress.Enabled, "ingress")
 	add(spec.ModelRef != nil, "modelRef")
 	add(spec.MinAvailable != nil, "minAvailable")
-	add(spec.ScalingAdapter != nil && spec.ScalingAdapter.Enabled, "scalingAdapter")
 	add(spec.EPPConfig != nil, "eppConfig")
 	add(spec.Checkpoint != nil, "checkpoint")
 	add(spec.GPUMemoryService != nil && spec.GPUMemoryService.Enabled, "gpuMemoryService")

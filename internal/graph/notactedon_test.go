@@ -49,7 +49,7 @@ spec:
 		"metadata.annotations[nvidia.com/kai-scheduler-queue]",
 		"spec.pvcs[1].create", "spec.providerOverride", "spec.experimental",
 	}
-	for _, field := range []string{"ingress", "modelRef", "minAvailable", "scalingAdapter", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
+	for _, field := range []string{"ingress", "modelRef", "minAvailable", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
 	if diff := cmp.Diff(want, NotActedOn(dgd)); diff != "" {

@@ -30,7 +30,9 @@ func cacheOptions(namespaces []string) cache.Options {
 	for _, ns := range namespaces {
 		managed[ns] = cache.Config{}
 	}
-	for _, object := range []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}, &trellisv1alpha1.ScalingGroup{}, &corev1.Service{}} {
+	for _, object := range []client.Object{
+		&nvidiav1alpha1.DynamoGraphDeployment{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, &trellisv1alpha1.ScalingGroup{}, &corev1.Service{},
+	} {
 		o.ByObject[object] = cache.ByObject{Namespaces: managed}
 	}
 	return o

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/preflight"
@@ -72,8 +74,10 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err := preflight.Check(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
-	if err := scheduler.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
+	for _, addIndexes := range []func(context.Context, client.FieldIndexer) error{scheduler.AddIndexes, scalingadapter.AddIndexes} {
+		if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
 	}
 
 	changed := make(chan event.GenericEvent, 4096)
@@ -98,6 +102,9 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
 				Engines: engines, Engine: o.Engine,
 			}).SetupWithManager(ctx, mgr)
+		},
+		func() error {
+			return (&scalingadapter.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Clock: clock.RealClock{}}).SetupWithManager(mgr)
 		},
 		func() error {
 			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged}).SetupWithManager(ctx, mgr)

@@ -18,13 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev,verbs=get
 
 // expected says by which field each definition is known as ours.
 var expected = []struct {
 	name, field, owner string
 }{
 	{"dynamographdeployments.nvidia.com", "spec.topologyConstraint.preferredPackDomain", "the Dynamo operator"},
+	{"dynamographdeploymentscalingadapters.nvidia.com", "status.observedGeneration", "the Dynamo operator"},
 	{"clustertopologies.grove.io", "status.levels", "Grove up to v0.1.0-alpha.8"},
 	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
 }

@@ -90,10 +90,14 @@ func endpointPicker(s service) field.ErrorList {
 	if s.Multinode != nil {
 		errs = append(errs, field.Forbidden(s.path.Child("multinode"), "componentType epp must be single-node; remove multinode"))
 	}
-	if s.Replicas != nil && *s.Replicas > 1 {
-		errs = append(errs, field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
+	return append(errs, pickerReplicas(s)...)
+}
+
+func pickerReplicas(s service) field.ErrorList {
+	if s.ComponentType != nvidiav1alpha1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
+		return nil
 	}
-	return errs
+	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
 }
 
 func frontendSidecar(s service) field.ErrorList {

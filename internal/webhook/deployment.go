@@ -17,6 +17,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -28,7 +29,7 @@ var (
 	_ admission.Validator[*nvidiav1alpha1.DynamoGraphDeployment] = &deploymentValidator{}
 )
 
-// deploymentDefaulter sets replicas to 1 where they are left out.
+// deploymentDefaulter sets replicas to 1 where they are left out, and lets scaling adapters keep theirs.
 //
 // It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
 // inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
@@ -36,7 +37,7 @@ var (
 type deploymentDefaulter struct{}
 
 // Default implements admission.Defaulter.
-func (deploymentDefaulter) Default(_ context.Context, dgd *unstructured.Unstructured) error {
+func (deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unstructured) error {
 	if dgd.GetDeletionTimestamp() != nil {
 		return nil
 	}
@@ -46,6 +47,9 @@ func (deploymentDefaulter) Default(_ context.Context, dgd *unstructured.Unstruct
 		if service, ok := value.(map[string]any); ok && service["replicas"] == nil {
 			service["replicas"] = int64(1)
 		}
+	}
+	if req, err := admission.RequestFromContext(ctx); err == nil {
+		warn(ctx, validation.Bounded(keepReplicas(req, dgd)))
 	}
 	return nil
 }
@@ -70,8 +74,13 @@ func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1a
 }
 
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
-func (v *deploymentValidator) ValidateUpdate(_ context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
-	if errs := validation.GraphUpdate(updated, old); len(errs) > 0 {
+func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+	errs := validation.GraphUpdate(updated, old)
+	if req, err := admission.RequestFromContext(ctx); err != nil || !mayScale(req) {
+		adapterOf := func(service string) string { return replicas.AdapterName(updated.Name, service) }
+		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)
+	}
+	if len(errs) > 0 {
 		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, errs)
 	}
 	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {

@@ -69,8 +69,10 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 
 // handlers is the list of all webhooks by path. Each turns a panic into an error.
 func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhook {
+	defaulting := admission.WithDefaulter(scheme, deploymentDefaulter{})
+	defaulting.Handler = warner{defaulting.Handler}
 	return map[string]*admission.Webhook{
-		mutateDeploymentPath:   admission.WithDefaulter(scheme, deploymentDefaulter{}),
+		mutateDeploymentPath:   defaulting,
 		validateDeploymentPath: admission.WithValidator(scheme, &deploymentValidator{live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings}),
 		validateTopologyPath:   admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
 	}

@@ -92,7 +92,7 @@ func merge(into, patch map[string]any) {
 }
 
 func objectsOf(of schema.GroupVersionResource) dynamic.ResourceInterface {
-	if of == deployments || of == groups {
+	if of == deployments || of == adapters || of == groups {
 		return client.Resource(of).Namespace(namespace)
 	}
 	return client.Resource(of)

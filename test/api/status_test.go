@@ -70,6 +70,9 @@ var kinds = map[string]struct {
 	"ClusterTopology": {topologies, topology, topologyStatus, [][2]string{
 		{"Levels", "zone > rack"}, {"Nodes", "12"}, {"Labeled", "False"}, {"Used by", "3"}, {"Message", "1 node lacks example.com/rack"},
 	}},
+	"DynamoGraphDeploymentScalingAdapter": {adapters, scalingAdapter, scalingAdapterStatus, [][2]string{
+		{"DGD", "my-llm"}, {"Service", "Decode"}, {"Desired", "2"}, {"Replicas", "1"}, {"Active", "True"},
+	}},
 	"ScalingGroup": {groups, group, groupStatus, [][2]string{
 		{"Graph", "my-llm"}, {"Service", "Worker"}, {"Desired", "2"}, {"Ready", "1"}, {"Updated", "1"}, {"Engine", "Gates"}, {"Pack Domain", "rack"}, {"Graph Domain", "zone"},
 	}},

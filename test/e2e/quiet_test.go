@@ -19,7 +19,7 @@ import (
 // Once everything is as wanted nobody writes: a minute long no object of the story changes, not even one that waits for room.
 func TestUnchangedClusterSeesNoWrites(t *testing.T) {
 	w := newWorld(t, "quiet", racks(2, 8, "a/r0", "b/r0")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.create(w.graphOf("g", "zone", services{"Worker": handedOver(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
 	w.ready("g")
 	w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
 	w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "InsufficientCapacity", "2 of 3")
@@ -27,7 +27,7 @@ func TestUnchangedClusterSeesNoWrites(t *testing.T) {
 
 	changes := make(chan string, 100)
 	for _, list := range []client.ObjectList{
-		&nvidiav1alpha1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}, &corev1.PodList{}, &corev1.ServiceList{}, &grovev1alpha1.ClusterTopologyList{},
+		&nvidiav1alpha1.DynamoGraphDeploymentList{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterList{}, &trellisv1alpha1.ScalingGroupList{}, &corev1.PodList{}, &corev1.ServiceList{}, &grovev1alpha1.ClusterTopologyList{},
 	} {
 		options := []client.ListOption{client.InNamespace(w.name)}
 		if _, cluster := list.(*grovev1alpha1.ClusterTopologyList); cluster {

@@ -97,7 +97,7 @@ func TestRestartDuringAnUpdate(t *testing.T) {
 	watcher.expect("Worker", 2, 3)
 	w.setImage("g", "Worker", "example.com/vllm:2")
 	w.until("the update has begun", func() error {
-		if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase == nvidiav1alpha1.RollingUpdatePhaseCompleted {
+		if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase == nvidiav1alpha1.RollingUpdateCompleted {
 			return fmt.Errorf("rollingUpdate is %+v", u)
 		}
 		return nil
@@ -118,7 +118,7 @@ func TestRestartDuringAnUpdate(t *testing.T) {
 			t.Errorf("pod %s was made for restart %q and runs %s", pod.Name, pod.Annotations[graph.AnnotationRestart], pod.Spec.Containers[0].Image)
 		}
 	}
-	if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdatePhaseCompleted {
+	if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdateCompleted {
 		t.Errorf("rollingUpdate = %+v, want it completed", u)
 	}
 }
@@ -165,7 +165,7 @@ func (w *world) restarted(name, id string) {
 	w.t.Helper()
 	w.until("restart "+id+" is completed", func() error {
 		r := w.dgd(name).Status.Restart
-		if r == nil || r.ObservedID != id || r.Phase != nvidiav1alpha1.RestartPhaseCompleted {
+		if r == nil || r.ObservedID != id || r.Phase != nvidiav1alpha1.RestartCompleted {
 			return fmt.Errorf("it is %+v", r)
 		}
 		return nil

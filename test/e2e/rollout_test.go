@@ -43,7 +43,7 @@ func TestRollingUpdateWithSurge(t *testing.T) {
 	if got := s.Services["Worker"]; got.Replicas != 2 || got.UpdatedReplicas != 2 || *got.ReadyReplicas != 2 || *got.AvailableReplicas != 2 {
 		t.Errorf("counts %+v, want 2 of everything", got)
 	}
-	if u := s.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdatePhaseCompleted || u.EndTime == nil || !slices.Equal(u.UpdatedServices, []string{"Worker"}) {
+	if u := s.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdateCompleted || u.EndTime == nil || !slices.Equal(u.UpdatedServices, []string{"Worker"}) {
 		t.Errorf("rollingUpdate = %+v, want it completed for Worker", u)
 	}
 }

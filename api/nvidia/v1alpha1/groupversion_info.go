@@ -20,7 +20,9 @@ var GroupVersion = schema.GroupVersion{Group: "nvidia.com", Version: "v1alpha1"}
 var AddToScheme = (&runtime.SchemeBuilder{addKnownTypes}).AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &DynamoGraphDeployment{}, &DynamoGraphDeploymentList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&DynamoGraphDeployment{}, &DynamoGraphDeploymentList{},
+		&DynamoGraphDeploymentScalingAdapter{}, &DynamoGraphDeploymentScalingAdapterList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -102,7 +102,7 @@ type ServiceSpec struct {
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
-	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter.
+	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter, which begins with the replicas written here.
 	// +optional
 	ScalingAdapter *ScalingAdapter `json:"scalingAdapter,omitempty"`
 	// EPPConfig configures an endpoint picker (componentType epp).

@@ -61,21 +61,6 @@ const (
 	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
 )
 
-// Phases of a restart.
-const (
-	RestartPhasePending    = "Pending"
-	RestartPhaseRestarting = "Restarting"
-	RestartPhaseCompleted  = "Completed"
-	RestartPhaseSuperseded = "Superseded"
-)
-
-// Phases of a rolling update.
-const (
-	RollingUpdatePhasePending    = "Pending"
-	RollingUpdatePhaseInProgress = "InProgress"
-	RollingUpdatePhaseCompleted  = "Completed"
-)
-
 // Reasons of ConditionTopologyLevelsAvailable.
 const (
 	ReasonAllTopologyLevelsAvailable = "AllTopologyLevelsAvailable"
@@ -90,6 +75,8 @@ const (
 	ReasonRollingUpdate         = "rolling_update_in_progress"
 	ReasonFailedToReconcile     = "failed_to_reconcile_the_resources"
 	ReasonInsufficientCapacity  = "insufficient_capacity"
+	ReasonPodsNotReady          = "pods_not_ready"
+	ReasonMixedNotReady         = "mixed_not_ready_reasons"
 )
 
 // ReasonAllReplicasPlaced says that every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
@@ -101,12 +88,33 @@ const ReasonInvalid = "Invalid"
 // ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
 
+// What status.placement.score is worth: every replica counts in it, some have no place yet, or it is not known.
+const (
+	PlacementReported = "Reported"
+	PlacementPartial  = "Partial"
+	PlacementUnknown  = "Unknown"
+)
+
+// Phases of a restart and of a rolling update.
+const (
+	RestartPending    = "Pending"
+	RestartRestarting = "Restarting"
+	RestartCompleted  = "Completed"
+	RestartFailed     = "Failed"
+	RestartSuperseded = "Superseded"
+
+	RollingUpdatePending    = "Pending"
+	RollingUpdateInProgress = "InProgress"
+	RollingUpdateCompleted  = "Completed"
+)
+
 // ComponentKindScalingGroup is the kind reported in status.services.
 const ComponentKindScalingGroup = "ScalingGroup"
 
 // DynamoGraphDeploymentStatus is what the deployment has come to.
 type DynamoGraphDeploymentStatus struct {
-	// ObservedGeneration is the generation of the spec this status describes.
+	// ObservedGeneration is the generation of the spec this status describes: what it counts was counted after that spec had reached
+	// every scaling group.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// State sums the conditions up in one word.

@@ -13,7 +13,6 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -158,7 +157,9 @@ func waitingMessage(verdict scheduler.Verdict) string {
 	return fmt.Sprintf("%d of %d packed replicas have a place. %s", verdict.Placed, verdict.Wanted, strings.Join(parts, "; "))
 }
 
-func readyCondition(o observed, wanted *graph.Graph, p *problem, failure error, placed *metav1.Condition) *condition {
+// readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of room, pods that do not
+// start and an update in progress have reasons of their own, as long as there is only one of them.
+func readyCondition(o observed, services []service, p *problem, failure error, placed *metav1.Condition) *condition {
 	const kind = nvidiav1alpha1.ConditionReady
 	switch {
 	case p != nil:
@@ -168,27 +169,43 @@ func readyCondition(o observed, wanted *graph.Graph, p *problem, failure error, 
 	case failure != nil:
 		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, failure.Error())
 	}
-	var missing []string
-	rolling := false
-	for _, service := range wanted.Services {
-		if why := notReady(o, service.Name); why != "" {
-			missing = append(missing, why)
+	var missing, reasons []string
+	for _, s := range services {
+		if why := s.notReady(); why != "" {
+			missing, reasons = append(missing, why), append(reasons, notReadyReason(o, s, placed))
 		}
-		rolling = rolling || isRolling(o.groups[service.Name])
 	}
-	switch {
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons)
+	switch text := "Resources not ready: " + strings.Join(missing, "; "); {
 	case len(missing) == 0:
 		return yes(kind, nvidiav1alpha1.ReasonAllResourcesReady, "All resources are ready")
-	case rolling:
+	case slices.Equal(reasons, []string{nvidiav1alpha1.ReasonRollingUpdate}):
 		return no(kind, nvidiav1alpha1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
-	case placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
-		return no(kind, nvidiav1alpha1.ReasonInsufficientCapacity, "Resources not ready: "+strings.Join(missing, "; ")+". Not placed: "+placed.Message)
+	default:
+		reason := reasons[0]
+		if len(reasons) > 1 {
+			reason = nvidiav1alpha1.ReasonMixedNotReady
+		}
+		if slices.Contains(reasons, nvidiav1alpha1.ReasonInsufficientCapacity) {
+			text += ". Not placed: " + placed.Message
+		}
+		return no(kind, reason, text)
 	}
-	return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, "Resources not ready: "+strings.Join(missing, "; "))
 }
 
-// isRolling: replicas of an older revision are still there, or their successors do not serve yet.
-func isRolling(sg *trellisv1alpha1.ScalingGroup) bool {
-	return sg != nil && (meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut) ||
-		sg.Status.Replicas == sg.Spec.Replicas && sg.Status.UpdatedReplicas < sg.Status.ReadyReplicas)
+// notReadyReason is why one service is not ready.
+func notReadyReason(o observed, s service, placed *metav1.Condition) string {
+	unplaced := slices.ContainsFunc(o.verdict.Waiting, func(w scheduler.Waiting) bool { return w.Service == s.name })
+	switch {
+	case behind(s), s.refused() != "":
+		return nvidiav1alpha1.ReasonSomeResourcesNotReady
+	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
+		return nvidiav1alpha1.ReasonInsufficientCapacity
+	case s.rolling(o.dgd.Status.RollingUpdate):
+		return nvidiav1alpha1.ReasonRollingUpdate
+	case s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
+		return nvidiav1alpha1.ReasonPodsNotReady
+	}
+	return nvidiav1alpha1.ReasonSomeResourcesNotReady
 }

@@ -29,7 +29,9 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -55,6 +57,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=get;patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/finalizers,verbs=update
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies,verbs=get;list;watch
@@ -76,6 +79,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
 		Owns(&trellisv1alpha1.ScalingGroup{}).
 		Owns(&corev1.Service{}).
+		Watches(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
@@ -104,6 +108,8 @@ type observed struct {
 	defaultTopology *grovev1alpha1.ClusterTopology
 	// groups are the deployment's own scaling groups, by service.
 	groups map[string]*trellisv1alpha1.ScalingGroup
+	// settled is the deployment with the replicas it may be given now: see package replicas.
+	settled *nvidiav1alpha1.DynamoGraphDeployment
 	// verdict of the scheduler; judged is false while there is none since the operator started.
 	verdict scheduler.Verdict
 	judged  bool
@@ -139,6 +145,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
+// settle lets a service whose adapter and deployment disagree keep the replicas it has until they agree.
+func settle(o observed, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) *nvidiav1alpha1.DynamoGraphDeployment {
+	has := map[string]int32{}
+	for service, sg := range o.groups {
+		has[service] = sg.Spec.Replicas
+	}
+	return replicas.Settled(o.dgd, adapters, has)
+}
+
 func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
 	groups := &trellisv1alpha1.ScalingGroupList{}
@@ -149,6 +164,11 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 	for i := range groups.Items {
 		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
 	}
+	adapters, err := scalingadapter.List(ctx, r.Client, client.ObjectKeyFromObject(dgd))
+	if err != nil {
+		return o, err
+	}
+	o.settled = settle(o, adapters)
 	if len(o.groups) == 0 && !validation.Constrained(dgd) {
 		topologies := &grovev1alpha1.ClusterTopologyList{}
 		if err := r.Client.List(ctx, topologies); err != nil {

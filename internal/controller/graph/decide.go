@@ -28,7 +28,7 @@ func decide(o observed) (*graph.Graph, *problem) {
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
 	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: o.engine.Name, Restarts: restartsOf(o)}
-	resolved, err := graph.Resolve(o.dgd, in)
+	resolved, err := graph.Resolve(o.settled, in)
 	switch {
 	case errors.Is(err, graph.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}

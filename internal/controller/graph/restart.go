@@ -50,7 +50,7 @@ func restarted(o observed) bool {
 	if s == nil {
 		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return told(o, name) })
 	}
-	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1alpha1.RestartPhaseCompleted
+	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1alpha1.RestartCompleted
 }
 
 // restartNext tells the first service that was not told yet, once those before it are done.
@@ -110,12 +110,12 @@ func back(o observed, name string) bool {
 func restartStatus(o observed) *nvidiav1alpha1.RestartStatus {
 	ask, before := o.dgd.Spec.Restart, o.dgd.Status.Restart
 	if ask == nil {
-		if before == nil || before.Phase == nvidiav1alpha1.RestartPhaseCompleted {
+		if before == nil || before.Phase == nvidiav1alpha1.RestartCompleted {
 			return before
 		}
-		return &nvidiav1alpha1.RestartStatus{ObservedID: before.ObservedID, Phase: nvidiav1alpha1.RestartPhaseSuperseded}
+		return &nvidiav1alpha1.RestartStatus{ObservedID: before.ObservedID, Phase: nvidiav1alpha1.RestartSuperseded}
 	}
-	s := &nvidiav1alpha1.RestartStatus{ObservedID: ask.ID, Phase: nvidiav1alpha1.RestartPhaseCompleted}
+	s := &nvidiav1alpha1.RestartStatus{ObservedID: ask.ID, Phase: nvidiav1alpha1.RestartCompleted}
 	if len(o.groups) == 0 && before == nil || restarted(o) {
 		return s
 	}
@@ -131,9 +131,9 @@ func restartStatus(o observed) *nvidiav1alpha1.RestartStatus {
 	}
 	switch {
 	case waiting == len(restartOrder(o)):
-		s.Phase = nvidiav1alpha1.RestartPhasePending
+		s.Phase = nvidiav1alpha1.RestartPending
 	case waiting > 0 || len(s.InProgress) > 0:
-		s.Phase = nvidiav1alpha1.RestartPhaseRestarting
+		s.Phase = nvidiav1alpha1.RestartRestarting
 	}
 	return s
 }

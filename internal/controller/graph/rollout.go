@@ -76,16 +76,16 @@ func rollingUpdateOf(o observed, wanted *graph.Graph, now metav1.Time) *nvidiav1
 	if len(rolling) == 0 && !running {
 		return before
 	}
-	s := &nvidiav1alpha1.RollingUpdateStatus{Phase: nvidiav1alpha1.RollingUpdatePhasePending, StartTime: &now}
+	s := &nvidiav1alpha1.RollingUpdateStatus{Phase: nvidiav1alpha1.RollingUpdatePending, StartTime: &now}
 	if running {
 		s.StartTime = before.StartTime
 	}
 	s.UpdatedServices = doneSince(o, rolling, s.StartTime)
 	switch {
 	case len(rolling) == 0:
-		s.Phase, s.EndTime = nvidiav1alpha1.RollingUpdatePhaseCompleted, &now
+		s.Phase, s.EndTime = nvidiav1alpha1.RollingUpdateCompleted, &now
 	case begun:
-		s.Phase = nvidiav1alpha1.RollingUpdatePhaseInProgress
+		s.Phase = nvidiav1alpha1.RollingUpdateInProgress
 	}
 	return s
 }

@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,22 +11,19 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
-
-// maxPlacements is how many replicas' places are listed per service.
-const maxPlacements = 64
 
 // statusOf sums up what the deployment has come to. wanted is nil when there is a problem; failure is what kept its children from
 // being applied.
 func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidiav1alpha1.DynamoGraphDeploymentStatus {
 	status := *o.dgd.Status.DeepCopy()
-	if p == nil && failure == nil {
+	services := lookAt(o, wanted)
+	if p == nil && failure == nil && !slices.ContainsFunc(services, behind) {
 		status.ObservedGeneration = o.dgd.Generation
 	}
-	status.Services, status.Summary = servicesOf(o)
+	status.Services, status.Summary = servicesOf(o, services), summaryOf(services)
 	status.Placement = placementOf(o)
 	status.Engine = o.engine.Name
 
@@ -44,7 +40,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	}
 	set(&status, o, engineCondition(o))
 	set(&status, o, placedCondition(o, p))
-	ready := readyCondition(o, wanted, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
+	ready := readyCondition(o, services, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
 	set(&status, o, ready)
 	status.State = stateOf(ready, p, failure)
 	followRollout(&status, o, wanted)
@@ -59,60 +55,6 @@ func stateOf(ready *condition, p *problem, failure error) nvidiav1alpha1.State {
 		return nvidiav1alpha1.StateSuccessful
 	}
 	return nvidiav1alpha1.StatePending
-}
-
-func servicesOf(o observed) (services map[string]nvidiav1alpha1.ServiceStatus, summary string) {
-	services = map[string]nvidiav1alpha1.ServiceStatus{}
-	ready := 0
-	for name := range o.dgd.Spec.Services {
-		sg := o.groups[name]
-		if sg == nil {
-			continue
-		}
-		services[name] = serviceStatus(sg)
-		if notReady(o, name) == "" {
-			ready++
-		}
-	}
-	return services, fmt.Sprintf("%d/%d", ready, len(o.dgd.Spec.Services))
-}
-
-func serviceStatus(sg *trellisv1alpha1.ScalingGroup) nvidiav1alpha1.ServiceStatus {
-	s := nvidiav1alpha1.ServiceStatus{
-		ComponentKind: nvidiav1alpha1.ComponentKindScalingGroup, ComponentName: sg.Name, ComponentNames: []string{sg.Name},
-		Replicas: sg.Status.Replicas, UpdatedReplicas: sg.Status.UpdatedReplicas,
-		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas), ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
-	}
-	for _, p := range sg.Status.Placements {
-		if p.Bound && len(s.Placements) < maxPlacements {
-			s.Placements = append(s.Placements, nvidiav1alpha1.ReplicaPlacement{Replica: p.Replica, Domain: p.Domain})
-		}
-	}
-	return s
-}
-
-// notReady says what keeps a service from serving as wanted, or "".
-func notReady(o observed, name string) string {
-	sg, service := o.groups[name], o.dgd.Spec.Services[name]
-	desired := int32(1)
-	if service != nil && service.Replicas != nil {
-		desired = *service.Replicas
-	}
-	switch {
-	case sg == nil:
-		return fmt.Sprintf("scalinggroup for service %s: not created yet", name)
-	case sg.Status.ObservedGeneration != sg.Generation || sg.Spec.Replicas != desired:
-		return fmt.Sprintf("scalinggroup/%s: being updated", sg.Name)
-	case meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync):
-		return fmt.Sprintf("scalinggroup/%s: %s", sg.Name, meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync).Message)
-	case sg.Status.UpdatedReplicas < desired:
-		return fmt.Sprintf("scalinggroup/%s: desired=%d, updated=%d", sg.Name, desired, sg.Status.UpdatedReplicas)
-	case sg.Status.ReadyReplicas < desired:
-		return fmt.Sprintf("scalinggroup/%s: desired=%d, ready=%d", sg.Name, desired, sg.Status.ReadyReplicas)
-	case sg.Status.Replicas > desired:
-		return fmt.Sprintf("scalinggroup/%s: desired=%d, still there=%d", sg.Name, desired, sg.Status.Replicas)
-	}
-	return ""
 }
 
 // placementOf is the graph domain as its members show it, and the score of the last placement.
@@ -134,7 +76,19 @@ func placementOf(o observed) *nvidiav1alpha1.PlacementStatus {
 	if p.Domain == "" && p.Score == nil {
 		return nil
 	}
+	p.State = placementState(o, p.Score)
 	return &p
+}
+
+// placementState says what the score is worth.
+func placementState(o observed, score *float64) string {
+	switch {
+	case o.judged && o.verdict.Placed < o.verdict.Wanted:
+		return nvidiav1alpha1.PlacementPartial
+	case score == nil:
+		return nvidiav1alpha1.PlacementUnknown
+	}
+	return nvidiav1alpha1.PlacementReported
 }
 
 func graphDomain(o observed) string {

@@ -27,7 +27,7 @@ func fine() observed {
 		Profile: "p", GraphPackDomain: "zone", PackDomain: "rack",
 		Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 	}
-	return observed{
+	o := observed{
 		dgd: &nvidiav1alpha1.DynamoGraphDeployment{
 			ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 3},
 			Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
@@ -48,6 +48,8 @@ func fine() observed {
 		}},
 		verdict: scheduler.Verdict{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
 	}
+	o.settled = o.dgd
+	return o
 }
 
 var resolved = &graph.Graph{Services: []graph.Service{{Name: "work"}}}
@@ -63,17 +65,60 @@ func TestConditions(t *testing.T) {
 		change  func(o *observed)
 		problem *problem
 		failure error
+		behind  bool
 		want    []string
 		message string
 	}{
 		"all is well": {want: []string{levels, placed, ready, "state successful"}, message: "All resources are ready"},
 		"a replica is not ready": {
 			change: func(o *observed) { status(*o).ReadyReplicas = 1 },
+			want:   []string{levels, placed, "Ready=False/pods_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
+		},
+		"a replica has no node yet": {
+			change: func(o *observed) { status(*o).ReadyReplicas, status(*o).ScheduledReplicas = 1, 1 },
 			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
+		"one service waits for its pods, another for room": {
+			change: func(o *observed) {
+				status(*o).ReadyReplicas = 1
+				o.dgd.Spec.Services["more"] = &nvidiav1alpha1.ServiceSpec{}
+				o.groups["more"] = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Name: "g-more"}, Spec: trellisv1alpha1.ScalingGroupSpec{Replicas: 1}}
+				o.verdict.Placed = 1
+				o.verdict.Waiting = []scheduler.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
+			},
+			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/mixed_not_ready_reasons", "state pending"},
+			message: "Resources not ready: scalinggroup/g-more: desired=1, updated=0; scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas have a place. more-0: needs more",
+		},
+		"the scaling group is still of the revision before": {
+			change: func(o *observed) { o.groups["work"].Spec.Revision = "before" }, behind: true,
+			want: []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
+		},
+		"the scaling group has other replicas": {
+			change: func(o *observed) { o.groups["work"].Spec.Replicas = 3 }, behind: true,
+			want: []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
+		},
+		"the adapter and the deployment disagree: what was agreed on before counts": {
+			change: func(o *observed) {
+				changed := o.dgd.DeepCopy()
+				changed.Spec.Services["work"].Replicas = ptr.To[int32](7)
+				o.dgd = changed
+			},
+			want: []string{levels, placed, ready, "state successful"}, message: "All resources are ready",
+		},
+		"a surplus replica still serves": {
+			change: func(o *observed) { status(*o).Replicas, status(*o).UpdatedReplicas, status(*o).ReadyReplicas = 3, 2, 3 },
+			want:   []string{levels, placed, "Ready=False/rolling_update_in_progress", "state pending"}, message: "Rolling update in progress: scalinggroup/g-work: desired=2, still there=3",
+		},
+		"all old replicas are gone, the last new one starts": {
+			change: func(o *observed) {
+				status(*o).ReadyReplicas = 1
+				o.dgd.Status.RollingUpdate = &nvidiav1alpha1.RollingUpdateStatus{Phase: nvidiav1alpha1.RollingUpdateInProgress}
+			},
+			want: []string{levels, placed, "Ready=False/rolling_update_in_progress", "state pending"}, message: "Rolling update in progress: scalinggroup/g-work: desired=2, ready=1",
+		},
 		"the status of the scaling group is about an older spec": {
-			change: func(o *observed) { status(*o).ObservedGeneration = 4 },
-			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
+			change: func(o *observed) { status(*o).ObservedGeneration = 4 }, behind: true,
+			want: []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
 		},
 		"the old revision serves, the new one does not yet": {
 			change: func(o *observed) { status(*o).UpdatedReplicas = 1 },
@@ -169,8 +214,8 @@ func TestConditions(t *testing.T) {
 			if message != c.message {
 				t.Errorf("Ready says %q, want %q", message, c.message)
 			}
-			if advanced := got.ObservedGeneration == 3; advanced != (c.problem == nil && c.failure == nil) {
-				t.Errorf("observedGeneration = %d; it follows the spec only when that was acted on", got.ObservedGeneration)
+			if advanced := got.ObservedGeneration == 3; advanced != (c.problem == nil && c.failure == nil && !c.behind) {
+				t.Errorf("observedGeneration = %d; it follows the spec only when that has reached the scaling groups and was counted there", got.ObservedGeneration)
 			}
 		})
 	}
@@ -187,6 +232,61 @@ func TestPlacementOfAGraph(t *testing.T) {
 	}
 	if got.Summary != "1/1" {
 		t.Errorf("summary = %q, want 1/1", got.Summary)
+	}
+}
+
+// The Dynamo planner takes desired == updated == available for the end of a rollout, whatever else the status says.
+func TestCountersOfServices(t *testing.T) {
+	updated := func(change func(*observed)) int32 {
+		o := fine()
+		o.dgd.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"work": {UpdatedReplicas: 0}}
+		change(&o)
+		return statusOf(o, resolved, nil, nil).Services["work"].UpdatedReplicas
+	}
+	for name, c := range map[string]struct {
+		change func(*observed)
+		want   int32
+	}{
+		"counted":                           {func(*observed) {}, 2},
+		"another revision is wanted":        {func(o *observed) { o.groups["work"].Spec.Revision = "before" }, 0},
+		"a new revision is not counted yet": {func(o *observed) { o.groups["work"].Generation++ }, 0},
+		"scaled, and that not counted yet": {func(o *observed) {
+			o.groups["work"].Generation++
+			o.dgd.Status.Services["work"] = nvidiav1alpha1.ServiceStatus{UpdatedReplicas: 2}
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := updated(c.change); got != c.want {
+				t.Errorf("updatedReplicas = %d, want %d", got, c.want)
+			}
+		})
+	}
+
+	o := fine()
+	o.groups["work"].Spec.Roles = []trellisv1alpha1.Role{{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "sidecar"}, {Name: "main", Env: []corev1.EnvVar{{Name: "DYN_NAMESPACE", Value: "team-g"}}},
+	}}}}}
+	want := nvidiav1alpha1.ServiceStatus{
+		ComponentKind: "ScalingGroup", ComponentName: "g-work", ComponentNames: []string{"g-work"}, RuntimeNamespace: "team-g",
+		Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: ptr.To[int32](2), AvailableReplicas: ptr.To[int32](2), ScheduledReplicas: ptr.To[int32](2),
+		Placements: []nvidiav1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}},
+	}
+	if diff := cmp.Diff(want, statusOf(o, resolved, nil, nil).Services["work"]); diff != "" {
+		t.Errorf("status of the service (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlacementState(t *testing.T) {
+	for want, change := range map[string]func(*observed){
+		"Reported": func(*observed) {},
+		"Partial":  func(o *observed) { o.verdict.Placed = 1 },
+		"Unknown":  func(o *observed) { o.judged = false },
+	} {
+		o := fine()
+		change(&o)
+		if got := statusOf(o, resolved, nil, nil).Placement.State; got != want {
+			t.Errorf("state = %s, want %s", got, want)
+		}
 	}
 }
 

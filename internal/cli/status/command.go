@@ -1,0 +1,158 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
+
+// Formats of the output.
+const (
+	formatText = "text"
+	formatJSON = "json"
+)
+
+// options are what the user gives.
+type options struct {
+	genericiooptions.IOStreams
+	config         *genericclioptions.ConfigFlags
+	watch, forever bool
+	timeout        time.Duration
+	format         string
+}
+
+// NewCommand returns kubectl trellis status.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	cmd := &cobra.Command{
+		Use:   "status dgd/NAME",
+		Short: "Show how far an inference graph has come, and what it waits for",
+		Long: "Shows each service of a DynamoGraphDeployment: ready and wanted replicas, how many run the current revision, where they sit, and what they wait for.\n" +
+			"With --watch it follows every change and ends by itself, with exit code 0, when the graph is ready and fully updated.",
+		Example: "  kubectl trellis status dgd/my-llm\n" +
+			"  kubectl trellis status dgd/my-llm --watch --timeout 30m && ./run-benchmark\n" +
+			"  kubectl trellis status dgd/my-llm --watch --forever -o json | jq .services",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	o.config.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow changes until the graph is ready and fully updated")
+	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: go on after that")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --watch: give up after so long, e.g. 30m (default: never)")
+	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json; with --watch, one JSON object a line")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, arg string) error {
+	name, err := cli.GraphName(arg)
+	switch {
+	case err != nil:
+		return err
+	case o.format != formatText && o.format != formatJSON:
+		return fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
+	case !o.watch && (o.forever || o.timeout != 0):
+		return errors.New("--forever and --timeout go with --watch")
+	case o.timeout < 0:
+		return fmt.Errorf("--timeout %s: want a positive duration, e.g. 30m", o.timeout)
+	}
+	c, namespace, err := cli.NewClient(o.config)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	snapshot, err := Read(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	if !o.watch {
+		return o.once(Build(snapshot))
+	}
+	return o.follow(ctx, key, snapshot.PodsHidden)
+}
+
+func (o *options) once(r Report) error {
+	if o.format == formatJSON {
+		encoder := json.NewEncoder(o.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	}
+	_, err := fmt.Fprint(o.Out, r.Text())
+	return err
+}
+
+func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	snapshots, err := Watch(ctx, config, key, podsHidden)
+	if err != nil {
+		return err
+	}
+	return Follow(ctx, snapshots, o.show(), o.forever)
+}
+
+// show is how reports are shown as they come: objects for programs, a table drawn anew on a terminal, lines elsewhere.
+func (o *options) show() Show {
+	if o.format == formatJSON {
+		return func(r Report, _ *Report) error { return json.NewEncoder(o.Out).Encode(r) }
+	}
+	if out, ok := o.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
+		return func(r Report, before *Report) error {
+			width, _, err := term.GetSize(int(out.Fd())) //nolint:gosec // as above
+			if err != nil || width <= 0 {
+				width = text.Columns
+			}
+			return redraw(o.Out, r, before, width)
+		}
+	}
+	return func(r Report, before *Report) error { return log(o.Out, r, before, time.Now()) }
+}
+
+// redraw puts the table over the one before.
+func redraw(out io.Writer, r Report, before *Report, width int) error {
+	over := ""
+	if before != nil {
+		rows := 0
+		for _, line := range strings.Split(strings.TrimSuffix(before.Text(), "\n"), "\n") {
+			rows += max(1, (text.Width(line)+width-1)/width)
+		}
+		over = fmt.Sprintf("\x1b[%dA\x1b[J", rows)
+	}
+	_, err := fmt.Fprint(out, over+r.Text())
+	return err
+}
+
+// log writes what is new, a line each.
+func log(out io.Writer, r Report, before *Report, now time.Time) error {
+	for _, line := range r.Changes(before) {
+		if _, err := fmt.Fprintf(out, "%s %s\n", now.Format(time.TimeOnly), line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

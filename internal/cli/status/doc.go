@@ -1,0 +1,15 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status tells how far an inference graph has come: per service ready and wanted replicas, how many are updated, where they
+// sit, and what they wait for.
+//
+//	llm in team-a is not ready (pods_not_ready), 2 of 2 services placed in zone-a
+//
+//	SERVICE   READY  UPDATED  WHERE                         WAITING FOR
+//	Decode      2/3        3  zone-a/rack-1, zone-a/rack-2  1 replica to start: ImagePullBackOff (llm-decode-2)
+//	Frontend    1/1        1  zone-a
+//
+// Read takes what it needs from a cluster, Build makes the report (pure), Text and Changes render it, and Follow goes on with every
+// change until the graph is as wanted.
+package status

@@ -1,0 +1,126 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Read takes a snapshot. Pods that the user may not list are left out and marked.
+func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Snapshot, error) {
+	s := Snapshot{Graph: &nvidiav1alpha1.DynamoGraphDeployment{}}
+	if err := c.Get(ctx, key, s.Graph); err != nil {
+		if apierrors.IsNotFound(err) {
+			return s, fmt.Errorf("DynamoGraphDeployment %s not found; kubectl get dgd -A lists those of all namespaces", key)
+		}
+		return s, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s", key))
+	}
+	pods := &corev1.PodList{}
+	err := c.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(podLabels(key)))
+	if s.PodsHidden = apierrors.IsForbidden(err); err != nil && !s.PodsHidden {
+		return s, cli.Explain(err, "listing pods")
+	}
+	s.Pods = pods.Items
+	return s, nil
+}
+
+func podLabels(key client.ObjectKey) map[string]string {
+	return map[string]string{graph.LabelGraph: graph.LabelValue(key.Name)}
+}
+
+// Watch delivers a snapshot now and after every change, the newest only when they come faster than they are taken. It closes the
+// channel when the graph is deleted.
+func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, podsHidden bool) (<-chan Snapshot, error) {
+	informers, err := newCache(config, key)
+	if err != nil {
+		return nil, err
+	}
+	objects := []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}}
+	if !podsHidden {
+		objects = append(objects, &corev1.Pod{})
+	}
+	changed := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // somebody is told already
+		}
+	}
+	for _, o := range objects {
+		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, cli.Explain(err, fmt.Sprintf("watching %T", o))
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		}); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", o, err)
+		}
+	}
+	go func() { _ = informers.Start(ctx) }() // it ends with the context, and not before
+	if !informers.WaitForCacheSync(ctx) {
+		return nil, fmt.Errorf("watching DynamoGraphDeployment %s: %w", key, context.Cause(ctx))
+	}
+	snapshots := make(chan Snapshot)
+	go deliver(ctx, informers, key, podsHidden, changed, snapshots)
+	return snapshots, nil
+}
+
+// newCache holds one graph and its pods.
+func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	return cache.New(config, cache.Options{
+		Scheme: scheme, DefaultNamespaces: map[string]cache.Config{key.Namespace: {}},
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&nvidiav1alpha1.DynamoGraphDeployment{}: {Field: fields.OneTermEqualSelector("metadata.name", key.Name)},
+			&corev1.Pod{}:                           {Label: labels.SelectorFromSet(podLabels(key))},
+		},
+	})
+}
+
+func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, podsHidden bool, changed <-chan struct{}, snapshots chan<- Snapshot) {
+	for {
+		s := Snapshot{Graph: &nvidiav1alpha1.DynamoGraphDeployment{}, PodsHidden: podsHidden}
+		pods := &corev1.PodList{}
+		err := informers.Get(ctx, key, s.Graph)
+		if err == nil && !podsHidden {
+			err = informers.List(ctx, pods)
+		}
+		if err != nil {
+			if apierrors.IsNotFound(err) {
+				close(snapshots)
+			}
+			return
+		}
+		s.Pods = pods.Items
+		select {
+		case <-ctx.Done():
+			return
+		case snapshots <- s:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
+
+// maxPlaces is how many domains a line lists.
+const maxPlaces = 3
+
+// Text is the report as a table.
+func (r Report) Text() string {
+	rows := [][]string{{"SERVICE", "READY", "UPDATED", "WHERE", "WAITING FOR"}}
+	for _, s := range r.Services {
+		waiting := append(s.Waiting, "")
+		rows = append(rows, []string{s.Name, fmt.Sprintf("%d/%d", s.Ready, s.Desired), fmt.Sprint(s.Updated), s.where(), waiting[0]})
+		for _, more := range s.Waiting[min(1, len(s.Waiting)):] {
+			rows = append(rows, []string{"", "", "", "", more})
+		}
+	}
+	var b strings.Builder
+	b.WriteString(r.headline() + "\n\n" + text.Table(rows, 2, 1, 2))
+	if notes := r.notes(); len(notes) > 0 {
+		b.WriteString("\n" + text.Wrap(strings.Join(notes, "\n"), "  ") + "\n")
+	}
+	return b.String()
+}
+
+// headline sums the graph up.
+func (r Report) headline() string {
+	line := fmt.Sprintf("%s in %s is %s", r.Name, r.Namespace, r.word())
+	if r.Domain != "" {
+		line += ", placed in " + r.Domain
+	}
+	return line
+}
+
+func (r Report) word() string {
+	switch {
+	case r.Done:
+		return "ready"
+	case r.Deleting:
+		return "being deleted"
+	case r.Behind && r.Ready:
+		return "ready; a change is being taken up"
+	case r.Ready:
+		return "ready, and not finished"
+	case r.Reason == "":
+		return "new: the operator has not looked at it yet, is it running?"
+	}
+	return fmt.Sprintf("not ready (%s)", r.Reason)
+}
+
+// notes are the lines below the table.
+func (r Report) notes() []string {
+	var notes []string
+	if u := r.Update; u != nil && u.Phase != "" {
+		note := "rolling update: " + u.Phase
+		if len(u.UpdatedServices) > 0 {
+			note += ", updated: " + strings.Join(u.UpdatedServices, ", ")
+		}
+		notes = append(notes, note)
+	}
+	if s := r.Restart; s != nil && s.Phase != "" {
+		note := fmt.Sprintf("restart %q: %s", s.ObservedID, s.Phase)
+		if len(s.InProgress) > 0 {
+			note += ", now: " + strings.Join(s.InProgress, ", ")
+		}
+		notes = append(notes, note)
+	}
+	for _, c := range r.Conditions {
+		notes = append(notes, fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, c.Message))
+	}
+	if !r.Ready && r.State == "failed" {
+		notes = append(notes, r.Message)
+	}
+	if r.PodsHidden && !r.Done {
+		notes = append(notes, "you may not list pods in this namespace, so what single pods wait for is not known")
+	}
+	return notes
+}
+
+func (s Service) where() string {
+	var places []string
+	for i, p := range s.Where {
+		if i == maxPlaces {
+			places = append(places, fmt.Sprintf("%d more", len(s.Where)-i))
+			break
+		}
+		place := p.Domain
+		if p.Replicas > 1 {
+			place += fmt.Sprintf(" (%d)", p.Replicas)
+		}
+		places = append(places, place)
+	}
+	return strings.Join(places, ", ")
+}
+
+// line is a service on a line of its own.
+func (s Service) line() string {
+	line := fmt.Sprintf("%s: %d/%d ready, %d updated", s.Name, s.Ready, s.Desired, s.Updated)
+	if where := s.where(); where != "" {
+		line += ", in " + where
+	}
+	if len(s.Waiting) > 0 {
+		line += "; waiting: " + strings.Join(s.Waiting, ", ")
+	}
+	return line
+}
+
+// lines are all that a log of the graph says.
+func (r Report) lines() []string {
+	var lines []string
+	for _, s := range r.Services {
+		lines = append(lines, s.line())
+	}
+	return append(append(lines, r.notes()...), r.headline())
+}
+
+// Changes are the lines that were not in the report before.
+func (r Report) Changes(before *Report) []string {
+	known := map[string]bool{}
+	if before != nil {
+		for _, line := range before.lines() {
+			known[line] = true
+		}
+	}
+	var changes []string
+	for _, line := range r.lines() {
+		if !known[line] {
+			changes = append(changes, line)
+		}
+	}
+	return changes
+}

@@ -1,0 +1,142 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+)
+
+// Snapshot is what a report is made of.
+type Snapshot struct {
+	Graph *nvidiav1alpha1.DynamoGraphDeployment
+	// Pods of the graph, unless PodsHidden: the user may not list them.
+	Pods       []corev1.Pod
+	PodsHidden bool
+}
+
+// Report is how far one graph has come.
+type Report struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Done: ready, fully updated, and nothing asked for that was not taken up yet.
+	Done  bool   `json:"done"`
+	Ready bool   `json:"ready"`
+	State string `json:"state"`
+	// Reason and Message of the condition Ready.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Behind: the status is about an older generation.
+	Behind bool `json:"behind,omitempty"`
+	// Deleting: the graph is on its way out.
+	Deleting bool `json:"deleting,omitempty"`
+	// Domain of the graph as a whole.
+	Domain   string    `json:"domain,omitempty"`
+	Services []Service `json:"services"`
+	// Update and Restart in progress, or the last ones.
+	Update  *nvidiav1alpha1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
+	Restart *nvidiav1alpha1.RestartStatus       `json:"restart,omitempty"`
+	// Conditions that are False, but Ready.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// PodsHidden: what single pods wait for is not known.
+	PodsHidden bool `json:"podsHidden,omitempty"`
+}
+
+// Service is one service.
+type Service struct {
+	Name    string `json:"name"`
+	Desired int32  `json:"desired"`
+	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve.
+	Replicas  int32 `json:"replicas"`
+	Updated   int32 `json:"updated"`
+	Scheduled int32 `json:"scheduled"`
+	Ready     int32 `json:"ready"`
+	// Where the replicas sit, each domain once.
+	Where []Place `json:"where,omitempty"`
+	// Waiting says what the service waits for, one entry a thing.
+	Waiting []string `json:"waiting,omitempty"`
+}
+
+// Place is a domain with so many replicas.
+type Place struct {
+	Domain   string `json:"domain"`
+	Replicas int    `json:"replicas"`
+}
+
+// Condition is one that is not as it should be.
+type Condition struct {
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Build makes the report. Services come in the order of their names.
+func Build(s Snapshot) Report {
+	status := &s.Graph.Status
+	r := Report{
+		Namespace: s.Graph.Namespace, Name: s.Graph.Name, State: string(status.State), Services: []Service{},
+		Behind: status.ObservedGeneration != s.Graph.Generation, Update: status.RollingUpdate, Restart: status.Restart, PodsHidden: s.PodsHidden,
+		Deleting: s.Graph.DeletionTimestamp != nil,
+	}
+	if status.Placement != nil {
+		r.Domain = status.Placement.Domain
+	}
+	for _, c := range status.Conditions {
+		if c.Type != nvidiav1alpha1.ConditionReady && c.Status == metav1.ConditionFalse {
+			r.Conditions = append(r.Conditions, Condition{c.Type, c.Reason, c.Message})
+		}
+	}
+	if ready := meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionReady); ready != nil {
+		r.Ready, r.Reason, r.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Graph.Spec.Services)) {
+		r.Services = append(r.Services, serviceOf(s, name))
+	}
+	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Services, Service.unfinished) &&
+		(r.Update == nil || r.Update.Phase != nvidiav1alpha1.RollingUpdateInProgress)
+	return r
+}
+
+// restarting: a restart was asked for and has not ended.
+func restarting(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	if dgd.Status.Restart == nil {
+		return false
+	}
+	phase := dgd.Status.Restart.Phase
+	return phase == nvidiav1alpha1.RestartPending || phase == nvidiav1alpha1.RestartRestarting
+}
+
+func (s Service) unfinished() bool {
+	return s.Ready != s.Desired || s.Updated != s.Desired || s.Replicas != s.Desired
+}
+
+func serviceOf(s Snapshot, name string) Service {
+	counted, known := s.Graph.Status.Services[name]
+	out := Service{
+		Name: name, Desired: replicas.Of(s.Graph.Spec.Services[name]),
+		Replicas: counted.Replicas, Updated: counted.UpdatedReplicas,
+		Ready: ptr.Deref(counted.ReadyReplicas, 0), Scheduled: ptr.Deref(counted.ScheduledReplicas, 0),
+	}
+	for _, p := range counted.Placements {
+		if i := slices.IndexFunc(out.Where, func(w Place) bool { return w.Domain == p.Domain }); i >= 0 {
+			out.Where[i].Replicas++
+			continue
+		}
+		out.Where = append(out.Where, Place{p.Domain, 1})
+	}
+	if !known {
+		out.Waiting = []string{"the operator to take it up"}
+		return out
+	}
+	out.Waiting = waitingFor(s, out)
+	return out
+}

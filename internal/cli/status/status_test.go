@@ -1,0 +1,294 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+// snapshot reads a graph, all of it, and pods written short: "service ordinal index state".
+func snapshot(t *testing.T, text string, pods ...string) Snapshot {
+	t.Helper()
+	s := Snapshot{Graph: &nvidiav1alpha1.DynamoGraphDeployment{}}
+	if err := yaml.UnmarshalStrict([]byte(text), s.Graph); err != nil {
+		t.Fatal(err)
+	}
+	for _, short := range pods {
+		f := strings.SplitN(short, " ", 4)
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name:   "llm-" + strings.ToLower(f[0]) + "-" + f[1] + "-" + f[2],
+			Labels: map[string]string{graph.LabelComponent: f[0], graph.LabelReplica: f[1], graph.LabelPodIndex: f[2]},
+		}, Spec: corev1.PodSpec{NodeName: "n"}}
+		switch state := f[3]; state {
+		case "ready":
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		case "gated":
+			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		case "leaving":
+			p.DeletionTimestamp = ptr.To(metav1.Now())
+		case "starting":
+		case "unscheduled":
+			p.Spec.NodeName = ""
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available"}}
+		case "exit 3":
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}}}
+		default:
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: state}}}}
+		}
+		s.Pods = append(s.Pods, p)
+	}
+	return s
+}
+
+// llm has Decode (multinode, three replicas) and Frontend; status is the rest of the object.
+func llm(status string) string {
+	return `
+metadata: {name: llm, namespace: team-a, generation: 4}
+spec:
+  services:
+    Decode: {replicas: 3, multinode: {nodeCount: 2}}
+    Frontend: {}
+` + status
+}
+
+const (
+	isReady    = `{type: Ready, status: "True", reason: all_resources_are_ready, message: All resources are ready, lastTransitionTime: null}`
+	frontendUp = `Frontend: {componentKind: ScalingGroup, componentName: llm-frontend, replicas: 1, updatedReplicas: 1, readyReplicas: 1, scheduledReplicas: 1, placements: [{replica: 0, domain: zone-a}]}`
+	allReady   = `
+status:
+  observedGeneration: 4
+  state: successful
+  conditions: [` + isReady + `]
+  placement: {domain: zone-a}
+  services:
+    Decode:
+      {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 3, scheduledReplicas: 3,
+       placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-a/rack-1}, {replica: 2, domain: zone-a/rack-2}]}
+    ` + frontendUp
+)
+
+var allPods = []string{"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 ready", "Decode 2 1 ready", "Frontend 0 0 ready"}
+
+func stories(t *testing.T) map[string]Snapshot {
+	changed := func(s Snapshot, change func(*Snapshot)) Snapshot {
+		change(&s)
+		return s
+	}
+	return map[string]Snapshot{
+		"ready":         snapshot(t, llm(allReady), allPods...),
+		"not-looked-at": snapshot(t, llm("")),
+		"edited":        changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) { s.Graph.Generation = 5 }),
+		"restarting": changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) {
+			s.Graph.Status.Restart = &nvidiav1alpha1.RestartStatus{ObservedID: "monday", Phase: "Restarting", InProgress: []string{"Decode"}}
+		}),
+		"being-deleted": changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) { s.Graph.DeletionTimestamp = ptr.To(metav1.Now()) }),
+		"starting": snapshot(t, llm(`
+status:
+  observedGeneration: 4
+  state: pending
+  conditions: [{type: Ready, status: "False", reason: pods_not_ready, message: m, lastTransitionTime: null}]
+  placement: {domain: zone-a}
+  services:
+    Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 3, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-a/rack-1}, {replica: 2, domain: zone-a/rack-2}]}
+    `+frontendUp),
+			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ImagePullBackOff", "Decode 2 0 exit 3", "Decode 2 1 starting", "Frontend 0 0 ready"),
+		"no-room": snapshot(t, llm(`
+status:
+  observedGeneration: 4
+  state: pending
+  conditions:
+  - {type: Placed, status: "False", reason: InsufficientCapacity, message: "2 of 3 packed replicas have a place. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2", lastTransitionTime: null}
+  - {type: Ready, status: "False", reason: insufficient_capacity, message: m, lastTransitionTime: null}
+  services:
+    Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 2, scheduledReplicas: 2, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-b/rack-1}]}
+    `+frontendUp),
+			append([]string{"Decode 2 0 gated", "Decode 2 1 gated"}, allPods[:4]...)...),
+		"rolling-update": snapshot(t, llm(`
+status:
+  observedGeneration: 4
+  state: pending
+  conditions: [{type: Ready, status: "False", reason: rolling_update_in_progress, message: m, lastTransitionTime: null}]
+  rollingUpdate: {phase: InProgress, updatedServices: [Frontend]}
+  services:
+    Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 2, updatedReplicas: 0, readyReplicas: 2, scheduledReplicas: 2}
+    `+frontendUp),
+			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 leaving", "Decode 2 1 leaving", "Frontend 0 0 ready"),
+		"unscheduled": snapshot(t, llm(`
+status:
+  observedGeneration: 4
+  state: pending
+  conditions: [{type: Ready, status: "False", reason: some_resources_are_not_ready, message: m, lastTransitionTime: null}]
+  services:
+    Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 1, updatedReplicas: 1}
+    `+frontendUp), "Decode 0 0 unscheduled", "Decode 0 1 starting", "Frontend 0 0 ready"),
+		"failed": snapshot(t, llm(`
+status:
+  observedGeneration: 3
+  state: failed
+  conditions: [{type: Ready, status: "False", reason: failed_to_reconcile_the_resources, message: "applying Service llm-frontend: forbidden", lastTransitionTime: null}]
+`)),
+		"pods-hidden": changed(snapshot(t, llm(strings.Replace(allReady, "readyReplicas: 3", "readyReplicas: 1", 1))), func(s *Snapshot) { s.PodsHidden = true }),
+	}
+}
+
+func TestText(t *testing.T) {
+	for name, s := range stories(t) {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join("testdata", name+".golden")
+			got := Build(s).Text()
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDone(t *testing.T) {
+	for name, s := range stories(t) {
+		if got := Build(s).Done; got != (name == "ready") {
+			t.Errorf("%s: done = %v", name, got)
+		}
+	}
+	surplus := snapshot(t, llm(strings.Replace(allReady, "replicas: 3, updatedReplicas: 3, readyReplicas: 3", "replicas: 4, updatedReplicas: 3, readyReplicas: 3", 1)), allPods...)
+	if Build(surplus).Done {
+		t.Error("done though a surplus replica is there")
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := json.NewEncoder(&out).Encode(Build(stories(t)["no-room"])); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"namespace":"team-a","name":"llm","done":false,"ready":false,"state":"pending","reason":"insufficient_capacity","message":"m","services":[` +
+		`{"name":"Decode","desired":3,"replicas":3,"updated":3,"scheduled":2,"ready":2,"where":[{"domain":"zone-a/rack-1","replicas":1},{"domain":"zone-b/rack-1","replicas":1}],"waiting":["a place for 1 replica"]},` +
+		`{"name":"Frontend","desired":1,"replicas":1,"updated":1,"scheduled":1,"ready":1,"where":[{"domain":"zone-a","replicas":1}]}],` +
+		`"conditions":[{"type":"Placed","reason":"InsufficientCapacity","message":"2 of 3 packed replicas have a place. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2"}]}` + "\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// follow feeds snapshots to Follow and returns what a pipe would get.
+func follow(ctx context.Context, forever bool, snapshots ...Snapshot) (string, error) {
+	news := make(chan Snapshot)
+	go func() {
+		defer close(news)
+		for _, s := range snapshots {
+			select {
+			case news <- s:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if ctx.Err() == nil && ctx.Value(stay{}) != nil {
+			<-ctx.Done()
+		}
+	}()
+	var out bytes.Buffer
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	err := Follow(ctx, news, func(r Report, before *Report) error { return log(&out, r, before, noon) }, forever)
+	return out.String(), err
+}
+
+// stay, in a context, keeps the graph there when the last snapshot was taken.
+type stay struct{}
+
+func TestFollow(t *testing.T) {
+	s := stories(t)
+
+	t.Run("a line a change, and the end when ready", func(t *testing.T) {
+		got, err := follow(t.Context(), false, s["starting"], s["starting"], s["ready"], s["no-room"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = `12:00:00 Decode: 1/3 ready, 3 updated, in zone-a/rack-1 (2), zone-a/rack-2; waiting: 2 replicas to start: ImagePullBackOff (llm-decode-1-1)
+12:00:00 Frontend: 1/1 ready, 1 updated, in zone-a
+12:00:00 llm in team-a is not ready (pods_not_ready), placed in zone-a
+12:00:00 Decode: 3/3 ready, 3 updated, in zone-a/rack-1 (2), zone-a/rack-2
+12:00:00 llm in team-a is ready, placed in zone-a
+`
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("forever goes on until the graph is deleted", func(t *testing.T) {
+		got, err := follow(t.Context(), true, s["ready"], s["starting"])
+		if err == nil || err.Error() != "the DynamoGraphDeployment was deleted" || !strings.HasSuffix(got, "is not ready (pods_not_ready), placed in zone-a\n") {
+			t.Errorf("%v after\n%s", err, got)
+		}
+	})
+	t.Run("a timeout says how far it came", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), stay{}, true), 50*time.Millisecond)
+		defer cancel()
+		_, err := follow(ctx, false, s["starting"])
+		if err == nil || err.Error() != "timed out: llm in team-a is not ready (pods_not_ready), placed in zone-a" {
+			t.Error(err)
+		}
+	})
+	t.Run("an interruption is no success", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := follow(ctx, false); err == nil {
+			t.Error("no error")
+		}
+	})
+	t.Run("nobody reads any more", func(t *testing.T) {
+		news := make(chan Snapshot, 1)
+		news <- s["starting"]
+		broken := errors.New("broken pipe")
+		if err := Follow(t.Context(), news, func(Report, *Report) error { return broken }, false); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+	})
+}
+
+// On a terminal each table covers the one before, whose lines may have been broken by a narrow window.
+func TestRedraw(t *testing.T) {
+	s := stories(t)
+	starting, ready := Build(s["starting"]), Build(s["ready"])
+	var out bytes.Buffer
+	for _, step := range []struct {
+		r      Report
+		before *Report
+		width  int
+	}{{starting, nil, 200}, {ready, &starting, 200}, {ready, &starting, 80}} {
+		if err := redraw(&out, step.r, step.before, step.width); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := starting.Text() + "\x1b[5A\x1b[J" + ready.Text() + "\x1b[6A\x1b[J" + ready.Text()
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+)
+
+// maxPlacements is how many replicas' places are listed per service.
+const maxPlacements = 64
+
+// service is one service as it is, beside what it should be.
+type service struct {
+	name string
+	// group is nil while there is none.
+	group *trellisv1alpha1.ScalingGroup
+	// desired replicas of revision; the revision is not known, and not compared, when the deployment cannot be resolved.
+	desired  int32
+	revision *string
+}
+
+// lookAt puts every service of the deployment beside its scaling group, in name order. wanted may be nil.
+func lookAt(o observed, wanted *graph.Graph) []service {
+	out := make([]service, 0, len(o.dgd.Spec.Services))
+	for _, name := range sortedNames(o) {
+		out = append(out, service{name: name, group: o.groups[name], desired: replicas.Of(o.settled.Spec.Services[name])})
+	}
+	if wanted == nil {
+		return out
+	}
+	for i := range out {
+		if at := slices.IndexFunc(wanted.Services, func(s graph.Service) bool { return s.Name == out[i].name }); at >= 0 {
+			out[i].revision = &wanted.Services[at].Revision
+		}
+	}
+	return out
+}
+
+// behind says that the group does not count yet what the deployment asks for: its spec has not arrived there, or was not looked at.
+func behind(s service) bool {
+	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
+}
+
+func (s service) otherRevision() bool {
+	return s.revision != nil && s.group.Spec.Revision != *s.revision
+}
+
+// refused is why the API server refuses pods of the group, or "".
+func (s service) refused() string {
+	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c != nil && c.Status == "False" {
+		return c.Message
+	}
+	return ""
+}
+
+// rolling: replicas of an older revision still serve, or the update is said to go on.
+func (s service) rolling(update *nvidiav1alpha1.RollingUpdateStatus) bool {
+	if s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas || meta.IsStatusConditionFalse(s.group.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
+		return true
+	}
+	return update != nil && update.Phase == nvidiav1alpha1.RollingUpdateInProgress && !slices.Contains(update.UpdatedServices, s.name)
+}
+
+// notReady says what keeps the service from serving as wanted, or "". All its replicas must be there, current and ready, and no others.
+func (s service) notReady() string {
+	if s.group == nil {
+		return fmt.Sprintf("scalinggroup for service %s: not created yet", s.name)
+	}
+	status := s.group.Status
+	what := ""
+	switch why := s.refused(); {
+	case behind(s):
+		what = "being updated"
+	case why != "":
+		what = why
+	case status.UpdatedReplicas < s.desired:
+		what = fmt.Sprintf("desired=%d, updated=%d", s.desired, status.UpdatedReplicas)
+	case status.ReadyReplicas < s.desired:
+		what = fmt.Sprintf("desired=%d, ready=%d", s.desired, status.ReadyReplicas)
+	case status.Replicas > s.desired:
+		what = fmt.Sprintf("desired=%d, still there=%d", s.desired, status.Replicas)
+	default:
+		return ""
+	}
+	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
+}
+
+func summaryOf(services []service) string {
+	ready := 0
+	for _, s := range services {
+		if s.notReady() == "" {
+			ready++
+		}
+	}
+	return fmt.Sprintf("%d/%d", ready, len(services))
+}
+
+func servicesOf(o observed, services []service) map[string]nvidiav1alpha1.ServiceStatus {
+	out := map[string]nvidiav1alpha1.ServiceStatus{}
+	for _, s := range services {
+		if s.group != nil {
+			out[s.name] = s.status(o.dgd.Status.Services[s.name])
+		}
+	}
+	return out
+}
+
+// status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
+// that compare desired, updated and available must not take it for the end of a rollout.
+func (s service) status(before nvidiav1alpha1.ServiceStatus) nvidiav1alpha1.ServiceStatus {
+	sg := s.group
+	out := nvidiav1alpha1.ServiceStatus{
+		ComponentKind: nvidiav1alpha1.ComponentKindScalingGroup, ComponentName: sg.Name, ComponentNames: []string{sg.Name},
+		Replicas: sg.Status.Replicas, UpdatedReplicas: sg.Status.UpdatedReplicas,
+		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas), ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
+		RuntimeNamespace: graph.RuntimeNamespace(sg),
+	}
+	switch {
+	case s.otherRevision():
+		out.UpdatedReplicas = 0
+	case sg.Status.ObservedGeneration != sg.Generation:
+		out.UpdatedReplicas = min(out.UpdatedReplicas, before.UpdatedReplicas)
+	}
+	for _, p := range sg.Status.Placements {
+		if p.Bound && len(out.Placements) < maxPlacements {
+			out.Placements = append(out.Placements, nvidiav1alpha1.ReplicaPlacement{Replica: p.Replica, Domain: p.Domain})
+		}
+	}
+	return out
+}

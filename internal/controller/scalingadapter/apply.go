@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalingadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/trellis-k8s/trellis/internal/replicas"
+)
+
+// apply makes, takes over and deletes adapters. The spec of one that exists is never written here: it is the autoscaler's.
+func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error {
+	var failures []error
+	for _, a := range s.delete {
+		if err := r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failures = append(failures, fmt.Errorf("deleting scaling adapter %s: %w", a.Name, err))
+		}
+	}
+	for _, a := range s.adopt {
+		adopted := a.DeepCopy()
+		adopted.OwnerReferences = append(adopted.OwnerReferences, ownerReference(dgd))
+		patch := client.MergeFromWithOptions(a, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(replicas.FieldOwner)); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failures = append(failures, fmt.Errorf("taking over scaling adapter %s: %w", a.Name, err))
+		}
+	}
+	for _, a := range s.create {
+		failures = append(failures, r.create(ctx, a))
+	}
+	return errors.Join(failures...)
+}
+
+// create makes an adapter. One of this name that names another deployment ("a-b" with service c, "a" with service b-c) is left alone;
+// the scaling groups of the two have one name as well, and the graph controller reports that. One that appears only now is merely not in
+// the cache yet.
+func (r *Reconciler) create(ctx context.Context, a *adapter) error {
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
+	if apierrors.IsNotFound(err) {
+		err = r.Client.Create(ctx, a, client.FieldOwner(replicas.FieldOwner))
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating scaling adapter %s: %w", a.Name, err)
+	}
+	return nil
+}
+
+// outcome is what became of the adapters' numbers.
+type outcome struct {
+	// scaled are the services whose number was changed just now.
+	scaled map[string]bool
+	// refused says, by service, why a number is not followed.
+	refused map[string]string
+}
+
+// carry writes the adapters' numbers into the deployment, all in one patch. It holds for the deployment as it was read: when that has
+// changed since, the news of the change brings the next reconcile, which looks again who owns what.
+func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
+	numbers, refused := replicas.ToCarry(o.dgd, o.adapters)
+	out := outcome{scaled: map[string]bool{}, refused: refused}
+	if len(numbers) == 0 {
+		return out, nil
+	}
+	changed := o.dgd.DeepCopy()
+	for service, n := range numbers {
+		changed.Spec.Services[service].Replicas = &n
+	}
+	patch := client.MergeFromWithOptions(o.dgd, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Patch(ctx, changed, patch, client.FieldOwner(replicas.FieldOwner))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return out, nil
+	case err != nil:
+		for service := range numbers {
+			refused[service] = err.Error()
+		}
+		return out, fmt.Errorf("carrying the replicas of %d scaling adapters into the deployment: %w", len(numbers), err)
+	}
+	for service, n := range numbers {
+		out.scaled[service] = true
+		log.FromContext(ctx).Info("scaling a service", "service", service, "from", replicas.Of(o.dgd.Spec.Services[service]), "to", n)
+	}
+	return out, nil
+}

@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scalingadapter keeps the DynamoGraphDeploymentScalingAdapters of a deployment: it makes and deletes them, carries their
+// numbers into the deployment, and reports what autoscalers want to read.
+//
+//	autoscaler ──scale──> adapter.spec.replicas ──carried──> deployment.spec.services[x].replicas
+//	                      adapter.status        <──counted── ScalingGroup.status
+//
+// One reconcile is about one deployment and all its adapters. A burst of changes, of one adapter or of several, becomes one patch of the
+// deployment with the last numbers. Who owns a number when is said in package replicas.
+package scalingadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// IndexByDeployment finds adapters by the name of the deployment they scale.
+const IndexByDeployment = "trellis.dgdRef"
+
+// Reconciler reconciles the adapters of DynamoGraphDeployments.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client   client.Client
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+}
+
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;patch;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters/status,verbs=get;patch
+// +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// AddIndexes registers the indexes that this controller and the graph controller read by.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, IndexByDeployment, func(o client.Object) []string {
+		return []string{o.(*nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter).Spec.DGDRef.Name}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing scaling adapters by deployment: %w", err)
+	}
+	return nil
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scalingadapter").
+		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
+		Owns(&trellisv1alpha1.ScalingGroup{}).
+		Watches(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(DeploymentOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// DeploymentOf is the request for the deployment that an adapter names.
+func DeploymentOf(_ context.Context, o client.Object) []reconcile.Request {
+	adapter := o.(*nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter)
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: adapter.Namespace, Name: adapter.Spec.DGDRef.Name}}}
+}
+
+// observed is everything one reconcile decides from.
+type observed struct {
+	// dgd is nil when there is no such deployment, or it is being deleted.
+	dgd      *nvidiav1alpha1.DynamoGraphDeployment
+	adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+	groups   map[string]*trellisv1alpha1.ScalingGroup
+}
+
+// Reconcile brings the set of adapters to what the deployment asks for, carries their numbers, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if o.dgd == nil {
+		return ctrl.Result{}, r.report(ctx, o, outcome{})
+	}
+	applied := r.apply(ctx, o.dgd, plan(o.dgd, o.adapters))
+	out, carried := r.carry(ctx, o)
+	return ctrl.Result{}, errors.Join(applied, carried, r.report(ctx, o, out))
+}
+
+func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, error) {
+	o := observed{groups: map[string]*trellisv1alpha1.ScalingGroup{}}
+	adapters, err := List(ctx, r.Client, req.NamespacedName)
+	if err != nil {
+		return o, err
+	}
+	o.adapters = adapters
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+		return o, client.IgnoreNotFound(err)
+	}
+	if dgd.DeletionTimestamp != nil {
+		return o, nil
+	}
+	o.dgd = dgd
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(req.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)}); err != nil {
+		return o, fmt.Errorf("listing scaling groups: %w", err)
+	}
+	for i := range groups.Items {
+		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
+	}
+	return o, nil
+}
+
+// List returns the adapters that name a deployment, whoever made them.
+func List(ctx context.Context, c client.Reader, dgd client.ObjectKey) ([]nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, error) {
+	adapters := &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterList{}
+	if err := c.List(ctx, adapters, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexByDeployment: dgd.Name}); err != nil {
+		return nil, fmt.Errorf("listing scaling adapters: %w", err)
+	}
+	return adapters.Items, nil
+}

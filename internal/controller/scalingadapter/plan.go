@@ -1,0 +1,98 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalingadapter
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+)
+
+type (
+	deployment = nvidiav1alpha1.DynamoGraphDeployment
+	adapter    = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+)
+
+// steps are what one reconcile has to do to the set of adapters.
+type steps struct {
+	create []*adapter
+	// adopt are adapters of the right name and service that were made by hand: they belong to the deployment from now on.
+	adopt  []*adapter
+	delete []*adapter
+}
+
+// plan compares the adapters that name the deployment with those it asks for. Adapters of somebody else, or of an earlier deployment
+// of this name, are left alone.
+func plan(dgd *deployment, adapters []adapter) steps {
+	var s steps
+	there := map[string]bool{}
+	for i := range adapters {
+		a := &adapters[i]
+		service := a.Spec.DGDRef.ServiceName
+		named := a.Name == replicas.AdapterName(dgd.Name, service)
+		there[a.Name] = true
+		switch {
+		case a.DeletionTimestamp != nil:
+		case metav1.IsControlledBy(a, dgd):
+			if !named || !replicas.HandedOver(dgd.Spec.Services[service]) {
+				s.delete = append(s.delete, a)
+			}
+		case named && replicas.HandedOver(dgd.Spec.Services[service]) && metav1.GetControllerOf(a) == nil:
+			s.adopt = append(s.adopt, a)
+		}
+	}
+	for _, service := range slices.Sorted(maps.Keys(dgd.Spec.Services)) {
+		if spec := dgd.Spec.Services[service]; replicas.HandedOver(spec) && !there[replicas.AdapterName(dgd.Name, service)] {
+			s.create = append(s.create, newAdapter(dgd, service, replicas.Of(spec)))
+		}
+	}
+	return s
+}
+
+// newAdapter begins with the replicas that the deployment says.
+func newAdapter(dgd *deployment, service string, n int32) *adapter {
+	return &adapter{
+		TypeMeta: metav1.TypeMeta{APIVersion: nvidiav1alpha1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: dgd.Namespace, Name: replicas.AdapterName(dgd.Name, service),
+			Labels: map[string]string{
+				graph.LabelGraph: graph.LabelValue(dgd.Name), graph.LabelComponent: graph.LabelValue(service),
+			},
+			OwnerReferences: []metav1.OwnerReference{ownerReference(dgd)},
+		},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{
+			Replicas: n, DGDRef: nvidiav1alpha1.ScaledService{Name: dgd.Name, ServiceName: service},
+		},
+	}
+}
+
+func ownerReference(dgd *deployment) metav1.OwnerReference {
+	return *metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))
+}
+
+// whyIdle says why the service an adapter names does not follow it.
+func whyIdle(dgd *deployment, a *adapter) string {
+	ref := a.Spec.DGDRef
+	if dgd == nil {
+		return fmt.Sprintf("there is no DynamoGraphDeployment %q in this namespace", ref.Name)
+	}
+	spec, known := dgd.Spec.Services[ref.ServiceName]
+	switch owner := metav1.GetControllerOf(a); {
+	case !known:
+		return fmt.Sprintf("DynamoGraphDeployment %q has no service %q", ref.Name, ref.ServiceName)
+	case !replicas.HandedOver(spec):
+		return fmt.Sprintf("spec.services[%s].scalingAdapter.enabled of DynamoGraphDeployment %q is not true", ref.ServiceName, ref.Name)
+	case a.Name != replicas.AdapterName(dgd.Name, ref.ServiceName):
+		return fmt.Sprintf("the service follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ServiceName))
+	case owner != nil && owner.UID != dgd.UID:
+		return fmt.Sprintf("it belongs to %s %q (UID %s), not to the DynamoGraphDeployment of today", owner.Kind, owner.Name, owner.UID)
+	}
+	return "it is being taken over"
+}

@@ -1,0 +1,93 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalingadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+)
+
+// report writes the status of every adapter that names the deployment, where it changed.
+func (r *Reconciler) report(ctx context.Context, o observed, out outcome) error {
+	var failures []error
+	for i := range o.adapters {
+		a := &o.adapters[i]
+		if a.DeletionTimestamp != nil {
+			continue
+		}
+		status := r.statusOf(o, a, out)
+		if equality.Semantic.DeepEqual(a.Status, status) {
+			continue
+		}
+		changed := a.DeepCopy()
+		changed.Status = status
+		if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(a)); client.IgnoreNotFound(err) != nil {
+			failures = append(failures, fmt.Errorf("writing the status of scaling adapter %s: %w", a.Name, err))
+			continue
+		}
+		if c := meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionActive); c.Status != metav1.ConditionTrue && news(a, c) {
+			r.Recorder.Eventf(a, nil, corev1.EventTypeWarning, c.Reason, "Report", "%s", c.Message)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func news(a *adapter, now *metav1.Condition) bool {
+	before := meta.FindStatusCondition(a.Status.Conditions, now.Type)
+	return before == nil || before.Status != now.Status || before.Reason != now.Reason
+}
+
+func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterStatus {
+	status := *a.Status.DeepCopy()
+	status.ObservedGeneration = a.Generation
+	status.Replicas, status.Selector = 0, ""
+	meta.SetStatusCondition(&status.Conditions, active(o, a, out))
+	service := a.Spec.DGDRef.ServiceName
+	if o.dgd == nil || !replicas.Owns(a, o.dgd) {
+		return status
+	}
+	if sg := o.groups[service]; sg != nil {
+		status.Replicas, status.Selector = sg.Status.Replicas, graph.OnePodPerReplica(sg)
+	}
+	if out.scaled[service] {
+		status.LastScaleTime = ptr.To(metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
+	}
+	return status
+}
+
+func active(o observed, a *adapter, out outcome) metav1.Condition {
+	c := metav1.Condition{Type: nvidiav1alpha1.ConditionActive, Status: metav1.ConditionFalse, ObservedGeneration: a.Generation}
+	service := a.Spec.DGDRef.ServiceName
+	switch why, refused := out.refused[service]; {
+	case o.dgd == nil || !replicas.Owns(a, o.dgd):
+		c.Reason, c.Message = nvidiav1alpha1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
+	case refused:
+		c.Reason = nvidiav1alpha1.ReasonReplicasRefused
+		c.Message = truncate(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Spec.Services[service]), a.Spec.Replicas, why))
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1alpha1.ReasonOwnsReplicas
+		c.Message = fmt.Sprintf("spec.services[%s].replicas of DynamoGraphDeployment %q follows this adapter", service, o.dgd.Name)
+	}
+	return c
+}
+
+// truncate keeps a message within what a condition should hold.
+func truncate(s string) string {
+	if len(s) > 1024 {
+		return s[:1021] + "..."
+	}
+	return s
+}

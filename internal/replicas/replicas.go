@@ -1,0 +1,99 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package replicas decides who says how many replicas a service has. There is exactly one such owner at any time:
+//
+//	scalingAdapter.enabled   its adapter exists   owner of the number
+//	no                       -                    the deployment: spec.services[x].replicas
+//	yes                      not yet              the deployment: the adapter begins with its number
+//	yes                      yes                  the adapter: spec.replicas
+//
+// An adapter's number is carried into the deployment, where everybody reads it and where admission may have a say. While the two differ
+// nothing is made or deleted: either the deployment was overwritten behind the adapter's back, or the adapter's number is not accepted.
+//
+// For example g with decode enabled and replicas: 2. The adapter g-decode begins with 2. kubectl scale dgdsa/g-decode --replicas=5
+// makes it 5, then the deployment's number, then the pods. The adapter is switched off: the deployment goes on with its 5, which are
+// its own now.
+package replicas
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// FieldOwner is the field manager of the operator's own writes of a deployment's replicas, by which admission knows them.
+const FieldOwner = "trellis"
+
+// AdapterName is the name of the adapter of a service.
+func AdapterName(dgd, service string) string { return graph.AdapterName(dgd, service) }
+
+// HandedOver says that a service asks for an adapter.
+func HandedOver(s *nvidiav1alpha1.ServiceSpec) bool {
+	return s != nil && s.ScalingAdapter != nil && s.ScalingAdapter.Enabled
+}
+
+// Of is the number of replicas in a service's spec.
+func Of(s *nvidiav1alpha1.ServiceSpec) int32 {
+	if s == nil || s.Replicas == nil {
+		return 1
+	}
+	return *s.Replicas
+}
+
+// Owns says that the adapter is the owner of the number of replicas of the service it names.
+func Owns(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	service := a.Spec.DGDRef.ServiceName
+	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
+		HandedOver(dgd.Spec.Services[service]) && a.Name == AdapterName(dgd.Name, service)
+}
+
+// ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it.
+func ToCarry(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) (numbers map[string]int32, refused map[string]string) {
+	numbers, refused = map[string]int32{}, map[string]string{}
+	for name, n := range differing(dgd, adapters) {
+		if errs := validation.ReplicasAllowed(dgd, name, n); len(errs) > 0 {
+			refused[name] = errs.ToAggregate().Error()
+			continue
+		}
+		numbers[name] = n
+	}
+	return numbers, refused
+}
+
+// Settled is the deployment as it may be acted on: a service whose adapter says another number than the deployment keeps the replicas
+// it has, if it has been given any. What does not differ is shared with the deployment.
+func Settled(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, has map[string]int32) *nvidiav1alpha1.DynamoGraphDeployment {
+	settled := dgd
+	for name := range differing(dgd, adapters) {
+		n, ok := has[name]
+		if !ok || n == Of(dgd.Spec.Services[name]) {
+			continue
+		}
+		if settled == dgd {
+			shallow := *dgd
+			shallow.Spec.Services = maps.Clone(dgd.Spec.Services)
+			settled = &shallow
+		}
+		spec := *dgd.Spec.Services[name]
+		spec.Replicas = &n
+		settled.Spec.Services[name] = &spec
+	}
+	return settled
+}
+
+// differing returns the numbers of adapters that say another one than the deployment, by service.
+func differing(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) map[string]int32 {
+	numbers := map[string]int32{}
+	for i := range adapters {
+		a := &adapters[i]
+		if name := a.Spec.DGDRef.ServiceName; Owns(a, dgd) && Of(dgd.Spec.Services[name]) != a.Spec.Replicas {
+			numbers[name] = a.Spec.Replicas
+		}
+	}
+	return numbers
+}

@@ -1,0 +1,167 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// deployment is g of one service decode, with so many replicas, handed over or not.
+func deployment(handedOver bool, replicas int32) *nvidiav1alpha1.DynamoGraphDeployment {
+	return &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "1"},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{
+			"Decode": {Replicas: &replicas, ScalingAdapter: &nvidiav1alpha1.ScalingAdapter{Enabled: handedOver}},
+		}},
+	}
+}
+
+// adapterOf is the adapter that Trellis makes for it.
+func adapterOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, replicas int32) nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter {
+	return nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{
+		ObjectMeta: metav1.ObjectMeta{Name: "g-decode", OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment")),
+		}},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{
+			Replicas: replicas, DGDRef: nvidiav1alpha1.ScaledService{Name: "g", ServiceName: "Decode"},
+		},
+	}
+}
+
+func TestOneOwner(t *testing.T) {
+	type adapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+	cases := map[string]struct {
+		handedOver  bool
+		deployment  int32
+		adapter     int32
+		change      func(*nvidiav1alpha1.DynamoGraphDeployment, *adapter)
+		has         map[string]int32
+		wantCarried map[string]int32
+		wantRefused string
+		wantActedOn int32
+	}{
+		"both agree":                             {handedOver: true, deployment: 2, adapter: 2, has: map[string]int32{"Decode": 2}, wantActedOn: 2},
+		"the adapter was scaled":                 {handedOver: true, deployment: 2, adapter: 5, has: map[string]int32{"Decode": 2}, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 2},
+		"the deployment was overwritten":         {handedOver: true, deployment: 2, adapter: 5, has: map[string]int32{"Decode": 5}, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 5},
+		"scaled before anything was made":        {handedOver: true, deployment: 2, adapter: 5, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 2},
+		"to zero":                                {handedOver: true, deployment: 2, adapter: 0, has: map[string]int32{"Decode": 2}, wantCarried: map[string]int32{"Decode": 0}, wantActedOn: 2},
+		"from zero":                              {handedOver: true, deployment: 0, adapter: 3, has: map[string]int32{"Decode": 0}, wantCarried: map[string]int32{"Decode": 3}, wantActedOn: 0},
+		"switched off, the adapter not yet gone": {deployment: 2, adapter: 5, has: map[string]int32{"Decode": 5}, wantActedOn: 2},
+		"the adapter is being deleted": {
+			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
+			change: func(_ *nvidiav1alpha1.DynamoGraphDeployment, a *adapter) { a.DeletionTimestamp = &metav1.Time{} },
+		},
+		"the adapter of an earlier deployment of this name": {
+			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
+			change: func(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *adapter) { dgd.UID = "2" },
+		},
+		"an adapter of another name": {
+			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
+			change: func(_ *nvidiav1alpha1.DynamoGraphDeployment, a *adapter) { a.Name = "mine" },
+		},
+		"more than the service may have": {
+			handedOver: true, deployment: 1, adapter: 3, has: map[string]int32{"Decode": 1}, wantActedOn: 1, wantRefused: "must have exactly 1 replica",
+			change: func(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *adapter) {
+				dgd.Spec.Services["Decode"].ComponentType = "epp"
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dgd := deployment(c.handedOver, c.deployment)
+			a := adapterOf(dgd, c.adapter)
+			if c.change != nil {
+				c.change(dgd, &a)
+			}
+			before := dgd.DeepCopy()
+			adapters := []adapter{a}
+			carried, refused := ToCarry(dgd, adapters)
+			if c.wantCarried == nil {
+				c.wantCarried = map[string]int32{}
+			}
+			if diff := cmp.Diff(c.wantCarried, carried); diff != "" {
+				t.Errorf("carried (-want +got):\n%s", diff)
+			}
+			if got := refused["Decode"]; !strings.Contains(got, c.wantRefused) || c.wantRefused == "" && got != "" {
+				t.Errorf("refused with %q, want %q", got, c.wantRefused)
+			}
+			if got := Of(Settled(dgd, adapters, c.has).Spec.Services["Decode"]); got != c.wantActedOn {
+				t.Errorf("acted on %d replicas, want %d", got, c.wantActedOn)
+			}
+			if diff := cmp.Diff(before, dgd); diff != "" {
+				t.Errorf("the deployment itself was changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Users, autoscalers and two controllers with news that may be late act in any order, with no webhook there to help. No pod is made or
+// deleted for a number that the owner of the day has not given, and in the end everybody shows the owner's number.
+func TestNobodyButTheOwnerMovesReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dgd := deployment(true, 2)
+		a := adapterOf(dgd, 2)
+		adapters := []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{a}
+		group := int32(2)
+		given := map[int32]bool{2: true} // by the adapter
+		number := rapid.Int32Range(0, 6)
+		carry := func(*rapid.T) {
+			carried, _ := ToCarry(dgd, adapters)
+			for name, n := range carried {
+				dgd.Spec.Services[name].Replicas = &n
+			}
+		}
+		act := func(t *rapid.T) {
+			group = Of(Settled(dgd, adapters, map[string]int32{"Decode": group}).Spec.Services["Decode"])
+			if !given[group] {
+				t.Fatalf("the group was given %d replicas, which no autoscaler asked for", group)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"autoscaler": func(t *rapid.T) {
+				adapters[0].Spec.Replicas = number.Draw(t, "replicas")
+				given[adapters[0].Spec.Replicas] = true
+			},
+			"overwrite": func(t *rapid.T) {
+				n := number.Draw(t, "replicas")
+				dgd.Spec.Services["Decode"].Replicas = &n
+			},
+			"carry": carry,
+			"act":   act,
+		})
+		carry(t)
+		act(t)
+		if last := adapters[0].Spec.Replicas; group != last || Of(dgd.Spec.Services["Decode"]) != last {
+			t.Fatalf("the adapter says %d, the deployment %d, the group %d", last, Of(dgd.Spec.Services["Decode"]), group)
+		}
+	})
+}
+
+func TestAdapterName(t *testing.T) {
+	long := strings.Repeat("n", 253)
+	cases := map[string]struct{ dgd, service, want string }{
+		"camel case":         {"sglang-agg", "VllmDecodeWorker", "sglang-agg-vllmdecodeworker"},
+		"a dot stays":        {"g", "Decode.v2", "g-decode.v2"},
+		"63 and 63 fit":      {long[:63], strings.Repeat("S", 63), long[:63] + "-" + strings.Repeat("s", 63)},
+		"too long is hashed": {long, "Decode", long[:244] + "-"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := AdapterName(c.dgd, c.service)
+			if got != c.want && (len(got) != 253 || !strings.HasPrefix(got, c.want)) {
+				t.Errorf("got %q (%d), want %q", got, len(got), c.want)
+			}
+		})
+	}
+	if AdapterName(long, "A") == AdapterName(long, "B") {
+		t.Error("two services share a shortened name")
+	}
+}

@@ -1,0 +1,238 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+type scalingAdapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+
+func handedOver(s *nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.ServiceSpec {
+	s.ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
+	return s
+}
+
+// planner does what the Dynamo planner does: it knows a deployment and the names of its services, and nothing of who runs it.
+type planner struct {
+	*world
+	dgd string
+}
+
+// scale patches the scale of the service's adapter, and the deployment where there is no adapter.
+func (p *planner) scale(service string, replicas int) (fellBack bool) {
+	p.t.Helper()
+	adapter := &scalingAdapter{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: p.dgd + "-" + strings.ToLower(service)}}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	err := p.c.SubResource("scale").Patch(p.t.Context(), adapter, patch, client.WithSubResourceBody(&autoscalingv1.Scale{}))
+	if !apierrors.IsNotFound(err) {
+		if err != nil {
+			p.t.Fatalf("scaling %s by its adapter: %v", service, err)
+		}
+		return false
+	}
+	patch = client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas))
+	if err := p.c.Patch(p.t.Context(), p.world.dgd(p.dgd), patch); err != nil {
+		p.t.Fatalf("scaling %s by its deployment: %v", service, err)
+	}
+	return true
+}
+
+// stable waits until the service serves with so many replicas and nothing is on its way, as the planner tells it.
+func (p *planner) stable(service string, replicas int32) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("%s is stable with %d", service, replicas), func() error {
+		dgd := p.world.dgd(p.dgd)
+		status := dgd.Status.Services[service]
+		desired, serving := dgd.Spec.Services[service].Replicas, status.AvailableReplicas
+		if serving == nil {
+			serving = status.ReadyReplicas
+		}
+		ready := meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+		if !ready || desired == nil || serving == nil || *desired != replicas || *serving != replicas || status.UpdatedReplicas != replicas {
+			return fmt.Errorf("Ready %v, desired %v, serving %v, updated %d", ready, desired, serving, status.UpdatedReplicas)
+		}
+		return nil
+	})
+}
+
+// The planner scales two services up, down, to nothing and back, one by its adapter and one that has none.
+func TestPlannerProtocol(t *testing.T) {
+	w := newWorld(t, "planner", racks(4, 8, "a/r0", "a/r1")...)
+	w.create(w.graphOf("llm", "zone", services{
+		"VllmDecodeWorker": handedOver(worker(1, 2, 8, "rack")), "VllmPrefillWorker": worker(1, 1, 8, ""), "Frontend": frontend(1),
+	}))
+	w.ready("llm")
+	p := &planner{w, "llm"}
+	for _, n := range []int32{2, 0, 1} {
+		if p.scale("VllmDecodeWorker", int(n)) {
+			t.Error("VllmDecodeWorker has no adapter")
+		}
+		if !p.scale("VllmPrefillWorker", int(n)) {
+			t.Error("VllmPrefillWorker has an adapter it did not ask for")
+		}
+		p.stable("VllmDecodeWorker", n)
+		p.stable("VllmPrefillWorker", n)
+		if got := len(w.replicasOf("VllmDecodeWorker")); got != int(n) {
+			t.Errorf("there are pods of %d replicas, want %d", got, n)
+		}
+	}
+	a := get(w, &scalingAdapter{}, w.name, "llm-vllmdecodeworker")
+	if a.Status.LastScaleTime == nil || !meta.IsStatusConditionTrue(a.Status.Conditions, nvidiav1alpha1.ConditionActive) {
+		t.Errorf("the adapter's status is %+v", a.Status)
+	}
+
+	t.Log("an autoscaler finds one pod per replica")
+	p.scale("VllmDecodeWorker", 2)
+	p.stable("VllmDecodeWorker", 2)
+	scale := &autoscalingv1.Scale{}
+	if err := w.c.SubResource("scale").Get(t.Context(), a, scale); err != nil {
+		t.Fatal(err)
+	}
+	selector, err := metav1.ParseToLabelSelector(scale.Status.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := &corev1.PodList{}
+	if err := w.c.List(t.Context(), pods, client.InNamespace(w.name), client.MatchingLabels(selector.MatchLabels)); err != nil || len(pods.Items) != 2 {
+		t.Errorf("%q finds %d pods of 2 replicas (%v)", scale.Status.Selector, len(pods.Items), err)
+	}
+}
+
+// kubectl runs the sandbox's kubectl in the world's namespace and returns all that it printed.
+func (w *world) kubectl(args ...string) (string, error) {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), filepath.Join(w.cluster.Assets(), "kubectl"), append([]string{"-n", w.name}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig(), "KUBECACHEDIR="+w.t.TempDir())
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (w *world) mustKubectl(args ...string) string {
+	w.t.Helper()
+	out, err := w.kubectl(args...)
+	if err != nil {
+		w.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+const handedOverManifest = `apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: llm}
+spec:
+  services:
+    Decode:
+      componentType: worker
+      replicas: 1
+      scalingAdapter: {enabled: true}
+      resources: {limits: {gpu: "1"}}
+      extraPodSpec: {nodeSelector: {e2e.trellis.dev/pool: apply}, mainContainer: {image: example.com/vllm:1}}
+`
+
+// Somebody keeps a manifest with a number of replicas in it and applies it again and again, while others scale the service.
+func TestManifestAndScalingAdapter(t *testing.T) {
+	w := newWorld(t, "apply", racks(2, 8, "a/r0")...)
+	file := filepath.Join(t.TempDir(), "llm.yaml")
+	if err := os.WriteFile(file, []byte(handedOverManifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &planner{w, "llm"}
+	w.mustKubectl("apply", "-f", file)
+	p.stable("Decode", 1)
+
+	t.Log("kubectl scale")
+	w.mustKubectl("scale", "dgdsa/llm-decode", "--replicas=3")
+	p.stable("Decode", 3)
+	before, generation := w.uids(), w.dgd("llm").Generation
+
+	t.Log("the unchanged manifest is applied: nothing happens, and the user is told")
+	if out := w.mustKubectl("apply", "-f", file); !strings.Contains(out, "spec.services[Decode].replicas stays 3") {
+		t.Errorf("kubectl apply says:\n%s", out)
+	}
+	w.mustKubectl("apply", "--server-side", "--force-conflicts", "-f", file)
+	if dgd := w.dgd("llm"); dgd.Generation != generation || *dgd.Spec.Services["Decode"].Replicas != 3 {
+		t.Errorf("generation %d -> %d, replicas %d", generation, dgd.Generation, *dgd.Spec.Services["Decode"].Replicas)
+	}
+
+	t.Log("an edit of the number is refused")
+	out, err := w.kubectl("patch", "dgd/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"replicas":9}}}}`)
+	if err == nil || !strings.Contains(out, "kubectl scale dgdsa/llm-decode --replicas=9") {
+		t.Errorf("kubectl patch: %v\n%s", err, out)
+	}
+
+	t.Log("a burst of changes ends with the last one; the replicas that were wanted all along are the same pods")
+	for i := range 30 {
+		p.scale("Decode", 3+i%5)
+	}
+	p.stable("Decode", 7)
+	after := w.uids()
+	for uid := range before {
+		if !after[uid] {
+			t.Errorf("a pod of a replica that was always wanted is gone")
+		}
+	}
+
+	t.Log("the adapter is switched off: it goes, and the number stays, now the deployment's own")
+	w.mustKubectl("patch", "dgd/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":false}}}}}`)
+	w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
+	p.stable("Decode", 7)
+	if !p.scale("Decode", 2) {
+		t.Error("there is an adapter still")
+	}
+	p.stable("Decode", 2)
+
+	t.Log("switched on again it begins with that number, and goes with the deployment")
+	w.mustKubectl("patch", "dgd/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":true}}}}}`)
+	w.until("the adapter is back", func() error { return w.c.Get(t.Context(), key(w.name, "llm-decode"), &scalingAdapter{}) })
+	if n := get(w, &scalingAdapter{}, w.name, "llm-decode").Spec.Replicas; n != 2 {
+		t.Errorf("it begins with %d replicas, want 2", n)
+	}
+	w.mustKubectl("delete", "dgd/llm")
+	w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
+}
+
+func gone(w *world, o client.Object, name string) error {
+	err := w.c.Get(w.t.Context(), key(w.name, name), o)
+	if err == nil {
+		return errors.New("it is there")
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
+func TestHorizontalPodAutoscaler(t *testing.T) {
+	w := newWorld(t, "hpa", racks(2, 8, "a/r0")...)
+	w.create(w.graphOf("llm", "zone", services{"Decode": handedOver(worker(1, 1, 2, ""))}))
+	w.ready("llm")
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "decode"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: nvidiav1alpha1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter", Name: "llm-decode",
+			},
+			MinReplicas: new(int32(3)), MaxReplicas: 5,
+		},
+	}
+	w.create(hpa)
+	p := &planner{w, "llm"}
+	p.stable("Decode", 3)
+}
