@@ -22,6 +22,8 @@ type Inputs struct {
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
 	// Engine that gets the gangs onto nodes.
 	Engine string
+	// Platform is where pods reach what all graphs share.
+	Platform Platform
 }
 
 // Graph is a deployment with everything decided that can be decided without looking at nodes.
@@ -30,6 +32,8 @@ type Graph struct {
 	Engine          string
 	// Services sorted by name.
 	Services []Service
+
+	extras extras
 }
 
 // Service is one service of a graph.
@@ -62,11 +66,14 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 
 	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine}
 	for _, name := range sortedKeys(dgd.Spec.Services) {
-		service, serviceErrs := resolveService(dgd, name)
+		service, serviceErrs := resolveService(dgd, name, in.Platform)
 		errs = append(errs, serviceErrs...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
 		service.Topology = topologies[name]
 		g.Services = append(g.Services, service)
+	}
+	if len(errs) == 0 {
+		errs = g.addExtras(dgd)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -74,7 +81,7 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 	return g, nil
 }
 
-func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string) (Service, []error) {
+func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, platform Platform) (Service, []error) {
 	spec := dgd.Spec.Services[name]
 	if spec == nil {
 		spec = &nvidiav1alpha1.ServiceSpec{}
@@ -89,6 +96,7 @@ func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string) (Ser
 		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
 	}
 	t := newTemplater(dgd, name, spec)
+	t.platform = platform
 	s.Labels, s.Annotations = t.labels(), t.annotations()
 	s.Roles = t.roles(s.NodeCount)
 	s.Revision = revision(s.Roles)

@@ -33,8 +33,7 @@ func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 	if sg.Spec.Multinode {
 		return true
 	}
-	t := sg.Spec.Topology
-	return t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+	return packs(sg.Spec.Topology)
 }
 
 // BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
@@ -56,9 +55,11 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 		Spec: template.Spec,
 	}
 	labelPod(pod, sg, role.Name, ordinal, index)
+	pod.Spec.ServiceAccountName = accountOf(template, sg.Spec.Graph)
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
 	}
+	locate(pod, sg.Spec.Topology)
 	if Gated(sg) {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})
 	}

@@ -20,7 +20,8 @@ var GroupVersion = schema.GroupVersion{Group: "nvidia.com", Version: "v1alpha1"}
 var AddToScheme = (&runtime.SchemeBuilder{addKnownTypes}).AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &DynamoGraphDeployment{}, &DynamoGraphDeploymentList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&DynamoGraphDeployment{}, &DynamoGraphDeploymentList{}, &DynamoWorkerMetadata{}, &DynamoWorkerMetadataList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -116,15 +116,15 @@ func placedCondition(o observed, p *problem) *condition {
 	case o.verdict.Creating && len(o.verdict.Waiting) == 0:
 		return no(kind, scheduler.CodeCreating, "the scaling groups are being created")
 	case len(o.verdict.Waiting) > 0:
-		return no(kind, reasonOf(o.verdict.Waiting), waitingMessage(o.verdict))
+		return no(kind, reasonOf(o.verdict.Waiting), aboutClaims(o, waitingMessage(o.verdict)))
 	case o.verdict.Placed < o.verdict.Wanted:
 		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas have a place; the pods of the rest are being replaced", o.verdict.Placed, o.verdict.Wanted))
 	case o.verdict.Wanted == 0:
 		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.verdict.Domain) > 0:
-		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain))
+		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain)))
 	}
-	return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted))
+	return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted)))
 }
 
 // reasonOf is the code that says most: a real shortage before a wait that only follows from another.
@@ -184,7 +184,7 @@ func readyCondition(o observed, wanted *graph.Graph, p *problem, failure error, 
 	case placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
 		return no(kind, nvidiav1alpha1.ReasonInsufficientCapacity, "Resources not ready: "+strings.Join(missing, "; ")+". Not placed: "+placed.Message)
 	}
-	return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, "Resources not ready: "+strings.Join(missing, "; "))
+	return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, whileMissing(o, "Resources not ready: "+strings.Join(missing, "; ")))
 }
 
 // isRolling: replicas of an older revision are still there.
