@@ -64,9 +64,9 @@ func endpointPickerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// accountOf is the ServiceAccount of a graph's pods. One that the user names stays; otherwise it follows from what the template says
+// AccountOf is the ServiceAccount of a graph's pods. One that the user names stays; otherwise it follows from what the template says
 // anyway, so it is no part of the revision.
-func accountOf(template *corev1.PodTemplateSpec, graph string) string {
+func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 	switch {
 	case template.Spec.ServiceAccountName != "":
 		return template.Spec.ServiceAccountName
@@ -129,7 +129,7 @@ func componentAccess(g *Graph) []Object {
 }
 
 func (g *Graph) usesAccount(s *Service, account string) bool {
-	return len(s.Roles) > 0 && accountOf(&s.Roles[0].Template, g.Name) == account
+	return len(s.Roles) > 0 && AccountOf(&s.Roles[0].Template, g.Name) == account
 }
 
 func (g *Graph) account(meta metav1.ObjectMeta) Object {

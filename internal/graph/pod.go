@@ -55,7 +55,7 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 		Spec: template.Spec,
 	}
 	labelPod(pod, sg, role.Name, ordinal, index)
-	pod.Spec.ServiceAccountName = accountOf(template, sg.Spec.Graph)
+	pod.Spec.ServiceAccountName = AccountOf(template, sg.Spec.Graph)
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
 	}
