@@ -15,6 +15,12 @@ import (
 // SSHSecret is the Secret with the key pair by which the leader of a TensorRT-LLM replica reaches its workers.
 const SSHSecret = "mpi-run-ssh-secret"
 
+// Keys of that Secret.
+const (
+	SSHPrivateKey = "private.key"
+	SSHPublicKey  = "private.key.pub"
+)
+
 const (
 	sshPort   = "2222"
 	sshVolume = "mpi-ssh-keys"

@@ -13,8 +13,10 @@ import (
 const (
 	rayPort     = "6379"
 	dataRPCPort = "13445"
-	executorRay = "ray"
 )
+
+// ExecutorRay spreads vLLM over nodes by Ray.
+const ExecutorRay = "ray"
 
 // launchVLLM chooses by how many GPUs the model asks for (tensor x pipeline x data parallel) and a node has:
 //
@@ -39,8 +41,8 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	switch {
 	case hasFlag(main, "--enable-elastic-ep"):
 		vllmRay(leader, worker, joinWhenLive)
-	case model > gpus && replica.Executor == executorRay:
-		addFlags(main, flag{name: "--distributed-executor-backend", value: executorRay})
+	case model > gpus && replica.Executor == ExecutorRay:
+		addFlags(main, flag{name: "--distributed-executor-backend", value: ExecutorRay})
 		vllmRay(leader, worker, join)
 	case model > gpus:
 		vllmProcesses(replica, leader, worker)

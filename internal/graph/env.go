@@ -16,6 +16,7 @@ const (
 	annotationDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
 	annotationDiscoveryMode    = "nvidia.com/dynamo-kube-discovery-mode"
 	annotationVLLMExecutor     = "nvidia.com/vllm-distributed-executor-backend"
+	annotationOriginVersion    = "nvidia.com/dynamo-operator-origin-version"
 
 	discoveryKubernetes    = "kubernetes"
 	discoveryModeContainer = "container"
@@ -35,6 +36,7 @@ func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	if t.discoversThroughKubernetes() {
 		env = append(env, corev1.EnvVar{Name: "DYN_DISCOVERY_BACKEND", Value: discoveryKubernetes})
 	}
+	env = append(env, t.platform.env()...)
 	if t.annotations()[annotationDiscoveryMode] == discoveryModeContainer {
 		env = append(env,
 			corev1.EnvVar{Name: "CONTAINER_NAME", Value: container},

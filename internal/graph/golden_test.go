@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,9 @@ func TestGolden(t *testing.T) {
 			for _, service := range g.KubernetesServices() {
 				out = append(out, toYAML(t, service))
 			}
+			for _, object := range brought(g) {
+				out = append(out, toYAML(t, object))
+			}
 			for _, pod := range firstPods(g) {
 				out = append(out, toYAML(t, pod))
 			}
@@ -55,6 +59,15 @@ func TestRevisions(t *testing.T) {
 		}
 	}
 	golden(t, "testdata/revisions.golden", out.String())
+}
+
+// brought are a graph's objects beside groups, Services and pods.
+func brought(g *Graph) []Object {
+	out := append(slices.Clone(g.Owned()), g.Shared()...)
+	for _, claim := range g.Claims().Created {
+		out = append(out, claim)
+	}
+	return out
 }
 
 func firstPods(g *Graph) []*corev1.Pod {

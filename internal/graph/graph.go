@@ -24,6 +24,8 @@ type Inputs struct {
 	Engine string
 	// Restarts holds, by service name, the restart its replicas are made for; none for services that were never restarted.
 	Restarts map[string]*trellisv1alpha1.Restart
+	// Platform is where pods reach what all graphs share.
+	Platform Platform
 }
 
 // Graph is a deployment with everything decided that can be decided without looking at nodes.
@@ -32,6 +34,8 @@ type Graph struct {
 	Engine          string
 	// Services sorted by name.
 	Services []Service
+
+	extras extras
 }
 
 // Service is one service of a graph.
@@ -67,7 +71,7 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 
 	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine}
 	for _, name := range sortedKeys(dgd.Spec.Services) {
-		service, serviceErrs := resolveService(dgd, name)
+		service, serviceErrs := resolveService(dgd, name, in.Platform)
 		errs = append(errs, serviceErrs...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
 		service.Topology = topologies[name]
@@ -76,13 +80,16 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 		errs = append(errs, serviceErrs...)
 		g.Services = append(g.Services, service)
 	}
+	if len(errs) == 0 {
+		errs = g.addExtras(dgd)
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	return g, nil
 }
 
-func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string) (Service, []error) {
+func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, platform Platform) (Service, []error) {
 	spec := dgd.Spec.Services[name]
 	if spec == nil {
 		spec = &nvidiav1alpha1.ServiceSpec{}
@@ -97,6 +104,7 @@ func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string) (Ser
 		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
 	}
 	t := newTemplater(dgd, name, spec)
+	t.platform = platform
 	s.Labels, s.Annotations = t.labels(), t.annotations()
 	s.Roles = t.roles(s.NodeCount)
 	s.Revision = revision(s.Roles)

@@ -6,12 +6,13 @@ package graph
 import (
 	"maps"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // inheritedAnnotations on a deployment hold for all its services.
 var inheritedAnnotations = []string{
-	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor,
+	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
 }
 
 // dynamoNamespace keeps graphs apart inside Dynamo: <Kubernetes namespace>-<deployment>.
@@ -86,6 +87,9 @@ func (t *templater) podAnnotations() map[string]string {
 	}
 	if extra := t.spec.ExtraPodMetadata; extra != nil {
 		maps.Copy(annotations, extra.Annotations)
+	}
+	if config := t.spec.EPPConfig; config != nil && config.Config != nil && t.spec.ComponentType == nvidiav1alpha1.ComponentTypeEPP {
+		annotations[AnnotationPickerConfig] = shortHash(string(config.Config.Raw))
 	}
 	if len(annotations) == 0 {
 		return nil

@@ -16,6 +16,7 @@ var annotationsNotActedOn = []string{
 	"nvidia.com/grove-update-strategy",
 	"nvidia.com/kai-scheduler-queue",
 	"nvidia.com/volcano-queue",
+	"nvidia.com/workload-provider",
 }
 
 // NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
@@ -27,17 +28,19 @@ func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 			paths = append(paths, path)
 		}
 	}
-	for _, key := range annotationsNotActedOn {
-		_, set := dgd.Annotations[key]
-		add(set, "metadata.annotations["+key+"]")
+	annotations := func(path string, annotations map[string]string) {
+		for _, key := range annotationsNotActedOn {
+			_, set := annotations[key]
+			add(set, path+"["+key+"]")
+		}
 	}
-	for i, pvc := range dgd.Spec.PVCs {
-		add(pvc.Create != nil && *pvc.Create, fmt.Sprintf("spec.pvcs[%d].create", i))
-	}
+	annotations("metadata.annotations", dgd.Annotations)
+	annotations("spec.annotations", dgd.Spec.Annotations)
 	add(dgd.Spec.ProviderOverride != nil, "spec.providerOverride")
 	add(dgd.Spec.Experimental != nil, "spec.experimental")
 	for _, name := range sortedKeys(dgd.Spec.Services) {
 		if spec := dgd.Spec.Services[name]; spec != nil {
+			annotations(servicePath(name)+".annotations", spec.Annotations)
 			serviceNotActedOn(spec, func(set bool, field string) { add(set, servicePath(name)+"."+field) })
 		}
 	}
@@ -45,10 +48,12 @@ func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 }
 
 func serviceNotActedOn(spec *nvidiav1alpha1.ServiceSpec, add func(set bool, field string)) {
-	add(spec.Ingress != nil && spec.Ingress.Enabled, "ingress")
-	add(spec.ModelRef != nil, "modelRef")
+	ingress := spec.Ingress != nil && spec.Ingress.Enabled
+	frontend := spec.ComponentType == nvidiav1alpha1.ComponentTypeFrontend
+	add(ingress && !frontend, "ingress")
+	add(ingress && frontend && spec.Ingress.UseVirtualService, "ingress.useVirtualService")
 	add(spec.MinAvailable != nil, "minAvailable")
-	add(spec.EPPConfig != nil, "eppConfig")
+	add(spec.EPPConfig != nil && spec.ComponentType != nvidiav1alpha1.ComponentTypeEPP, "eppConfig")
 	add(spec.Checkpoint != nil, "checkpoint")
 	add(spec.GPUMemoryService != nil && spec.GPUMemoryService.Enabled, "gpuMemoryService")
 	add(spec.Failover != nil && spec.Failover.Enabled, "failover")
@@ -58,37 +63,26 @@ func serviceNotActedOn(spec *nvidiav1alpha1.ServiceSpec, add func(set bool, fiel
 	add(spec.RuntimeVersionOverride != "", "runtimeVersionOverride")
 }
 
-// LaunchWarnings says, one line a kind, what the user has to know about how multinode services start.
+// LaunchWarnings says what the user has to know about how multinode services start.
 func LaunchWarnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
-	var asWritten, overSSH []string
+	var asWritten []string
 	for _, name := range sortedKeys(dgd.Spec.Services) {
 		nodes, multinode := nodeCount(dgd.Spec.Services[name])
 		if !multinode {
 			continue
 		}
 		t := newTemplater(dgd, name, dgd.Spec.Services[name])
-		main := t.mainContainer()
 		t.roles(nodes)
-		switch {
-		case len(t.errs) > 0: // refused anyway
-		case !t.launched:
+		if len(t.errs) == 0 && !t.launched { // with errors it is refused anyway
 			asWritten = append(asWritten, name)
-		case framework.Found(&main) == framework.TRTLLM:
-			overSSH = append(overSSH, name)
 		}
 	}
-	var warnings []string
-	if len(asWritten) > 0 {
-		warnings = append(warnings, fmt.Sprintf(
-			"spec.services[*].multinode: how the pods form one program cannot be told from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
-			framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten)))
+	if len(asWritten) == 0 {
+		return nil
 	}
-	if len(overSSH) > 0 {
-		warnings = append(warnings, fmt.Sprintf(
-			"spec.services[*].multinode: TensorRT-LLM starts over ssh and needs Secret %q with keys private.key and private.key.pub in the namespace; pods wait until it is there (%s)",
-			framework.SSHSecret, few(overSSH)))
-	}
-	return warnings
+	return []string{fmt.Sprintf(
+		"spec.services[*].multinode: how the pods form one program cannot be told from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
+		framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
 }
 
 // few lists at most three names: the API server cuts long warnings.

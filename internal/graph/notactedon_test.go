@@ -19,11 +19,15 @@ func TestNotActedOn(t *testing.T) {
 metadata:
   annotations: {nvidia.com/kai-scheduler-queue: q, nvidia.com/enable-metrics: "false"}
 spec:
+  annotations: {nvidia.com/volcano-queue: q}
   pvcs: [{name: a}, {name: b, create: true}]
   providerOverride: {a: b}
   experimental: {a: b}
   services:
     none: null
+    front: {componentType: frontend, modelRef: {name: m}, ingress: {enabled: true, host: h, useVirtualService: true}}
+    plain: {componentType: frontend, ingress: {enabled: true, host: h}}
+    picker: {componentType: epp, eppConfig: {config: {a: b}}}
     quiet:
       ingress: {enabled: false}
       scalingAdapter: {}
@@ -34,6 +38,7 @@ spec:
       modelRef: {name: m}
       minAvailable: 1
       scalingAdapter: {enabled: true}
+      annotations: {nvidia.com/workload-provider: grove}
       eppConfig: {config: {a: b}}
       checkpoint: {a: b}
       gpuMemoryService: {enabled: true}
@@ -47,9 +52,12 @@ spec:
 	}
 	want := []string{
 		"metadata.annotations[nvidia.com/kai-scheduler-queue]",
-		"spec.pvcs[1].create", "spec.providerOverride", "spec.experimental",
+		"spec.annotations[nvidia.com/volcano-queue]",
+		"spec.providerOverride", "spec.experimental",
+		"spec.services[front].ingress.useVirtualService",
+		"spec.services[loud].annotations[nvidia.com/workload-provider]",
 	}
-	for _, field := range []string{"ingress", "modelRef", "minAvailable", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
+	for _, field := range []string{"ingress", "minAvailable", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
 	if diff := cmp.Diff(want, NotActedOn(dgd)); diff != "" {
@@ -75,7 +83,6 @@ spec:
 	}
 	want := []string{
 		"spec.services[*].multinode: how the pods form one program cannot be told from the command, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
-		`spec.services[*].multinode: TensorRT-LLM starts over ssh and needs Secret "mpi-run-ssh-secret" with keys private.key and private.key.pub in the namespace; pods wait until it is there (trt)`,
 	}
 	if diff := cmp.Diff(want, LaunchWarnings(dgd)); diff != "" {
 		t.Error(diff)

@@ -32,7 +32,7 @@ func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 
 // packed services place each replica as a gang, or inside a domain, or both.
 func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
-	return multinode || t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+	return multinode || packs(t)
 }
 
 // BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
@@ -55,9 +55,11 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 	}
 	labelPod(pod, sg, role.Name, ordinal, index)
 	markReplica(pod, sg)
+	pod.Spec.ServiceAccountName = AccountOf(template, sg.Spec.Graph)
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
 	}
+	locate(pod, sg.Spec.Topology)
 	if Gated(sg) {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})
 	}

@@ -20,6 +20,7 @@ func (t *templater) podSpec() corev1.PodSpec {
 	main := t.mainContainer()
 	t.addClaims(&spec, &main)
 	t.addSharedMemory(&spec, &main)
+	t.addPickerFiles(&spec, &main)
 
 	containers := []corev1.Container{main}
 	if t.spec.FrontendSidecar != nil {

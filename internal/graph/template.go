@@ -6,6 +6,7 @@ package graph
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -19,6 +20,7 @@ type templater struct {
 	spec     *nvidiav1alpha1.ServiceSpec
 	path     string
 	defaults defaults
+	platform Platform
 	errs     []error
 	// launched: the replica's pods start as one distributed program.
 	launched bool
@@ -27,6 +29,9 @@ type templater struct {
 func newTemplater(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, spec *nvidiav1alpha1.ServiceSpec) *templater {
 	t := &templater{dgd: dgd, name: name, spec: spec, path: servicePath(name)}
 	t.defaults = defaultsOf(spec.ComponentType, t.dynamoNamespace())
+	if spec.ComponentType == nvidiav1alpha1.ComponentTypeEPP {
+		t.defaults.args = pickerArgs(dgd.Name, dgd.Namespace)
+	}
 	return t
 }
 
@@ -55,8 +60,21 @@ func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) 
 		t.invalid(t.path+".extraPodSpec.mainContainer", "%s", err)
 		return
 	}
-	replica := framework.Replica{Nodes: nodes, GPUs: t.gpus(main), Executor: t.annotations()[annotationVLLMExecutor]}
+	replica := framework.Replica{Nodes: nodes, GPUs: t.gpus(main), Executor: t.executor()}
 	t.launched = framework.Launch(replica, &leader.Spec, &worker.Spec)
+}
+
+// executor is vLLM's way of spreading over nodes: as annotated, else what was the default when the deployment was first written.
+func (t *templater) executor() string {
+	annotations := t.annotations()
+	if executor := annotations[annotationVLLMExecutor]; executor != "" {
+		return executor
+	}
+	origin, err := version.ParseSemantic(annotations[annotationOriginVersion])
+	if err == nil && origin.Major() == 0 {
+		return framework.ExecutorRay
+	}
+	return ""
 }
 
 // gpus counts the accelerators of the main container.

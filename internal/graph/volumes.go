@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
@@ -77,6 +78,26 @@ func volumeName(claim string) string {
 func mountAt(c *corev1.Container, volume, path string) {
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
+}
+
+// addVolume mounts a volume of ours, unless the user has one of that name or something else at that path.
+func addVolume(spec *corev1.PodSpec, c *corev1.Container, volume corev1.Volume, mount corev1.VolumeMount) {
+	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath }) {
+		return
+	}
+	if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name }) {
+		spec.Volumes = append(spec.Volumes, volume)
+	}
+	c.VolumeMounts = append(c.VolumeMounts, mount)
+}
+
+// mountsSSHKeys says that the pods of a service start over ssh.
+func mountsSSHKeys(s *Service) bool {
+	return slices.ContainsFunc(s.Roles, func(role trellisv1alpha1.Role) bool {
+		return slices.ContainsFunc(role.Template.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Secret.SecretName == framework.SSHSecret
+		})
+	})
 }
 
 // addSharedMemory gives the main container a /dev/shm larger than the container runtime's. Unless sharedMemory is written out, a volume

@@ -5,11 +5,18 @@ package operator
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -21,7 +28,14 @@ func cacheOptions(namespaces []string) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:  {Transform: scheduler.StripPod},
 			&corev1.Node{}: {Transform: scheduler.StripNode},
+			&apiextensionsv1.CustomResourceDefinition{}: {
+				Field: fields.OneTermEqualSelector("metadata.name", graphcontroller.PoolDefinition),
+			},
 		},
+	}
+	ours := labels.SelectorFromSet(labels.Set{graph.LabelManagedBy: graph.ManagedBy})
+	for _, object := range extras() {
+		o.ByObject[object] = cache.ByObject{Label: ours}
 	}
 	if len(namespaces) == 0 {
 		return o
@@ -32,8 +46,20 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	for _, object := range []client.Object{
 		&nvidiav1alpha1.DynamoGraphDeployment{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, &trellisv1alpha1.ScalingGroup{}, &corev1.Service{},
+		&corev1.PersistentVolumeClaim{},
 	} {
 		o.ByObject[object] = cache.ByObject{Namespaces: managed}
 	}
+	for object, by := range o.ByObject {
+		if by.Label != nil {
+			by.Namespaces = managed
+			o.ByObject[object] = by
+		}
+	}
 	return o
+}
+
+// extras are common kinds of which only what Trellis made is kept.
+func extras() []client.Object {
+	return []client.Object{&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}}
 }

@@ -101,6 +101,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
 				Engines: engines, Engine: o.Engine,
+				Platform: o.Platform,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {

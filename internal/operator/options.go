@@ -41,6 +41,8 @@ type Options struct {
 	Engine string
 	// TakeBackAfter, HoldFor, KeepAfter and KeepFor are the scheduler's (see scheduler.Options).
 	TakeBackAfter, HoldFor, KeepAfter, KeepFor time.Duration
+	// Platform is where the pods of graphs reach what all graphs share.
+	Platform graph.Platform
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
 	NewClient client.NewClientFunc
 }
@@ -60,6 +62,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
 	f.StringVar(&o.Engine, "engine", graph.EngineAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.EngineNames, ", "))
 	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")
+	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
+	f.StringVar(&o.Platform.ETCD, "etcd-endpoints", "", "endpoints of etcd for the pods of all graphs, as ETCD_ENDPOINTS")
+	f.StringVar(&o.Platform.ModelExpress, "model-express-url", "", "address of Model Express for the pods of all graphs, as MODEL_EXPRESS_URL")
+	f.StringVar(&o.Platform.Prometheus, "prometheus-endpoint", "", "address of Prometheus for the pods of all graphs, as PROMETHEUS_ENDPOINT")
 	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the room of a lost replica is kept for its successor")
 	f.DurationVar(&o.KeepAfter, "keep-domain-after", scheduler.DefaultKeepAfter, "how long a gang waits before one domain is kept free of newcomers for it; negative: never")
 	f.DurationVar(&o.KeepFor, "keep-domain-for", scheduler.DefaultKeepFor, "how long that domain is kept")

@@ -24,10 +24,11 @@ import (
 )
 
 // newEnvironment brings up a cluster of its own, beside the shared one, for stories in which the operator or its webhooks go away.
-func newEnvironment(t *testing.T, name string) environment {
+func newEnvironment(t *testing.T, name string, args ...string) environment {
 	t.Helper()
 	cluster, err := sandbox.Up(t.Context(), sandbox.Options{
 		Name: name, Dir: filepath.Join(t.TempDir(), "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true,
+		Manager: sandbox.ManagerOptions{Args: args},
 	})
 	if err != nil {
 		t.Fatal(err)

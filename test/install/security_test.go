@@ -24,8 +24,8 @@ func TestRightsAreLeast(t *testing.T) {
 			for role, r := range all[rbacv1.ClusterRole](t, install, "ClusterRole") {
 				checkRules(t, "ClusterRole "+role, r.Rules)
 				for _, rule := range r.Rules {
-					if slices.Contains(rule.Resources, "secrets") {
-						t.Errorf("ClusterRole %s reaches the Secrets of every namespace", role)
+					if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"create"}) {
+						t.Errorf("ClusterRole %s does more to the Secrets of every namespace than to create some: %v", role, rule)
 					}
 				}
 			}

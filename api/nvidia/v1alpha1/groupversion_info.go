@@ -22,7 +22,8 @@ var AddToScheme = (&runtime.SchemeBuilder{addKnownTypes}).AddToScheme
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&DynamoGraphDeployment{}, &DynamoGraphDeploymentList{},
-		&DynamoGraphDeploymentScalingAdapter{}, &DynamoGraphDeploymentScalingAdapterList{})
+		&DynamoGraphDeploymentScalingAdapter{}, &DynamoGraphDeploymentScalingAdapterList{},
+		&DynamoWorkerMetadata{}, &DynamoWorkerMetadataList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -79,6 +79,14 @@ const (
 	ReasonMixedNotReady         = "mixed_not_ready_reasons"
 )
 
+// ConditionPrerequisitesMet is False when something that the deployment needs and Trellis does not make is not there: a volume claim, a kind.
+const (
+	ConditionPrerequisitesMet = "PrerequisitesMet"
+
+	ReasonAllPrerequisitesMet  = "AllPrerequisitesMet"
+	ReasonPrerequisitesMissing = "PrerequisitesMissing"
+)
+
 // ReasonAllReplicasPlaced says that every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
 const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 

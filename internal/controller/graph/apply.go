@@ -27,7 +27,7 @@ const FieldOwner = "trellis"
 
 // apply brings every child to what is wanted. Children that are right already are not written.
 func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph) error {
-	var failures []error
+	failures := []error{r.applyExtras(ctx, o, wanted)} // first: a pod cannot be created before its account
 	for _, sg := range wanted.ScalingGroups() {
 		existing := &trellisv1alpha1.ScalingGroup{}
 		failures = append(failures, r.applyChild(ctx, o.dgd, sg, existing, func() bool {
@@ -48,7 +48,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph)
 func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
 	key := client.ObjectKeyFromObject(child)
 	kind := child.GetObjectKind().GroupVersionKind().Kind
-	err := r.Client.Get(ctx, key, existing)
+	err := r.reader(existing).Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) {
 		err = r.Live.Get(ctx, key, existing) // the cache may lag behind
 	}
@@ -92,9 +92,9 @@ func isLeftover(existing client.Object, dgd *nvidiav1alpha1.DynamoGraphDeploymen
 func waitsForLeftovers(failure error) bool {
 	joined, ok := failure.(interface{ Unwrap() []error }) // the join of the errors of all children
 	if !ok {
-		return false
+		return errors.As(failure, new(*leftover))
 	}
-	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !errors.As(err, new(*leftover)) })
+	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
 }
 
 func (r *Reconciler) serverSideApply(ctx context.Context, child client.Object) error {
@@ -103,7 +103,16 @@ func (r *Reconciler) serverSideApply(ctx context.Context, child client.Object) e
 		return err
 	}
 	delete(content, "status")
-	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(FieldOwner), client.ForceOwnership,
+		client.DisableReadYourWritesConsistency) // it would watch every kind a second time, as unstructured objects
+}
+
+// reader is the cache, but for kinds that a cluster may not have: those are read past it.
+func (r *Reconciler) reader(object client.Object) client.Reader {
+	if _, foreign := object.(*unstructured.Unstructured); foreign {
+		return r.Live
+	}
+	return r.Client
 }
 
 func subset(part, whole map[string]string) bool {

@@ -115,15 +115,15 @@ func placedCondition(o observed, p *problem) *condition {
 	case o.verdict.Creating && len(o.verdict.Waiting) == 0:
 		return no(kind, scheduler.CodeCreating, "the scaling groups are being created")
 	case len(o.verdict.Waiting) > 0:
-		return no(kind, reasonOf(o.verdict.Waiting), waitingMessage(o.verdict))
+		return no(kind, reasonOf(o.verdict.Waiting), aboutClaims(o, waitingMessage(o.verdict)))
 	case o.verdict.Placed < o.verdict.Wanted:
 		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas have a place; the pods of the rest are being replaced", o.verdict.Placed, o.verdict.Wanted))
 	case o.verdict.Wanted == 0:
 		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.verdict.Domain) > 0:
-		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain))
+		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain)))
 	}
-	return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted))
+	return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted)))
 }
 
 // reasonOf is the code that says most: a real shortage before a wait that only follows from another.
@@ -189,6 +189,9 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 		}
 		if slices.Contains(reasons, nvidiav1alpha1.ReasonInsufficientCapacity) {
 			text += ". Not placed: " + placed.Message
+		}
+		if reason == nvidiav1alpha1.ReasonSomeResourcesNotReady {
+			text = whileMissing(o, text)
 		}
 		return no(kind, reason, text)
 	}

@@ -11,8 +11,8 @@ package graph
 import (
 	"context"
 	"fmt"
+	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -31,6 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -52,6 +52,11 @@ type Reconciler struct {
 	// Engines by name, and Engine, the one for deployments that name none.
 	Engines *engine.Engines
 	Engine  string
+	// Platform is where pods reach what all graphs share.
+	Platform graph.Platform
+
+	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
+	sshKeys sync.Map
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
@@ -74,11 +79,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	}); err != nil {
 		return fmt.Errorf("indexing deployments by topology profile: %w", err)
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	if err := r.indexPrerequisites(ctx, mgr); err != nil {
+		return err
+	}
+	controllers := ctrl.NewControllerManagedBy(mgr)
+	r.watchExtras(mgr, controllers)
+	return controllers.
 		Named("graph").
 		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
 		Owns(&trellisv1alpha1.ScalingGroup{}).
-		Owns(&corev1.Service{}).
 		Watches(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
@@ -87,16 +96,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 }
 
 func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []reconcile.Request {
-	users := &nvidiav1alpha1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, users, client.MatchingFields{IndexByProfile: profile.GetName()}); err != nil {
-		log.FromContext(ctx).Error(err, "listing the deployments that use a topology", "topology", profile.GetName())
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(users.Items))
-	for i := range users.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users.Items[i])})
-	}
-	return out
+	return r.deploymentsBy(ctx, IndexByProfile, profile.GetName())
 }
 
 // observed is everything one reconcile decides from.
@@ -117,6 +117,8 @@ type observed struct {
 	engine engineView
 	// workload is what has come of it under an engine that makes the pods itself; nil under others.
 	workload *engine.Observation
+	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
+	prerequisites prerequisites
 }
 
 // Reconcile observes, decides, applies the children, and reports.
@@ -132,8 +134,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	wanted, problem := decide(o)
+	wanted, problem := decide(o, r.Platform)
 	if problem == nil {
+		if o.prerequisites, err = r.lookForPrerequisites(ctx, dgd, wanted); err != nil {
+			return ctrl.Result{}, err
+		}
 		err = r.apply(ctx, o, wanted)
 	}
 	if reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err)); reportErr != nil {

@@ -23,11 +23,11 @@ type problem struct {
 
 // decide resolves the deployment, or says what is wrong with it. The guard in front is the webhook's own validation, for objects that
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
-func decide(o observed) (*graph.Graph, *problem) {
+func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
-	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: o.engine.Name, Restarts: restartsOf(o)}
+	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: o.engine.Name, Restarts: restartsOf(o), Platform: platform}
 	resolved, err := graph.Resolve(o.settled, in)
 	switch {
 	case errors.Is(err, graph.ErrTopologyNotFound):

@@ -39,6 +39,11 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionValid)
 	}
 	set(&status, o, engineCondition(o))
+	if c := prerequisitesCondition(o); c != nil {
+		set(&status, o, c)
+	} else if p == nil {
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionPrerequisitesMet)
+	}
 	set(&status, o, placedCondition(o, p))
 	ready := readyCondition(o, services, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
 	set(&status, o, ready)

@@ -118,6 +118,9 @@ func isOurs(gate corev1.PodSchedulingGate) bool { return gate.Name == graph.Plac
 func Released(pod *corev1.Pod, pin engine.Pin) *corev1.Pod {
 	out := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&out.ObjectMeta, graph.AnnotationGang, pin.Gang)
+	if labels := graph.TopologyLabels(out, pin.Labels); len(labels) > 0 {
+		maps.Copy(out.Labels, labels)
+	}
 	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, isOurs)
 	if len(pin.Labels) > 0 {
 		if out.Spec.NodeSelector == nil {

@@ -1,0 +1,97 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// LabelManagedBy marks what Trellis makes beside groups, pods and Services, so that it need not look at other people's objects of such
+// common kinds.
+const (
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "trellis"
+)
+
+// Object is a Kubernetes object of any kind.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// extras are a graph's objects beside groups, pods and Services. They are made from the deployment itself.
+type extras struct {
+	owned  []Object
+	shared []Object
+	claims Claims
+	// ssh: some replica starts over ssh and needs the namespace's key pair.
+	ssh bool
+}
+
+// Owned returns the objects that belong to this graph alone and follow its spec: accounts and rights, ingresses, the endpoint picker's
+// configuration and pool. Owner references are the caller's.
+func (g *Graph) Owned() []Object { return g.extras.owned }
+
+// Shared returns the objects whose well-known names several graphs of a namespace use together. They go with the last of them.
+func (g *Graph) Shared() []Object { return g.extras.shared }
+
+// Claims returns which volume claims the graph brings and which it presupposes.
+func (g *Graph) Claims() Claims { return g.extras.claims }
+
+// NeedsSSHKeys says that pods of the graph log in to each other and so mount the Secret framework.SSHSecret.
+func (g *Graph) NeedsSSHKeys() bool { return g.extras.ssh }
+
+// addExtras completes a graph whose services are resolved.
+func (g *Graph) addExtras(dgd *nvidiav1alpha1.DynamoGraphDeployment) []error {
+	var errs []error
+	g.extras.owned = append(g.extras.owned, discoveryAccess(g)...)
+	g.extras.shared = append(g.extras.shared, componentAccess(g)...)
+	for i := range g.Services {
+		service := &g.Services[i]
+		spec := specOf(dgd, service.Name)
+		g.extras.owned = append(g.extras.owned, g.ingress(service, spec)...)
+		picker, err := g.endpointPicker(dgd, service, spec)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		g.extras.owned = append(g.extras.owned, picker...)
+		g.extras.ssh = g.extras.ssh || mountsSSHKeys(service)
+	}
+	g.extras.shared = append(g.extras.shared, g.modelServices(dgd)...)
+	g.extras.claims = g.claimsOf(dgd)
+	return errs
+}
+
+// specOf is what a deployment says of a service; a name with nothing behind it is an empty service.
+func specOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) *nvidiav1alpha1.ServiceSpec {
+	if spec := dgd.Spec.Services[service]; spec != nil {
+		return spec
+	}
+	return &nvidiav1alpha1.ServiceSpec{}
+}
+
+// serviceMeta names an object of one service.
+func (g *Graph) serviceMeta(s *Service, name string) metav1.ObjectMeta {
+	meta := g.meta(s, name)
+	meta.Labels[LabelManagedBy] = ManagedBy
+	return meta
+}
+
+// graphMeta names an object of the graph as a whole.
+func (g *Graph) graphMeta(name string) metav1.ObjectMeta {
+	labels := map[string]string{LabelGraph: LabelValue(g.Name), LabelManagedBy: ManagedBy}
+	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels}
+}
+
+// sharedMeta names an object that no graph has for itself.
+func (g *Graph) sharedMeta(name string, more map[string]string) metav1.ObjectMeta {
+	labels := map[string]string{LabelManagedBy: ManagedBy}
+	maps.Copy(labels, more)
+	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels}
+}

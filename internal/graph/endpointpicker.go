@@ -1,0 +1,130 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// What an endpoint picker reads and what it picks for.
+const (
+	inferenceGroup   = "inference.networking.k8s.io"
+	inferenceVersion = "v1"
+
+	pickerConfigVolume = "epp-config"
+	pickerConfigPath   = "/etc/epp"
+	pickerConfigFile   = "epp-config-dynamo.yaml"
+	pickerConfigSuffix = "-epp-config"
+	pickerPoolSuffix   = "-pool"
+	pickerCacheVolume  = "hf-cache"
+	pickerCachePath    = "/home/nonroot/.cache"
+)
+
+// AnnotationPickerConfig on an endpoint picker's pods identifies its inline configuration: the program reads it once, so a change of it
+// replaces the pod.
+const AnnotationPickerConfig = "trellis.dev/epp-config"
+
+func poolName(graph string) string {
+	return fit(graph, graph, maxObjectName-len(pickerPoolSuffix)) + pickerPoolSuffix
+}
+
+func pickerConfigName(graph string) string {
+	return fit(graph, graph, maxObjectName-len(pickerConfigSuffix)) + pickerConfigSuffix
+}
+
+// pickerArgs tell an endpoint picker its pool, ports and configuration.
+func pickerArgs(graph, namespace string) []string {
+	return []string{
+		"-pool-name", poolName(graph), "-pool-namespace", namespace, "-pool-group", inferenceGroup,
+		"-v", "4", "--zap-encoder", "json",
+		"-grpc-port", fmt.Sprint(grpcPort), "-grpc-health-port", fmt.Sprint(grpcHealthPort),
+		"-config-file", pickerConfigPath + "/" + pickerConfigFile,
+	}
+}
+
+// addPickerFiles mounts an endpoint picker's configuration and a place for what it downloads of a model.
+func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
+	if t.spec.ComponentType != nvidiav1alpha1.ComponentTypeEPP {
+		return
+	}
+	source := &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: pickerConfigName(t.dgd.Name)},
+		Items:                []corev1.KeyToPath{{Key: pickerConfigFile, Path: pickerConfigFile}},
+	}
+	if config := t.spec.EPPConfig; config != nil && config.ConfigMapRef != nil {
+		source.Name = config.ConfigMapRef.Name
+		if config.ConfigMapRef.Key != "" {
+			source.Items[0].Key = config.ConfigMapRef.Key
+		}
+		source.Optional = config.ConfigMapRef.Optional
+	}
+	addVolume(spec, c, corev1.Volume{Name: pickerConfigVolume, VolumeSource: corev1.VolumeSource{ConfigMap: source}},
+		corev1.VolumeMount{Name: pickerConfigVolume, MountPath: pickerConfigPath, ReadOnly: true})
+	addVolume(spec, c, corev1.Volume{Name: pickerCacheVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.VolumeMount{Name: pickerCacheVolume, MountPath: pickerCachePath})
+}
+
+// endpointPicker returns the pool that an endpoint picker serves and, where it is written in the deployment, its configuration.
+func (g *Graph) endpointPicker(dgd *nvidiav1alpha1.DynamoGraphDeployment, s *Service, spec *nvidiav1alpha1.ServiceSpec) ([]Object, error) {
+	if s.ComponentType != nvidiav1alpha1.ComponentTypeEPP {
+		return nil, nil
+	}
+	pool := g.inferencePool(s, newTemplater(dgd, s.Name, spec).dynamoNamespace())
+	if spec.EPPConfig == nil || spec.EPPConfig.Config == nil {
+		return []Object{pool}, nil
+	}
+	text, err := pickerConfig(spec.EPPConfig.Config)
+	if err != nil {
+		return nil, invalid(servicePath(s.Name)+".eppConfig.config", "%s", err)
+	}
+	config := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: g.serviceMeta(s, pickerConfigName(g.Name)),
+		Data:       map[string]string{pickerConfigFile: text},
+	}
+	return []Object{config, pool}, nil
+}
+
+// pickerConfig completes the configuration with its kind, which users leave out.
+func pickerConfig(config *nvidiav1alpha1.FreeObject) (string, error) {
+	content := map[string]any{}
+	if err := json.Unmarshal(config.Raw, &content); err != nil {
+		return "", fmt.Errorf("not an object: %w", err)
+	}
+	content["apiVersion"], content["kind"] = "inference.networking.x-k8s.io/v1alpha1", "EndpointPickerConfig"
+	raw, err := yaml.Marshal(content)
+	return string(raw), err
+}
+
+// inferencePool is the gateway's view of the graph: its workers, reached at the frontend in each, picked by the endpoint picker.
+func (g *Graph) inferencePool(s *Service, dynamoNamespace string) Object {
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"targetPorts": []any{map[string]any{"number": int64(httpPort)}},
+			"selector": map[string]any{"matchLabels": map[string]any{
+				LabelComponentType: nvidiav1alpha1.ComponentTypeWorker,
+				LabelNamespace:     LabelValue(dynamoNamespace),
+			}},
+			"endpointPickerRef": map[string]any{
+				"kind": "Service", "name": s.ServiceName, "port": map[string]any{"number": int64(grpcPort)},
+			},
+		},
+	}}
+	pool.SetAPIVersion(inferenceGroup + "/" + inferenceVersion)
+	pool.SetKind("InferencePool")
+	meta := g.serviceMeta(s, poolName(g.Name))
+	pool.SetName(meta.Name)
+	pool.SetNamespace(meta.Namespace)
+	pool.SetLabels(meta.Labels)
+	pool.SetAnnotations(meta.Annotations)
+	return pool
+}

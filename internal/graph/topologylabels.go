@@ -1,0 +1,108 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// A packed pod can tell where it is: its domain's path is on it as labels, one a level, and inside it as files and variables made of them.
+//
+//	nvidia.com/dynamo-topology.zone: zone-a      /etc/dynamo/topology/zone      $TRELLIS_TOPOLOGY_ZONE
+//	nvidia.com/dynamo-topology.rack: rack-1      /etc/dynamo/topology/rack      $TRELLIS_TOPOLOGY_RACK
+//
+// The labels come with the pins, before the pod has a node; levels narrower than those pinned stay empty.
+const (
+	LabelTopologyPrefix = "nvidia.com/dynamo-topology."
+
+	topologyVolume   = "topology-labels"
+	topologyPath     = "/etc/dynamo/topology"
+	envTopologyPath  = "DYN_TOPOLOGY_MOUNT_PATH"
+	envTopologyLevel = "TRELLIS_TOPOLOGY_"
+	maxTopologyName  = 63 - len("dynamo-topology.")
+)
+
+// AnnotationLevels on a packed pod says which node label each level of its topology is, as a JSON object of domain to key.
+const AnnotationLevels = "trellis.dev/topology-levels"
+
+// topologyLabel is the pod label of a level.
+func topologyLabel(domain string) string {
+	return LabelTopologyPrefix + fit(domain, domain, maxTopologyName)
+}
+
+// locate prepares a packed pod for being told where it is. The levels of a scaling group never change, so this is no part of the revision.
+func locate(pod *corev1.Pod, topology *trellisv1alpha1.ResolvedTopology) {
+	if !packs(topology) || len(topology.Levels) == 0 {
+		return
+	}
+	levels := map[string]string{}
+	files := &corev1.DownwardAPIVolumeSource{}
+	env := []corev1.EnvVar{{Name: envTopologyPath, Value: topologyPath}}
+	for _, level := range topology.Levels {
+		levels[level.Domain] = level.Key
+		field := "metadata.labels['" + topologyLabel(level.Domain) + "']"
+		reference := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}
+		files.Items = append(files.Items, corev1.DownwardAPIVolumeFile{Path: level.Domain, FieldRef: reference})
+		env = append(env, fieldEnv(envTopologyLevel+envName(level.Domain), field))
+	}
+	raw, err := json.Marshal(levels)
+	if err != nil {
+		panic("a map of texts does not marshal: " + err.Error()) // cannot happen
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationLevels] = string(raw)
+	mountTopology(pod, files, env)
+}
+
+func envName(domain string) string {
+	return strings.ToUpper(strings.ReplaceAll(domain, "-", "_"))
+}
+
+// mountTopology gives the files and variables to the main container and a frontend beside it. What the user has of the same name or at
+// the same path stays his.
+func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env []corev1.EnvVar) {
+	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if i > 0 && c.Name != sidecarName {
+			continue
+		}
+		var missing []corev1.EnvVar
+		for _, e := range env {
+			if indexEnv(c.Env, e.Name) < 0 {
+				missing = append(missing, e)
+			}
+		}
+		c.Env = slices.Concat(missing, c.Env)
+		addVolume(&pod.Spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
+	}
+}
+
+// packs says that a constraint, required or preferred, holds the pods of a group together.
+func packs(t *trellisv1alpha1.ResolvedTopology) bool {
+	return t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
+}
+
+// TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get none.
+func TopologyLabels(pod *corev1.Pod, pins map[string]string) map[string]string {
+	var levels map[string]string
+	if json.Unmarshal([]byte(pod.Annotations[AnnotationLevels]), &levels) != nil {
+		return nil
+	}
+	labels := map[string]string{}
+	for domain, key := range levels {
+		if value, pinned := pins[key]; pinned {
+			labels[topologyLabel(domain)] = value
+		}
+	}
+	return labels
+}
