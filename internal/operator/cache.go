@@ -5,11 +5,13 @@ package operator
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -19,11 +21,11 @@ func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:  {Transform: scheduler.StripPod},
 			&corev1.Node{}: {Transform: scheduler.StripNode},
 		},
 	}
 	if len(namespaces) == 0 {
+		o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: scheduler.StripPod}
 		return o
 	}
 	managed := map[string]cache.Config{}
@@ -33,5 +35,19 @@ func cacheOptions(namespaces []string) cache.Options {
 	for _, object := range []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}, &trellisv1alpha1.ScalingGroup{}, &corev1.Service{}} {
 		o.ByObject[object] = cache.ByObject{Namespaces: managed}
 	}
+	o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: disown(managed)}
 	return o
+}
+
+// disown makes every pod outside the managed namespaces somebody else's, that is: it takes room and nothing more. There may be pods of ours,
+// from a time when their namespace was managed, and whoever followed them to their scaling group would ask for what is not in the cache.
+func disown(managed map[string]cache.Config) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			if _, ours := managed[pod.Namespace]; !ours {
+				delete(pod.Labels, graph.LabelScalingGroup)
+			}
+		}
+		return scheduler.StripPod(obj)
+	}
 }

@@ -43,7 +43,8 @@ const (
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create;get;list;patch;update;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,resourceNames=trellis-manager.trellis.dev,verbs=get;update
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=trellis-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=trellis-system,resources=events,verbs=create;patch
 
