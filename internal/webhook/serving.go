@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Keys of the certificate's Secret, as the rotator fills them.
+// authorityKey of the certificate's Secret is what the webhook configurations must trust; the rotator fills it.
 const authorityKey = "ca.crt"
 
 // Certificate is what the webhooks are served with, kept in memory. It follows the Secret, so that neither a first start nor a renewal has

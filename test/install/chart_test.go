@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -143,7 +144,7 @@ func TestChartValues(t *testing.T) {
 func checkCall(t *testing.T, name string, policy *admissionregistrationv1.FailurePolicyType, timeout *int32) {
 	t.Helper()
 	if policy == nil || *policy != admissionregistrationv1.Ignore || timeout == nil || *timeout != 3 {
-		t.Errorf("%s: failurePolicy %v, timeoutSeconds %v", name, policy, timeout)
+		t.Errorf("%s: failurePolicy %s, timeoutSeconds %d; want Ignore and 3", name, ptr.Deref(policy, ""), ptr.Deref(timeout, 0))
 	}
 }
 
