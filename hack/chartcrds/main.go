@@ -8,7 +8,8 @@
 //
 // A definition becomes a plain file of the chart, which templates/crds.yaml reads: Helm never interprets its text, so braces and
 // backticks in it are safe. It gets the annotation that makes Helm keep it on uninstall, for with a definition go all objects of its kind.
-// A role becomes a template, in which only the namespace is a variable.
+// A role becomes a template, in which only the namespace is a variable; but the operator's own (role.yaml) is copied as it is, because
+// templates/manager_role.yaml takes it apart when only some namespaces are managed.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 const (
 	crdSource, crdTarget   = "config/crd/bases", "charts/trellis/files/crds"
 	rbacSource, rbacTarget = "config/rbac", "charts/trellis/templates/rbac"
+	roleName, roleTarget   = "role.yaml", "charts/trellis/files/rbac"
 )
 
 func main() {
@@ -37,7 +39,17 @@ func run(from, to string) error {
 	if err := mirror(filepath.Join(from, crdSource), filepath.Join(to, crdTarget), keep); err != nil {
 		return err
 	}
-	return mirror(filepath.Join(from, rbacSource), filepath.Join(to, rbacTarget), namespaced)
+	if err := mirror(filepath.Join(from, rbacSource), filepath.Join(to, rbacTarget), namespaced); err != nil {
+		return err
+	}
+	role, err := os.ReadFile(filepath.Join(from, rbacSource, roleName))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(to, roleTarget), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, roleTarget, roleName), role, 0o644)
 }
 
 // mirror makes target hold the changed files of source and nothing else.
@@ -49,7 +61,7 @@ func mirror(source, target string, change func([]byte) ([]byte, error)) error {
 		return err
 	}
 	return filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" || entry.Name() == "kustomization.yaml" {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" || entry.Name() == "kustomization.yaml" || entry.Name() == roleName {
 			return err
 		}
 		raw, err := os.ReadFile(path)

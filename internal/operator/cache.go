@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +27,6 @@ func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:  {Transform: scheduler.StripPod},
 			&corev1.Node{}: {Transform: scheduler.StripNode},
 			&apiextensionsv1.CustomResourceDefinition{}: {
 				Field: fields.OneTermEqualSelector("metadata.name", graphcontroller.PoolDefinition),
@@ -38,6 +38,7 @@ func cacheOptions(namespaces []string) cache.Options {
 		o.ByObject[object] = cache.ByObject{Label: ours}
 	}
 	if len(namespaces) == 0 {
+		o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: scheduler.StripPod}
 		return o
 	}
 	managed := map[string]cache.Config{}
@@ -56,10 +57,24 @@ func cacheOptions(namespaces []string) cache.Options {
 			o.ByObject[object] = by
 		}
 	}
+	o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: disown(managed)}
 	return o
 }
 
 // extras are common kinds of which only what Trellis made is kept.
 func extras() []client.Object {
 	return []client.Object{&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}}
+}
+
+// disown makes every pod outside the managed namespaces somebody else's, that is: it takes room and nothing more. There may be pods of ours,
+// from a time when their namespace was managed, and whoever followed them to their scaling group would ask for what is not in the cache.
+func disown(managed map[string]cache.Config) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			if _, ours := managed[pod.Namespace]; !ours {
+				delete(pod.Labels, graph.LabelScalingGroup)
+			}
+		}
+		return scheduler.StripPod(obj)
+	}
 }

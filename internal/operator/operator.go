@@ -6,6 +6,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -45,7 +46,8 @@ const (
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create;get;list;patch;update;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,resourceNames=trellis-manager.trellis.dev,verbs=get;update
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=trellis-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=trellis-system,resources=events,verbs=create;patch
 
@@ -67,7 +69,8 @@ func NewScheme() *runtime.Scheme {
 func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o))
+	certificate := &webhook.Certificate{}
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -94,7 +97,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor,
 	})
 	for _, add := range []func() error{
-		func() error { return setupWebhooks(mgr, o) },
+		func() error { return setupWebhooks(mgr, o, certificate) },
 		func() error { return mgr.Add(loop) },
 		func() error { return mgr.Add(engines) },
 		func() error {
@@ -135,7 +138,7 @@ func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
 	})
 }
 
-func managerOptions(o Options) ctrl.Options {
+func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        NewScheme(),
 		Cache:                         cacheOptions(o.WatchNamespaces),
@@ -146,17 +149,17 @@ func managerOptions(o Options) ctrl.Options {
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
-		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
+		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
 	}
 }
 
 // setupWebhooks serves admission. The operator is ready once it has a certificate and the server runs, on a standby too.
-func setupWebhooks(mgr ctrl.Manager, o Options) error {
+func setupWebhooks(mgr ctrl.Manager, o Options, certificate *webhook.Certificate) error {
 	if !o.Webhooks {
 		return mgr.AddReadyzCheck("ping", healthz.Ping)
 	}
 	ready, err := webhook.SetupCertRotation(mgr, webhook.CertOptions{
-		Namespace: o.Namespace, SecretName: webhookSecret, ServiceName: o.WebhookService, CertDir: o.WebhookCertDir,
+		Namespace: o.Namespace, SecretName: webhookSecret, ServiceName: o.WebhookService, CertDir: o.WebhookCertDir, Certificate: certificate,
 		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook,
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ type Options struct {
 	Namespace string
 	// WatchNamespaces whose deployments are managed; empty: all.
 	WatchNamespaces []string
-	// Webhooks serves admission, on WebhookPort, with the certificate in WebhookCertDir made for WebhookService.
+	// Webhooks serves admission, on WebhookPort, with a certificate made for WebhookService and mounted in WebhookCertDir.
 	Webhooks       bool
 	WebhookPort    int
 	WebhookCertDir string
@@ -56,7 +56,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil, "namespaces whose deployments are managed (default: all); capacity is always counted cluster-wide")
 	f.BoolVar(&o.Webhooks, "webhooks", true, "serve the admission webhooks")
 	f.IntVar(&o.WebhookPort, "webhook-port", 9443, "port of the admission webhooks")
-	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs", "directory with tls.crt and tls.key of the webhooks")
+	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs", "directory where the Secret of the webhooks' certificate is mounted")
 	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service", "name of the webhooks' Service, which the certificate is made for")
 	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")

@@ -21,8 +21,10 @@ type CertOptions struct {
 	SecretName string
 	// ServiceName is the host the API server calls.
 	ServiceName string
-	// CertDir is where the Secret is mounted.
+	// CertDir is where the Secret is mounted. Nothing is served from there; the rotator ends the program when the files do not come.
 	CertDir string
+	// Certificate is what the server serves with; it is kept up to date.
+	Certificate *Certificate
 	// MutatingWebhookConfig and ValidatingWebhookConfig are told the authority. One that does not exist is passed over.
 	MutatingWebhookConfig, ValidatingWebhookConfig string
 
@@ -36,12 +38,12 @@ type CertOptions struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=get;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=get;update
 
-// SetupCertRotation makes the webhooks' certificate, renews it in time, and tells the webhook configurations whom to trust. ready is
-// closed once the certificate lies in CertDir and is trusted. It runs on every replica, not on the leader alone: a standby serves too.
+// SetupCertRotation makes the webhooks' certificate, renews it in time, serves it, and tells the webhook configurations whom to trust.
+// ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a standby serves too.
 //
-// The rotator lists and watches all Secrets of the namespace, so that cannot be narrowed to the one name.
+// The rotator lists and watches all Secrets of the namespace, so that cannot be narrowed to the one name. What it calls ready is not
+// waited for, because that needs the files in CertDir and looks for them at intervals that double: on a first start it may be minutes late.
 func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{}, err error) {
-	done := make(chan struct{})
 	host := opts.ServiceName + "." + opts.Namespace + ".svc"
 	err = rotator.AddRotator(mgr, &rotator.CertRotator{
 		SecretKey:      types.NamespacedName{Namespace: opts.Namespace, Name: opts.SecretName},
@@ -50,7 +52,7 @@ func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{
 		CAOrganization: "trellis",
 		DNSName:        host,
 		ExtraDNSNames:  []string{host + ".cluster.local", opts.ServiceName + "." + opts.Namespace},
-		IsReady:        done,
+		IsReady:        make(chan struct{}),
 		Webhooks: []rotator.WebhookInfo{
 			{Type: rotator.Mutating, Name: opts.MutatingWebhookConfig},
 			{Type: rotator.Validating, Name: opts.ValidatingWebhookConfig},
@@ -62,5 +64,9 @@ func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{
 	if err != nil {
 		return nil, fmt.Errorf("setting up the webhooks' certificate in Secret %s/%s: %w", opts.Namespace, opts.SecretName, err)
 	}
-	return done, nil
+	served, err := follow(mgr, opts)
+	if err != nil {
+		return nil, err
+	}
+	return served.ready, nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,9 +37,28 @@ func probe(r *replica) (int, string) {
 
 // authority is the certificate authority in the Secret.
 func authority() []byte {
+	return secretNow().Data["ca.crt"]
+}
+
+// secretNow is the certificate's Secret.
+func secretNow() *corev1.Secret {
 	var secret corev1.Secret
 	Expect(admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)).To(Succeed())
-	return secret.Data["ca.crt"]
+	return &secret
+}
+
+func certificateIn(secret *corev1.Secret) []byte {
+	block, _ := pem.Decode(secret.Data["tls.crt"])
+	Expect(block).NotTo(BeNil())
+	return block.Bytes
+}
+
+// served is the certificate that a replica shows to whoever calls it.
+func served(r *replica) *x509.Certificate {
+	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port), &tls.Config{InsecureSkipVerify: true})
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(connection.Close()).To(Succeed()) }()
+	return connection.ConnectionState().PeerCertificates[0]
 }
 
 // ask sends an AdmissionReview to a replica the way the API server does: over TLS, trusting the authority, by the Service's name.
@@ -61,9 +81,7 @@ func ask(r *replica, path string, object string) *admissionv1.AdmissionResponse 
 
 var _ = Describe("the certificate", func() {
 	It("fills the Secret that was shipped empty", func() {
-		var secret corev1.Secret
-		Expect(admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)).To(Succeed())
-		Expect(secret.Data).To(And(HaveKey("ca.crt"), HaveKey("ca.key"), HaveKey("tls.crt"), HaveKey("tls.key")))
+		Expect(secretNow().Data).To(And(HaveKey("ca.crt"), HaveKey("ca.key"), HaveKey("tls.crt"), HaveKey("tls.key")))
 	})
 
 	It("tells every webhook whom to trust", func() {
@@ -87,6 +105,18 @@ var _ = Describe("the certificate", func() {
 		answer := ask(standby, validateDeploymentPath, `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`)
 		Expect(answer.Allowed).To(BeFalse())
 		Expect(answer.Result.Message).To(ContainSubstring("spec.services must have at least one service"))
+	})
+
+	It("serves a new certificate as soon as there is one, and goes on with the old one until then", func() {
+		before := served(leader)
+		secret := secretNow()
+		secret.Data["tls.crt"] = []byte("no certificate")
+		Expect(admin.Update(ctx, secret)).To(Succeed())
+		for _, r := range []*replica{leader, standby} {
+			Eventually(func() *x509.Certificate { return served(r) }).ShouldNot(Equal(before))
+			Expect(served(r).Raw).To(Equal(certificateIn(secretNow())))
+			Expect(ask(r, validateDeploymentPath, `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`).Allowed).To(BeFalse())
+		}
 	})
 
 	It("leaves the Secret and the configurations alone when nothing changes", func() {

@@ -5,11 +5,11 @@ package webhook
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -80,10 +80,7 @@ var _ = BeforeSuite(func() {
 	Eventually(leader.manager.Elected()).Should(BeClosed())
 	standby.run()
 
-	for _, r := range []*replica{leader, standby} {
-		Eventually(func() string { _, text := probe(r); return text }).Should(ContainSubstring("[-]webhooks failed"), "no certificate is mounted yet")
-		r.mountSecret()
-	}
+	// No kubelet mounts the certificate here, and nobody waits for one.
 	for _, r := range []*replica{leader, standby} {
 		Eventually(func() int { code, _ := probe(r); return code }).Should(Equal(http.StatusOK))
 	}
@@ -125,24 +122,23 @@ func installWebhooks(port int) {
 type replica struct {
 	manager   ctrl.Manager
 	port      int
-	certDir   string
 	readiness string
 	stopped   chan struct{}
 }
 
 func newReplica(name string, config *rest.Config) *replica {
-	r := &replica{port: freePort(), certDir: filepath.Join(GinkgoT().TempDir(), "certs")}
+	r, certificate := &replica{port: freePort()}, &Certificate{}
 	probes := fmt.Sprintf("127.0.0.1:%d", freePort())
 	r.readiness = "http://" + probes + "/readyz"
 	var err error
 	r.manager, err = ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
 		LeaderElection: true, LeaderElectionID: "trellis", LeaderElectionNamespace: operatorNamespace,
-		WebhookServer: webhook.NewServer(webhook.Options{Port: r.port, CertDir: r.certDir}),
+		WebhookServer: webhook.NewServer(webhook.Options{Port: r.port, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	ready, err := SetupCertRotation(r.manager, CertOptions{
-		Namespace: operatorNamespace, SecretName: certSecret, ServiceName: webhookService, CertDir: r.certDir,
+		Namespace: operatorNamespace, SecretName: certSecret, ServiceName: webhookService, CertDir: GinkgoT().TempDir(), Certificate: certificate,
 		MutatingWebhookConfig: mutatingConfigName, ValidatingWebhookConfig: validatingConfigName, controllerName: "cert-rotator-" + name,
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -158,7 +154,7 @@ func newReplica(name string, config *rest.Config) *replica {
 	return r
 }
 
-// run starts the replica. Its certificate is mounted by a kubelet, that is by mountSecret.
+// run starts the replica.
 func (r *replica) run() {
 	r.stopped = make(chan struct{})
 	go func() {
@@ -166,36 +162,6 @@ func (r *replica) run() {
 		defer close(r.stopped)
 		Expect(r.manager.Start(ctx)).To(Succeed())
 	}()
-}
-
-// mountSecret does what a kubelet does: it puts the Secret's keys into files, all at once, and follows changes.
-func (r *replica) mountSecret() {
-	go func() {
-		defer GinkgoRecover()
-		for mounted := ""; ctx.Err() == nil; {
-			var secret corev1.Secret
-			err := admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)
-			if err == nil && len(secret.Data) > 0 && secret.ResourceVersion != mounted {
-				mounted = secret.ResourceVersion
-				r.write(mounted, secret.Data)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
-	}()
-}
-
-// write puts files into a new folder and turns the link to it, which is certDir.
-func (r *replica) write(version string, files map[string][]byte) {
-	folder, link := r.certDir+"-"+version, r.certDir+"-link"
-	Expect(os.Mkdir(folder, 0o700)).To(Succeed())
-	for name, content := range files {
-		Expect(os.WriteFile(filepath.Join(folder, name), content, 0o600)).To(Succeed())
-	}
-	Expect(os.Symlink(folder, link)).To(Succeed())
-	Expect(os.Rename(link, r.certDir)).To(Succeed())
 }
 
 func freePort() int {

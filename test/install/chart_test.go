@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -95,7 +97,7 @@ func TestChartValues(t *testing.T) {
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
 		`watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `logging={"level":2,"format":"console"}`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
-		`networkPolicy.enabled=false`, `webhook.timeoutSeconds=3`, `priorityClassName=""`,
+		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
 		`nodeSelector={"pool":"system"}`, `tolerations=[{"operator":"Exists"}]`, `affinity={"nodeAffinity":{}}`,
 	)
 	if err != nil {
@@ -110,6 +112,12 @@ func TestChartValues(t *testing.T) {
 		if kinds[kind] != want {
 			t.Errorf("%d objects of kind %s, want %d", kinds[kind], kind, want)
 		}
+	}
+	for _, w := range one[admissionregistrationv1.MutatingWebhookConfiguration](t, rendered, "MutatingWebhookConfiguration").Webhooks {
+		checkCall(t, w.Name, w.FailurePolicy, w.TimeoutSeconds)
+	}
+	for _, w := range one[admissionregistrationv1.ValidatingWebhookConfiguration](t, rendered, "ValidatingWebhookConfiguration").Webhooks {
+		checkCall(t, w.Name, w.FailurePolicy, w.TimeoutSeconds)
 	}
 	pod := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec
 	checkPod(t, pod)
@@ -129,6 +137,14 @@ func TestChartValues(t *testing.T) {
 	have := corev1.PodSpec{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations, Affinity: pod.Affinity, PriorityClassName: pod.PriorityClassName}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("pod (-want, +have):\n%s", diff)
+	}
+}
+
+// checkCall: a webhook fails open and is given three seconds, as TestChartValues sets it.
+func checkCall(t *testing.T, name string, policy *admissionregistrationv1.FailurePolicyType, timeout *int32) {
+	t.Helper()
+	if policy == nil || *policy != admissionregistrationv1.Ignore || timeout == nil || *timeout != 3 {
+		t.Errorf("%s: failurePolicy %s, timeoutSeconds %d; want Ignore and 3", name, ptr.Deref(policy, ""), ptr.Deref(timeout, 0))
 	}
 }
 
@@ -157,6 +173,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`image.tag="a tag"`, "tag"},
 		{`resources.limits=null`, "limits"},
 		{`webhook.timeoutSeconds=31`, "timeoutSeconds"},
+		{`webhook.failurePolicy="Sometimes"`, "failurePolicy"},
 		{`logging.level="loud"`, "level"},
 		{`networkPolicy.apiServerPorts=[70000]`, "apiServerPorts"},
 		{`replicaCount=2`, "replicaCount"},

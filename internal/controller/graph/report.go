@@ -32,16 +32,31 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1alph
 	}
 	for _, c := range status.Conditions {
 		before := meta.FindStatusCondition(o.dgd.Status.Conditions, c.Type)
-		if kind, action := eventFor(before, c); kind != "" {
+		if kind, action := eventFor(before, c, changing(o, before)); kind != "" {
 			r.Recorder.Eventf(o.dgd, nil, kind, c.Reason, action, "%s: %s", c.Type, truncate(c.Message))
 		}
 	}
 	return nil
 }
 
+// changing says that something was asked for which is not done yet: the deployment was changed since the condition was written, or one of
+// its scaling groups since its controller looked at it.
+func changing(o observed, before *metav1.Condition) bool {
+	if before != nil && before.ObservedGeneration != o.dgd.Generation {
+		return true
+	}
+	for _, sg := range o.groups {
+		if sg.Status.ObservedGeneration != sg.Generation {
+			return true
+		}
+	}
+	return false
+}
+
 // eventFor: a Warning for each change to False and for each new reason while False, a Normal one for each change to True. That a new
-// deployment is not ready yet, or its pods are still being made, is no news, nor is that its engine works.
-func eventFor(before *metav1.Condition, now metav1.Condition) (kind, action string) {
+// deployment is not ready yet, or its pods are still being made, is no news, nor is that its engine works. That it is not ready while
+// what was asked for is being done, a scale-out or a rolling update, is as it should be.
+func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
 	}
@@ -59,6 +74,9 @@ func eventFor(before *metav1.Condition, now metav1.Condition) (kind, action stri
 	case now.Reason == scheduler.CodeCreating,
 		now.Type == nvidiav1alpha1.ConditionReady && isNew && now.Reason != nvidiav1alpha1.ReasonFailedToReconcile:
 		return "", ""
+	case now.Reason == nvidiav1alpha1.ReasonRollingUpdate,
+		now.Reason == nvidiav1alpha1.ReasonSomeResourcesNotReady && changing:
+		return corev1.EventTypeNormal, "Report"
 	}
 	return corev1.EventTypeWarning, "Report"
 }

@@ -295,26 +295,59 @@ func TestEventFor(t *testing.T) {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason}
 	}
 	const levels = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	const ready, notReady, rolling = nvidiav1alpha1.ConditionReady, nvidiav1alpha1.ReasonSomeResourcesNotReady, nvidiav1alpha1.ReasonRollingUpdate
 	cases := map[string]struct {
-		before *metav1.Condition
-		now    metav1.Condition
-		want   string
+		before   *metav1.Condition
+		now      metav1.Condition
+		changing bool
+		want     string
 	}{
-		"turned False":                 {ptr.To(cond(levels, "True", "A")), cond(levels, "False", "B"), corev1.EventTypeWarning},
-		"False from the first":         {nil, cond(levels, "False", "B"), corev1.EventTypeWarning},
-		"another reason while False":   {ptr.To(cond(levels, "False", "A")), cond(levels, "False", "B"), corev1.EventTypeWarning},
-		"the same again":               {ptr.To(cond(levels, "False", "B")), cond(levels, "False", "B"), ""},
-		"turned True":                  {ptr.To(cond(levels, "False", "B")), cond(levels, "True", "A"), corev1.EventTypeNormal},
-		"a new graph is not ready yet": {nil, cond(nvidiav1alpha1.ConditionReady, "False", "some_resources_are_not_ready"), ""},
-		"a new graph cannot be made":   {nil, cond(nvidiav1alpha1.ConditionReady, "False", nvidiav1alpha1.ReasonFailedToReconcile), corev1.EventTypeWarning},
-		"the engine works":             {nil, cond(nvidiav1alpha1.ConditionEngineReady, "True", "A"), ""},
-		"the engine works again":       {ptr.To(cond(nvidiav1alpha1.ConditionEngineReady, "False", "B")), cond(nvidiav1alpha1.ConditionEngineReady, "True", "A"), corev1.EventTypeNormal},
-		"pods are being made":          {nil, cond(nvidiav1alpha1.ConditionPlaced, "False", scheduler.CodeCreating), ""},
+		"turned False":                 {ptr.To(cond(levels, "True", "A")), cond(levels, "False", "B"), false, corev1.EventTypeWarning},
+		"False from the first":         {nil, cond(levels, "False", "B"), false, corev1.EventTypeWarning},
+		"another reason while False":   {ptr.To(cond(levels, "False", "A")), cond(levels, "False", "B"), false, corev1.EventTypeWarning},
+		"the same again":               {ptr.To(cond(levels, "False", "B")), cond(levels, "False", "B"), false, ""},
+		"turned True":                  {ptr.To(cond(levels, "False", "B")), cond(levels, "True", "A"), false, corev1.EventTypeNormal},
+		"a new graph is not ready yet": {nil, cond(ready, "False", notReady), true, ""},
+		"a new graph cannot be made":   {nil, cond(ready, "False", nvidiav1alpha1.ReasonFailedToReconcile), true, corev1.EventTypeWarning},
+		"the engine works":             {nil, cond(nvidiav1alpha1.ConditionEngineReady, "True", "A"), false, ""},
+		"the engine works again":       {ptr.To(cond(nvidiav1alpha1.ConditionEngineReady, "False", "B")), cond(nvidiav1alpha1.ConditionEngineReady, "True", "A"), false, corev1.EventTypeNormal},
+		"pods are being made":          {nil, cond(nvidiav1alpha1.ConditionPlaced, "False", scheduler.CodeCreating), false, ""},
+		"a replica was lost":           {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), false, corev1.EventTypeWarning},
+		"it was scaled out":            {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), true, corev1.EventTypeNormal},
+		"no room to scale out":         {ptr.To(cond(ready, "True", "A")), cond(ready, "False", nvidiav1alpha1.ReasonInsufficientCapacity), true, corev1.EventTypeWarning},
+		"rolling":                      {ptr.To(cond(ready, "True", "A")), cond(ready, "False", rolling), false, corev1.EventTypeNormal},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, _ := eventFor(c.before, c.now); got != c.want {
+			if got, _ := eventFor(c.before, c.now, c.changing); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestChanging: what was asked for shows first in the deployment's generation, then in a scaling group's.
+func TestChanging(t *testing.T) {
+	group := func(generation, observed int64) *trellisv1alpha1.ScalingGroup {
+		sg := &trellisv1alpha1.ScalingGroup{}
+		sg.Generation, sg.Status.ObservedGeneration = generation, observed
+		return sg
+	}
+	cases := map[string]struct {
+		written int64
+		groups  map[string]*trellisv1alpha1.ScalingGroup
+		want    bool
+	}{
+		"all is done":                   {2, map[string]*trellisv1alpha1.ScalingGroup{"a": group(3, 3)}, false},
+		"the deployment was changed":    {1, map[string]*trellisv1alpha1.ScalingGroup{"a": group(3, 3)}, true},
+		"a scaling group has to follow": {2, map[string]*trellisv1alpha1.ScalingGroup{"a": group(3, 3), "b": group(4, 3)}, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+			dgd.Generation = 2
+			if got := changing(observed{dgd: dgd, groups: c.groups}, &metav1.Condition{ObservedGeneration: c.written}); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/filelock"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
@@ -67,7 +68,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(cache, "trellis"), nil
 }
 
-// Ensure returns the directory that holds the programs, and builds them first when they are missing.
+// Ensure returns the directory that holds the programs, and builds them first when they are missing. After a build it removes the builds
+// that nobody asked for in a month.
 // Of several processes that need the same build one does it and the others wait.
 func Ensure(ctx context.Context, root string, report progress.Func) (string, error) {
 	cache, err := CacheDir()
@@ -80,6 +82,7 @@ func Ensure(ctx context.Context, root string, report progress.Func) (string, err
 	}
 	dir := filepath.Join(cache, program+"-"+key)
 	if complete(dir) {
+		markUsed(dir, time.Now())
 		return dir, nil
 	}
 	if err := os.MkdirAll(cache, 0o700); err != nil {
@@ -95,7 +98,13 @@ func Ensure(ctx context.Context, root string, report progress.Func) (string, err
 	if complete(dir) { // by the process we waited for
 		return dir, nil
 	}
-	return dir, install(ctx, filepath.Join(root, moduleDir), dir, report)
+	if err := install(ctx, filepath.Join(root, moduleDir), dir, report); err != nil {
+		return "", err
+	}
+	if err := prune(cache, time.Now(), report); err != nil {
+		report.Say("old control planes are left in %s: %v", cache, err)
+	}
+	return dir, nil
 }
 
 // install builds into a scratch directory and renames it, so that a directory with the final name is always whole.

@@ -5,6 +5,24 @@
 
 package proc
 
-import "syscall"
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
 
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// withhold keeps this program's inherited files from the programs it starts. Those live on, and would hold what is open for as long: a lock
+// that somebody runs us under (flock FILE kubectl trellis sandbox up), or the pipe of a script that waits for its end.
+func withhold() {
+	entries, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // a system that does not list them
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > syscall.Stderr {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
