@@ -1,0 +1,184 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Obstacle is one host of the closest domain that takes no pod of a refused replica, and what would have to go.
+type Obstacle struct {
+	Node string
+	Why  topology.Exclusion
+	// Pods that make room for one pod when they are gone, for a resource that is short: the fewest.
+	Pods []Occupant
+	// TooSmall: it would not even do if all of its pods were gone.
+	TooSmall bool
+}
+
+// Occupant is a pod that stands in the way.
+type Occupant struct {
+	types.NamespacedName
+	// Amount it takes of the resource that is short.
+	Amount int64
+	// Planned: it is not bound there; room is reserved for it, or the same plan put it there.
+	Planned bool
+}
+
+// Obstacles lists the hosts of the domain that comes closest to holding a refused replica of the graph, those that are easiest to free
+// first. It is asked before the plan is rolled back.
+func (p *Planner) Obstacles(g Graph, r *placement.Refusal) []Obstacle {
+	leaf := culprit(r)
+	if leaf == nil || leaf.Closest == nil {
+		return nil
+	}
+	tree := p.cluster.Tree(g.Levels, g.selector)
+	at, found := tree.Find(leaf.Closest.Domain)
+	if !found {
+		return nil
+	}
+	shape := missing(tree, at, leaf.Need, g.shapes)
+	if shape == nil {
+		return nil
+	}
+	var list []Obstacle
+	view := tree.View(shape)
+	tree.AllNodes(at, func(n topology.NodeID) bool {
+		if why, excluded := view.Why(n); excluded {
+			list = append(list, Obstacle{Node: p.cluster.NodeName(n), Why: why})
+		}
+		return true
+	})
+	occupants := p.occupants(list)
+	for i := range list {
+		list[i].choose(occupants[list[i].Node])
+	}
+	slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.effort(), b.effort()) })
+	return list
+}
+
+// culprit is the part of a gang that does not fit: the innermost cause.
+func culprit(r *placement.Refusal) *placement.Refusal {
+	for r != nil && r.Cause != nil {
+		r = r.Cause
+	}
+	return r
+}
+
+// missing is the shape of which a domain holds too few; the first one asked for when each by itself would fit.
+func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) *topology.Shape {
+	var first *topology.Shape
+	for _, need := range needs {
+		i := slices.IndexFunc(shapes, func(s *topology.Shape) bool { return slices.Equal(s.Requests(), need.Requests) })
+		if i < 0 {
+			continue
+		}
+		if tree.View(shapes[i]).Fit(at) < need.Pods {
+			return shapes[i]
+		}
+		if first == nil {
+			first = shapes[i]
+		}
+	}
+	return first
+}
+
+// occupant is a pod on a node, with all it takes.
+type occupant struct {
+	Occupant
+	requests []topology.Request
+}
+
+// occupants returns the pods on the listed hosts that are short of a resource.
+func (p *Planner) occupants(list []Obstacle) map[string][]occupant {
+	out := map[string][]occupant{}
+	for _, o := range list {
+		if o.Why.Kind == topology.KindResource {
+			out[o.Node] = []occupant{}
+		}
+	}
+	for _, pod := range p.world.Pods {
+		if on, wanted := out[pod.Spec.NodeName]; wanted && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			out[pod.Spec.NodeName] = append(on, occupant{Occupant{NamespacedName: nameOf(pod)}, topology.ShapeOf(pod).Requests()})
+		}
+	}
+	p.cluster.Reservations(func(id, node string, s *topology.Shape) {
+		if on, wanted := out[node]; wanted {
+			out[node] = append(on, occupant{Occupant{NamespacedName: p.nameOf(id), Planned: true}, s.Requests()})
+		}
+	})
+	return out
+}
+
+// nameOf is the name behind an ID: of a pod that exists, or of one that is still to be made.
+func (p *Planner) nameOf(id string) types.NamespacedName {
+	if name, known := p.index.names[id]; known {
+		return name
+	}
+	namespace, name, _ := strings.Cut(strings.TrimPrefix(id, "wanted/"), "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// choose picks the fewest pods that make room for one: the smallest that does alone, or else the largest ones.
+func (o *Obstacle) choose(pods []occupant) {
+	if o.Why.Kind != topology.KindResource {
+		return
+	}
+	for i := range pods {
+		pods[i].Amount = amount(pods[i].requests, o.Why.Detail)
+	}
+	pods = slices.DeleteFunc(pods, func(pod occupant) bool { return pod.Amount == 0 })
+	slices.SortFunc(pods, func(a, b occupant) int {
+		return cmp.Or(cmp.Compare(b.Amount, a.Amount), strings.Compare(a.String(), b.String()))
+	})
+	short := o.Why.Need - o.Why.Have
+	for i := range slices.Backward(pods) {
+		if pods[i].Amount >= short {
+			o.Pods = []Occupant{pods[i].Occupant}
+			return
+		}
+	}
+	for _, pod := range pods {
+		if short <= 0 {
+			return
+		}
+		o.Pods, short = append(o.Pods, pod.Occupant), short-pod.Amount
+	}
+	if short > 0 {
+		o.Pods, o.TooSmall = nil, true
+	}
+}
+
+func amount(requests []topology.Request, resource string) int64 {
+	if resource == string(corev1.ResourcePods) {
+		return 1
+	}
+	for _, r := range requests {
+		if r.Name == resource {
+			return r.Amount
+		}
+	}
+	return 0
+}
+
+// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps.
+func (o *Obstacle) effort() int {
+	switch {
+	case o.Why.Kind == topology.KindCordoned:
+		return 0
+	case o.TooSmall:
+		return 1 << 20
+	case o.Why.Kind != topology.KindResource:
+		return 1 << 10
+	}
+	return len(o.Pods)
+}
