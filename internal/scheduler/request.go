@@ -36,16 +36,26 @@ type Request struct {
 	Wanted, Placed int
 }
 
-// NewRequest translates a graph for the planner. Pods that are still to be made are part of it.
+// NewRequest translates a graph for the planner.
 func NewRequest(o Observation) Request {
 	v := newView(o.observed())
 	return Request{Graph: v.graph, Blocked: v.blocked, Wanted: v.wanted, Placed: v.placed}
+}
+
+// NewCluster returns an empty picture of a cluster that knows which pods stand and fall together.
+func NewCluster() *topology.Cluster {
+	c := topology.NewCluster()
+	c.GangOf = gangOf
+	return c
 }
 
 // Reserve reserves room for the graph's pods that are released and not bound yet.
 func Reserve(c *topology.Cluster, o Observation) {
 	(&Scheduler{cluster: c}).recoverReservations(o.observed())
 }
+
+// Victims names who has to make room, in a few words.
+func Victims(p *placement.Preemption) string { return victims(p) }
 
 // PinnedDomain is the domain that a placed replica's pods would be pinned to.
 func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {

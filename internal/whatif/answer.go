@@ -53,6 +53,8 @@ type Replica struct {
 	// Domain is the narrowest one above single hosts that holds the pods.
 	Domain topology.Path
 	Pods   []Pod
+	// Preempts is who would have to make room for it; nil when the room is free.
+	Preempts *placement.Preemption
 	// Reason is nil when it has a place.
 	Reason *Reason
 }
@@ -77,23 +79,23 @@ type replicaKey struct {
 // answer puts together what exists, what was planned, and what was refused.
 func (p *Planner) answer(r *request) Graph {
 	g := Graph{
-		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.groups), Domain: r.asked.Graph.Anchor,
-		Score: r.score(), Groups: r.groups, Exist: r.observation.Pods, selector: r.asked.Graph.NodeSelector,
-		shapes: shapesOf(r.asked.Graph, r.freeGraph),
+		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
+		Score: r.score(), Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
+		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
 	}
 	if len(r.result.Domain) > 0 {
 		g.Domain = r.result.Domain
 	}
 	planned := map[replicaKey]placement.ReplicaResult{}
-	for _, result := range slices.Concat(r.result.Replicas, r.free.Replicas) {
+	for _, result := range slices.Concat(r.result.Replicas, r.free) {
 		planned[replicaKey{result.Service, result.Ordinal}] = result
 	}
 	blocked := map[replicaKey]*Reason{}
 	for _, w := range r.asked.Blocked {
 		blocked[replicaKey{w.Service, w.Ordinal}] = &Reason{Code: w.Code, Message: w.Message}
 	}
-	pods := podsByReplica(r.observation.Pods)
-	for _, sg := range inOrder(r.groups, byService) {
+	pods := podsByReplica(r.existing)
+	for _, sg := range inOrder(r.observation.Groups, byService) {
 		for ordinal := range int(sg.Spec.Replicas) {
 			one := Replica{Service: sg.Spec.Service, Ordinal: ordinal, Free: !graph.Gated(sg)}
 			result, isPlanned := planned[replicaKey{one.Service, ordinal}]
@@ -149,8 +151,8 @@ func (r *request) score() float64 {
 	switch status := r.observation.DGD.Status.Placement; {
 	case len(r.result.Replicas) > 0:
 		return r.result.Score
-	case len(r.free.Replicas) > 0:
-		return r.free.Score
+	case len(r.free) > 0:
+		return r.freeScore
 	case status != nil && status.Score != nil:
 		return *status.Score
 	}
@@ -186,7 +188,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 	slices.SortFunc(one.Pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
 	})
-	one.Domain = scheduler.PinnedDomain(p.cluster, levels, result)
+	one.Domain, one.Preempts = scheduler.PinnedDomain(p.cluster, levels, result), result.Preempts
 }
 
 // existing fills in a replica that nothing was planned for: it is placed, or about to be made anew.

@@ -15,33 +15,41 @@ import (
 // planFree finds room for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes is
 // its own affair; that there is one is what a plan can say. They come last: a plan that let them choose first would send gangs away for
 // pods that are at home anywhere.
-func (p *Planner) freeGraph(r *request) placement.Graph {
-	g := placement.Graph{Name: r.observation.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel}
-	pods := podsByReplica(r.observation.Pods)
-	for _, sg := range r.groups {
+func (p *Planner) planFree(r *request) {
+	pods := podsByReplica(r.existing)
+	for _, sg := range inOrder(r.observation.Groups, byService) {
 		if graph.Gated(sg) {
 			continue
 		}
+		g := placement.Graph{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
 		service := placement.Service{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
 		for ordinal := range int(sg.Spec.Replicas) {
-			if pod := unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}]); pod != nil {
-				service.Waiting = append(service.Waiting, placement.Replica{Ordinal: ordinal, Pods: []placement.Pod{*pod}})
+			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
+			if pod == nil {
+				continue
 			}
+			g.Priority = topology.PriorityOf(pod)
+			g.Preempts = pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever
+			service.Waiting = append(service.Waiting, placement.Replica{
+				Ordinal: ordinal, Pods: []placement.Pod{{ID: topology.PodID(pod), Name: pod.Name, Shape: topology.ShapeOf(pod)}},
+			})
 		}
-		g.Services = append(g.Services, service)
+		if len(service.Waiting) == 0 {
+			continue
+		}
+		g.Services = []placement.Service{service}
+		result := placement.PlanGraph(p.cluster, g, placement.Options{})
+		r.freeGraphs, r.free, r.freeScore = append(r.freeGraphs, g), append(r.free, result.Replicas...), max(r.freeScore, result.Score)
 	}
-	return g
 }
 
 // unplaced is the one pod of a replica if it has no node: as it exists, or as it would be made.
-func unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *placement.Pod {
-	if len(existing) == 0 {
-		pod := graph.BuildPod(sg, int32(ordinal), 0)
-		return &placement.Pod{ID: "wanted/" + pod.Namespace + "/" + pod.Name, Name: pod.Name, Shape: topology.ShapeOf(pod)}
-	}
-	pod := existing[0]
-	if len(existing) > 1 || pod.Spec.NodeName != "" || leaving(pod) {
+func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *corev1.Pod {
+	switch {
+	case len(existing) == 0:
+		return p.ranked(graph.BuildPod(sg, int32(ordinal), 0))
+	case len(existing) > 1 || existing[0].Spec.NodeName != "" || leaving(existing[0]):
 		return nil
 	}
-	return &placement.Pod{ID: topology.PodID(pod), Name: pod.Name, Shape: topology.ShapeOf(pod)}
+	return existing[0]
 }

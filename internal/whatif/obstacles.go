@@ -124,7 +124,7 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	if name, known := p.index.names[id]; known {
 		return name
 	}
-	namespace, name, _ := strings.Cut(strings.TrimPrefix(id, "wanted/"), "/")
+	namespace, name, _ := strings.Cut(id, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -26,6 +27,7 @@ type World struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
 	Topologies []*grovev1alpha1.ClusterTopology
+	Priorities []*schedulingv1.PriorityClass
 	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1alpha1.DynamoGraphDeployment
@@ -106,7 +108,7 @@ func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1
 		switch {
 		case !exists && pod.Labels[graph.LabelGraph] == graph.LabelValue(sg.Spec.Graph):
 			pod = pod.DeepCopy()
-			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
+			own(pod, sg)
 		case !metav1.IsControlledBy(pod, sg):
 			continue
 		}
@@ -114,6 +116,10 @@ func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1
 	}
 	slices.SortFunc(out, comparePods)
 	return out
+}
+
+func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
 // reserve reserves room for all pods that were let go and are not bound yet. Of a group that is not among the objects the levels are not

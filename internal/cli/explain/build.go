@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -54,7 +55,7 @@ func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {
 	}
 	plan, err := planner.Plan(s.DGD)
 	if err != nil {
-		return plan, "The deployment cannot be turned into pods: " + bounded(err.Error())
+		return plan, "Nothing can be planned again: " + bounded(err.Error())
 	}
 	return plan, ""
 }
@@ -93,8 +94,10 @@ func (s *Snapshot) conditions() []Condition {
 		list = append(list, bad("ScalingGroup "+sg.Name, sg.Status.Conditions)...)
 	}
 	if ct := s.Topology(validation.Profile(s.DGD)); ct != nil {
-		inUse := func(c Condition) bool { return c.Type == "InUse" }
-		list = append(list, slices.DeleteFunc(bad("ClusterTopology "+ct.Name, ct.Status.Conditions), inUse)...)
+		idle := func(c Condition) bool {
+			return c.Type == grovev1alpha1.ConditionInUse || c.Type == grovev1alpha1.ConditionDefault
+		}
+		list = append(list, slices.DeleteFunc(bad("ClusterTopology "+ct.Name, ct.Status.Conditions), idle)...)
 	}
 	return list
 }

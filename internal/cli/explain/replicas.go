@@ -15,6 +15,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -40,6 +41,9 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
 	}) {
+		if !graph.PlannedHere(sg.Spec.Engine) {
+			continue // its pods are none of Trellis'
+		}
 		for ordinal := range int(sg.Spec.Replicas) {
 			r := s.replica(sg, ordinal, pods[fmt.Sprintf("%s-%d", graph.LabelValue(sg.Name), ordinal)])
 			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)]; ok && s.mayPlan() {
@@ -91,6 +95,9 @@ func (r *Replica) compare(p whatif.Replica) {
 		r.Domain = cmp.Or(p.Domain.String(), r.Domain)
 	case p.Reason == nil:
 		r.WouldGo = cmp.Or(p.Domain.String(), nodesText(p.Pods))
+		if p.Preempts != nil {
+			r.WouldGo += fmt.Sprintf(", once pods of lower priority make room: %d of %s", p.Preempts.Pods, scheduler.Victims(p.Preempts))
+		}
 	}
 }
 

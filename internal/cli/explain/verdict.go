@@ -32,6 +32,14 @@ func (s *Snapshot) verdict(plan whatif.Graph, planned bool) Verdict {
 	return v
 }
 
+// notForRoom are the operator's reasons that no plan can know of.
+var notForRoom = map[string]string{
+	scheduler.CodeTakenBack:        "The operator took it back because it could not be bound, and waits before it tries again.",
+	scheduler.CodeCreating:         "The operator waits until all of its pods are made.",
+	scheduler.CodeEngineNotReady:   "The operator waits for the engine that is to place it.",
+	scheduler.CodeSchedulerRefuses: "The operator has let it go there, and the engine's scheduler does not bind it.",
+}
+
 // compare says whether both come to the same, and what may be behind it when they do not.
 func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
@@ -41,10 +49,10 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 		return true, "The operator says the same: every packed replica has its place."
 	case placed:
 		return false, "The operator says that every packed replica has its place; planned again now, some have none. It may not have seen the change yet."
-	case len(waits) == 0 && c.Reason == scheduler.CodeTakenBack:
-		return false, "Planned again now, everything has a place. The operator took it back because it could not be bound, and waits before it tries again."
+	case len(waits) == 0 && notForRoom[c.Reason] != "":
+		return true, "There is room for everything. " + notForRoom[c.Reason]
 	case len(waits) == 0:
-		return false, "The operator says that something waits; planned again now, everything has a place. It may be about to act, or to hold room for pods that are coming back."
+		return false, "The operator says that something waits; planned again now, everything has a place. It may be about to act, or hold that room for pods that are coming back or for a deployment that has waited longer."
 	}
 	reason, message := false, false
 	for _, w := range waits {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,7 @@ var kinds = map[schema.GroupKind]struct {
 }{
 	{Kind: "Node"}: {"v1", func() client.Object { return &corev1.Node{} }},
 	{Kind: "Pod"}:  {"v1", func() client.Object { return &corev1.Pod{} }},
+	{Group: schedulingv1.GroupName, Kind: "PriorityClass"}: {"v1", func() client.Object { return &schedulingv1.PriorityClass{} }},
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
 		grovev1alpha1.GroupVersion.Version, func() client.Object { return &grovev1alpha1.ClusterTopology{} },
 	},

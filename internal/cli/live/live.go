@@ -8,9 +8,11 @@ package live
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +26,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
+// priorityClasses are of use, and a plan does without them.
+const priorityClasses = "priorityclasses.scheduling.k8s.io"
+
 // page is how many objects are asked for at a time.
 const page = 1000
 
@@ -36,10 +41,11 @@ type Snapshot struct {
 
 // Complete is an error that names the missing rights, or nil.
 func (s *Snapshot) Complete() error {
-	if len(s.Denied) == 0 {
+	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool { return right == "list "+priorityClasses })
+	if len(needed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("you may not %s in the whole cluster, which a plan needs: ask for a ClusterRole with these rights", strings.Join(s.Denied, ", "))
+	return fmt.Errorf("you may not %s in the whole cluster, which a plan needs: ask for a ClusterRole with these rights", strings.Join(needed, ", "))
 }
 
 // Read lists everything a plan needs. Kinds that the cluster does not know (Trellis is not installed) are empty.
@@ -60,6 +66,11 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 		{"clustertopologies.grove.io", func() (err error) {
 			s.Topologies, err = listAll(ctx, c, made[grovev1alpha1.ClusterTopologyList],
 				func(l *grovev1alpha1.ClusterTopologyList) []grovev1alpha1.ClusterTopology { return l.Items }, whole)
+			return err
+		}},
+		{priorityClasses, func() (err error) {
+			s.Priorities, err = listAll(ctx, c, made[schedulingv1.PriorityClassList],
+				func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)
 			return err
 		}},
 		{"scalinggroups.trellis.dev", func() (err error) {

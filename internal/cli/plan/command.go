@@ -41,8 +41,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "plan (-f FILE... | dgd/NAME --cluster)",
 		Short: "Say where deployments would be placed, or why not, without creating anything",
 		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for the next.\n" +
-			"The files hold Nodes, Pods, ClusterTopologies and DynamoGraphDeployments; other kinds are skipped. With --cluster nodes, pods and topologies\n" +
-			"come from the cluster of the kubeconfig, and those in files are added to them or, of the same name, put in their place.\n\n" +
+			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses and DynamoGraphDeployments; other kinds are skipped. With --cluster all but\n" +
+			"the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of the same name, put in their place.\n\n" +
 			"Exit code: 0 everything has a place, 2 something has none, 1 the input is wrong.",
 		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
 			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +

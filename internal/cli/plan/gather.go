@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -95,7 +96,7 @@ func (o *options) base(ctx context.Context) (in input, namespace string, err err
 
 func namespaced(object any) bool {
 	switch object.(type) {
-	case *corev1.Node, *grovev1alpha1.ClusterTopology:
+	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass:
 		return false
 	}
 	return true
@@ -152,6 +153,8 @@ func (in *input) add(object files.Object) {
 		in.world.Nodes = replaced(in.world.Nodes, o)
 	case *corev1.Pod:
 		in.world.Pods = replaced(in.world.Pods, o)
+	case *schedulingv1.PriorityClass:
+		in.world.Priorities = replaced(in.world.Priorities, o)
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
 	case *nvidiav1alpha1.DynamoGraphDeployment:

@@ -14,12 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
 func (r *Report) Text() string {
-	sections := []string{r.drawing(), r.summary(), r.reasons(), r.verdict()}
+	sections := []string{r.drawing(), r.summary(), r.preemptions(), r.reasons(), r.verdict()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
@@ -121,6 +122,27 @@ func (r *Report) summary() string {
 		rows = append(rows, []string{g.Namespace + "/" + g.Name, replicas, domain, score})
 	}
 	return text.Table(rows, 2)
+}
+
+// preemptions tells who would have to make room.
+func (r *Report) preemptions() string {
+	var lines []string
+	for i := range r.plans {
+		g := &r.plans[i]
+		for _, replica := range g.Replicas {
+			if p := replica.Preempts; p != nil {
+				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the room of pods of lower priority: %d of %s",
+					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, scheduler.Victims(p)), "  "))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	if more := len(lines) - maxReasons; more > 0 {
+		lines = append(lines[:maxReasons], fmt.Sprintf("and %d more", more))
+	}
+	return "PREEMPTS\n" + strings.Join(lines, "\n") + "\n"
 }
 
 // maxReasons bounds how many different reasons are told.
