@@ -21,6 +21,8 @@ type Obstacle struct {
 	Why  topology.Exclusion
 	// Pods that make room for one pod when they are gone, for a resource that is short: the fewest.
 	Pods []Occupant
+	// Own: some of them are pods of the refused graph itself.
+	Own bool
 	// TooSmall: it would not even do if all of its pods were gone.
 	TooSmall bool
 }
@@ -34,36 +36,96 @@ type Occupant struct {
 	Planned bool
 }
 
-// Obstacles lists the hosts of the domain that comes closest to holding a refused replica of the graph, those that are easiest to free
-// first. It is asked before the plan is rolled back.
-func (p *Planner) Obstacles(g Graph, r *placement.Refusal) []Obstacle {
+// Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and
+// the hosts there that take none of its pods, the easiest to free first. It is asked before the plan is rolled back.
+func (p *Planner) Obstacles(g Graph, r *placement.Refusal) (topology.Path, []Obstacle) {
 	leaf := culprit(r)
 	if leaf == nil || leaf.Closest == nil {
-		return nil
+		return nil, nil
 	}
 	tree := p.cluster.Tree(g.Levels, g.selector)
-	at, found := tree.Find(leaf.Closest.Domain)
+	closest, found := tree.Find(leaf.Closest.Domain)
 	if !found {
-		return nil
+		return nil, nil
 	}
-	shape := missing(tree, at, leaf.Need, g.shapes)
+	shape, pods := missing(tree, closest, leaf.Need, g.shapes)
 	if shape == nil {
-		return nil
+		return nil, nil
 	}
-	var list []Obstacle
-	view := tree.View(shape)
-	tree.AllNodes(at, func(n topology.NodeID) bool {
-		if why, excluded := view.Why(n); excluded {
-			list = append(list, Obstacle{Node: p.cluster.NodeName(n), Why: why})
+	domains := asClose(tree, tree.View(shape), closest, leaf.Within)
+	lists := p.obstacles(g, tree, tree.View(shape), domains)
+	best := 0
+	for i := range lists {
+		if cost(lists[i], pods-tree.View(shape).Fit(domains[i])) < cost(lists[best], pods-tree.View(shape).Fit(domains[best])) {
+			best = i
 		}
-		return true
-	})
-	occupants := p.occupants(list)
-	for i := range list {
-		list[i].choose(occupants[list[i].Node])
 	}
-	slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.effort(), b.effort()) })
-	return list
+	return tree.Path(domains[best]), lists[best]
+}
+
+// maxDomains is how many domains are looked at for the one that is easiest to free.
+const maxDomains = 128
+
+// asClose are the domains that hold as many pods as the closest one, that one first, the others in path order.
+func asClose(tree *topology.Tree, view *topology.View, closest topology.DomainID, within topology.Path) []topology.DomainID {
+	domains := []topology.DomainID{closest}
+	bound, found := tree.Find(within)
+	if !found {
+		return domains
+	}
+	for _, d := range tree.Domains(tree.LevelOf(closest), bound) {
+		if d != closest && view.Fit(d) == view.Fit(closest) && len(domains) < maxDomains {
+			domains = append(domains, d)
+		}
+	}
+	return domains
+}
+
+// obstacles lists the hosts of each domain that take no pod, the easiest to free first.
+func (p *Planner) obstacles(g Graph, tree *topology.Tree, view *topology.View, domains []topology.DomainID) [][]Obstacle {
+	lists := make([][]Obstacle, len(domains))
+	for i, d := range domains {
+		tree.AllNodes(d, func(n topology.NodeID) bool {
+			if why, excluded := view.Why(n); excluded {
+				lists[i] = append(lists[i], Obstacle{Node: p.cluster.NodeName(n), Why: why})
+			}
+			return true
+		})
+	}
+	occupants := p.occupants(slices.Concat(lists...))
+	own := g.names()
+	for i, list := range lists {
+		for j := range list {
+			list[j].choose(occupants[list[j].Node])
+			list[j].Own = slices.ContainsFunc(list[j].Pods, func(o Occupant) bool { return own[o.NamespacedName] })
+		}
+		slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.effort(), b.effort()) })
+		lists[i] = list
+	}
+	return lists
+}
+
+// cost is what it takes to free so many hosts.
+func cost(list []Obstacle, hosts int) int {
+	if hosts > len(list) {
+		return 1 << 30 // there are not enough of them
+	}
+	sum := 0
+	for i := range list[:max(hosts, 0)] {
+		sum += list[i].effort()
+	}
+	return sum
+}
+
+// names of all pods of the graph.
+func (g *Graph) names() map[types.NamespacedName]bool {
+	own := map[types.NamespacedName]bool{}
+	for _, r := range g.Replicas {
+		for _, pod := range r.Pods {
+			own[types.NamespacedName{Namespace: g.Namespace, Name: pod.Name}] = true
+		}
+	}
+	return own
 }
 
 // culprit is the part of a gang that does not fit: the innermost cause.
@@ -74,22 +136,21 @@ func culprit(r *placement.Refusal) *placement.Refusal {
 	return r
 }
 
-// missing is the shape of which a domain holds too few; the first one asked for when each by itself would fit.
-func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) *topology.Shape {
-	var first *topology.Shape
+// missing is the shape of which a domain holds too few, and how many are asked for; the first one when each by itself would fit.
+func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) (shape *topology.Shape, pods int) {
 	for _, need := range needs {
 		i := slices.IndexFunc(shapes, func(s *topology.Shape) bool { return slices.Equal(s.Requests(), need.Requests) })
 		if i < 0 {
 			continue
 		}
 		if tree.View(shapes[i]).Fit(at) < need.Pods {
-			return shapes[i]
+			return shapes[i], need.Pods
 		}
-		if first == nil {
-			first = shapes[i]
+		if shape == nil {
+			shape, pods = shapes[i], need.Pods
 		}
 	}
-	return first
+	return shape, pods
 }
 
 // occupant is a pod on a node, with all it takes.
@@ -177,6 +238,8 @@ func (o *Obstacle) effort() int {
 		return 0
 	case o.TooSmall:
 		return 1 << 20
+	case o.Own:
+		return 1 << 15
 	case o.Why.Kind != topology.KindResource:
 		return 1 << 10
 	}

@@ -74,9 +74,12 @@ func (s *Snapshot) notes() []string {
 	if len(s.Denied) > 0 {
 		text := fmt.Sprintf("You may not %s in the whole cluster.", strings.Join(s.Denied, ", "))
 		if !s.mayPlan() {
-			text += " Without that nothing can be planned again: what is told is what the operator and the pods say."
+			text += " So nothing can be planned again: what is told is what the operator and the pods say."
 		}
 		notes = append(notes, text)
+	}
+	if s.EventsHidden {
+		notes = append(notes, "You may not list events in this namespace.")
 	}
 	if seen := s.DGD.Status.ObservedGeneration; seen < s.DGD.Generation && seen > 0 {
 		notes = append(notes, fmt.Sprintf("The operator has not taken over the last change of the spec yet: it is at generation %d of %d.", seen, s.DGD.Generation))

@@ -25,9 +25,10 @@ import (
 type Snapshot struct {
 	live.Snapshot
 	DGD *nvidiav1alpha1.DynamoGraphDeployment
-	// Events of the deployment and of some of its waiting pods.
-	Events []corev1.Event
-	Now    time.Time
+	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
+	Events       []corev1.Event
+	EventsHidden bool
+	Now          time.Time
 }
 
 // target is what the user asks about.
@@ -182,7 +183,7 @@ func (s *Snapshot) readEvents(ctx context.Context, c client.Reader) error {
 		list := &corev1.EventList{}
 		err := c.List(ctx, list, client.InNamespace(s.DGD.Namespace), client.MatchingFields{"involvedObject.uid": string(uid)})
 		if apierrors.IsForbidden(err) {
-			s.Denied = append(s.Denied, "list events")
+			s.EventsHidden = true
 			return nil
 		}
 		if err != nil {

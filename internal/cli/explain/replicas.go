@@ -96,7 +96,7 @@ func (r *Replica) compare(p whatif.Replica) {
 	case p.Reason == nil:
 		r.WouldGo = cmp.Or(p.Domain.String(), nodesText(p.Pods))
 		if p.Preempts != nil {
-			r.WouldGo += fmt.Sprintf(", once pods of lower priority make room: %d of %s", p.Preempts.Pods, scheduler.Victims(p.Preempts))
+			r.Preempts = fmt.Sprintf("%d of %s", p.Preempts.Pods, scheduler.Victims(p.Preempts))
 		}
 	}
 }

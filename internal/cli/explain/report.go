@@ -61,14 +61,15 @@ type Replica struct {
 	Detail string `json:"detail,omitempty"`
 	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
 	WouldGo string `json:"wouldGo,omitempty"`
+	// Preempts tells who would have to make room there.
+	Preempts string `json:"preempts,omitempty"`
 }
 
-// Waiting is why some replicas of one service have no place.
+// Waiting is why some replicas have no place.
 type Waiting struct {
-	Service  string `json:"service"`
-	Replicas []int  `json:"replicas"`
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
+	Who     []Gangs `json:"who"`
+	Reason  string  `json:"reason"`
+	Message string  `json:"message"`
 	// Need is what one replica asks for.
 	Need []Need `json:"need,omitempty"`
 	// Level of which one domain must hold it, and the domain that bounds the search.
@@ -78,9 +79,17 @@ type Waiting struct {
 	Closest     *Closest `json:"closest,omitempty"`
 	OthersEqual int      `json:"othersEqual,omitempty"`
 	OthersFewer int      `json:"othersFewer,omitempty"`
-	// Freeing are hosts of the closest domain that take no pod, the easiest to free first; FreeingMore counts those left out.
-	Freeing     []Host `json:"freeing,omitempty"`
-	FreeingMore int    `json:"freeingMore,omitempty"`
+	// Freeing are the hosts that take no pod of it in the domain that is easiest to free, of those that hold most; the easiest first.
+	// FreeingMore counts those left out.
+	FreeingDomain string `json:"freeingDomain,omitempty"`
+	Freeing       []Host `json:"freeing,omitempty"`
+	FreeingMore   int    `json:"freeingMore,omitempty"`
+}
+
+// Gangs are replicas of one service.
+type Gangs struct {
+	Service  string `json:"service"`
+	Replicas []int  `json:"replicas"`
 }
 
 // Need is a number of equal pods and what each asks for, in thousandths for cpu.

@@ -56,21 +56,16 @@ func (r Report) replicasText(a ages) string {
 	type row struct{ service, state, since, domain, detail string }
 	var order []row
 	ordinals, nodes := map[row][]int{}, map[row][]string{}
-	for _, one := range r.Replicas {
-		key := row{one.Service, one.State, a.of(one.Since), one.Domain, one.Detail}
-		if one.WouldGo != "" {
-			key.detail = strings.TrimPrefix(key.detail+"; has room now: "+one.WouldGo, "; ")
-		}
+	for i := range r.Replicas {
+		one := &r.Replicas[i]
+		key := row{one.Service, one.State, a.of(one.Since), one.place(), one.detail()}
 		if ordinals[key] == nil {
 			order = append(order, key)
 		}
 		ordinals[key], nodes[key] = append(ordinals[key], one.Replica), append(nodes[key], one.Nodes...)
 	}
-	if len(order) == 0 {
-		return "It has no replicas.\n"
-	}
 	rows := [][]string{{"REPLICA", "STATE", "SINCE", "DOMAIN", "HOSTS"}}
-	var details []string
+	var details details
 	for i, key := range order {
 		if i == maxRows {
 			rest := 0
@@ -80,18 +75,64 @@ func (r Report) replicasText(a ages) string {
 			rows = append(rows, []string{fmt.Sprintf("and %d more replicas; -o json has all of them", rest)})
 			break
 		}
-		name := key.service + "-" + text.Ranges(ordinals[key])
 		hosts := slices.Compact(slices.Sorted(slices.Values(nodes[key])))
-		rows = append(rows, []string{name, key.state, key.since, key.domain, some(hosts, maxNodes)})
-		if key.detail != "" {
-			details = append(details, text.Wrap(name+": "+key.detail, "  "))
+		rows = append(rows, []string{key.service + "-" + text.Ranges(ordinals[key]), key.state, key.since, key.domain, some(hosts, maxNodes)})
+		details.add(key.service, key.detail, ordinals[key])
+	}
+	if len(order) == 0 {
+		return ""
+	}
+	return text.Table(rows, 2) + details.text()
+}
+
+// place is where a replica is, or with an arrow where it would go now.
+func (r *Replica) place() string {
+	if r.WouldGo != "" {
+		return "-> " + r.WouldGo
+	}
+	return r.Domain
+}
+
+func (r *Replica) detail() string {
+	parts := []string{r.Detail}
+	if r.WouldGo != "" && r.State == StateGated {
+		parts = append(parts, "there is room for it now in "+r.WouldGo)
+	}
+	if r.Preempts != "" {
+		parts = append(parts, "pods of lower priority would make room: "+r.Preempts)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+// details are what there is to say below the table, once for all replicas it holds for.
+type details []struct {
+	service, text string
+	replicas      []int
+}
+
+func (d *details) add(service, detail string, replicas []int) {
+	if detail == "" {
+		return
+	}
+	for i := range *d {
+		if one := &(*d)[i]; one.service == service && one.text == detail {
+			one.replicas = append(one.replicas, replicas...)
+			slices.Sort(one.replicas)
+			return
 		}
 	}
-	out := text.Table(rows, 2)
-	if len(details) > 0 {
-		out += strings.Join(details, "\n") + "\n"
+	*d = append(*d, struct {
+		service, text string
+		replicas      []int
+	}{service, detail, slices.Clone(replicas)})
+}
+
+func (d *details) text() string {
+	var b strings.Builder
+	for _, one := range *d {
+		b.WriteString(text.Wrap(fmt.Sprintf("%s-%s: %s", one.service, text.Ranges(one.replicas), one.text), "  ") + "\n")
 	}
-	return out
+	return b.String()
 }
 
 // some lists the first few names and counts the rest.
@@ -119,16 +160,20 @@ func (r Report) waitingText() string {
 }
 
 func (w *Waiting) write(b *strings.Builder) {
-	b.WriteString(text.Wrap(fmt.Sprintf("%s-%s: %s", w.Service, text.Ranges(w.Replicas), w.Reason), "  ") + "\n")
+	who := make([]string, 0, len(w.Who))
+	for _, g := range w.Who {
+		who = append(who, g.Service+"-"+text.Ranges(g.Replicas))
+	}
+	b.WriteString(text.Wrap(fmt.Sprintf("%s: %s", strings.Join(who, ", "), w.Reason), "  ") + "\n")
 	b.WriteString(text.Wrap("    "+w.Message, "    ") + "\n")
 	if len(w.Freeing) == 0 {
 		return
 	}
-	where := "the cluster"
-	if w.Closest != nil && w.Closest.Domain != "" {
-		where = w.Closest.Domain
+	where := "Easiest to free is " + w.FreeingDomain
+	if w.FreeingDomain == "" {
+		where = "To free room in the cluster"
 	}
-	fmt.Fprintf(b, "    Hosts that take no pod in the closest domain, %s, the easiest to free first:\n", where)
+	fmt.Fprintf(b, "    %s; these hosts take no pod now, the easiest first:\n", where)
 	rows := make([][]string, 0, len(w.Freeing))
 	for i := range w.Freeing {
 		h := &w.Freeing[i]
@@ -161,7 +206,7 @@ func (h *Host) way() string {
 
 func (r Report) verdictText(a ages) string {
 	lines := []string{text.Wrap(r.Verdict.Text, "  ")}
-	if v := r.Verdict; v.Placed != nil && (!v.Agrees || !*v.Placed) {
+	if v := r.Verdict; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
 		lines = append(lines, text.Wrap(fmt.Sprintf("  Its word, %s old: %s: %s", a.of(v.Since), v.Reason, v.Message), "    "))
 	}
 	return "OPERATOR\n" + strings.Join(lines, "\n") + "\n"

@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,6 +48,8 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 	switch {
 	case placed && len(waits) == 0:
 		return true, "The operator says the same: every packed replica has its place."
+	case placed && onlyCreating(waits):
+		return true, "The operator says the same: every packed replica has its place, or gets it when its pods have been made anew."
 	case placed:
 		return false, "The operator says that every packed replica has its place; planned again now, some have none. It may not have seen the change yet."
 	case len(waits) == 0 && notForRoom[c.Reason] != "":
@@ -77,4 +80,8 @@ func waitingGangs(plan whatif.Graph) []*whatif.Reason {
 		}
 	}
 	return list
+}
+
+func onlyCreating(reasons []*whatif.Reason) bool {
+	return !slices.ContainsFunc(reasons, func(r *whatif.Reason) bool { return r.Code != scheduler.CodeCreating })
 }

@@ -19,7 +19,7 @@ const (
 	maxExcluded  = 6
 )
 
-// waitingOf tells why replicas have no place, those of a service with the same words together.
+// waitingOf tells why replicas have no place, those with the same words together.
 func waitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
 	list := []Waiting{}
 	at := map[string]int{}
@@ -27,23 +27,31 @@ func waitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
 		if r.Reason == nil {
 			continue
 		}
-		key := r.Service + "\x00" + r.Reason.Code + "\x00" + r.Reason.Message
+		key := r.Reason.Code + "\x00" + r.Reason.Message
 		i, known := at[key]
 		if !known {
 			i = len(list)
 			at[key] = i
-			w := Waiting{Service: r.Service, Reason: r.Reason.Code, Message: r.Reason.Message}
+			w := Waiting{Reason: r.Reason.Code, Message: r.Reason.Message}
 			if refusal := r.Reason.Refusal; refusal != nil {
 				w.numbers(refusal)
-				if refusal.Code != placement.CodeBaseGangWaits || len(list) == 0 {
+				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
 					w.free(planner.Obstacles(plan, refusal))
 				}
 			}
 			list = append(list, w)
 		}
-		list[i].Replicas = append(list[i].Replicas, r.Ordinal)
+		list[i].add(r.Service, r.Ordinal)
 	}
 	return list
+}
+
+func (w *Waiting) add(service string, ordinal int) {
+	if last := len(w.Who) - 1; last >= 0 && w.Who[last].Service == service {
+		w.Who[last].Replicas = append(w.Who[last].Replicas, ordinal)
+		return
+	}
+	w.Who = append(w.Who, Gangs{service, []int{ordinal}})
 }
 
 // numbers takes over what the planner found.
@@ -73,8 +81,9 @@ func requests(list []topology.Request) map[string]int64 {
 	return out
 }
 
-// free lists what stands in the way in the closest domain.
-func (w *Waiting) free(obstacles []whatif.Obstacle) {
+// free lists what stands in the way.
+func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle) {
+	w.FreeingDomain = domain.String()
 	for i, o := range obstacles {
 		if i == maxHosts {
 			w.FreeingMore = len(obstacles) - i
