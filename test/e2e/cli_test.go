@@ -120,8 +120,8 @@ func (w *world) same(what string, want, got map[string][]string) {
 	}
 }
 
-// A gang waits: a cordon in one rack, somebody's pod in the other. Explain names both; plan finds that the uncordoned host would do, and
-// that is what the operator then does.
+// A gang waits: a cordon in one rack, somebody's pod in the other. Explain says that the cordon is the easier one; plan finds that the
+// uncordoned host would do, and that is what the operator then does.
 func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 	w := newWorld(t, "plugin", racks(2, 8, "a/r0", "a/r1")...)
 	w.occupy("train", "a-r0-1", 1)
@@ -141,7 +141,7 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 	for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
 		text, _ := w.kubectlTrellis(0, "explain", target)
 		w.says(text, "Worker-0 gated", "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2",
-			w.node("a-r0-1")+" short of nvidia.com/gpu used by "+w.name+"/train (1)", "Easiest to free is a/r", "The operator says the same.", "Warning InsufficientCapacity")
+			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator says the same.", "Warning InsufficientCapacity")
 	}
 	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
 	if !why.Verdict.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {

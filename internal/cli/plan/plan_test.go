@@ -144,6 +144,23 @@ func TestStandardInputAndFolder(t *testing.T) {
 	}
 }
 
+// Every manifest that users are known to have written is read without a complaint, where the samples are at hand.
+func TestManifests(t *testing.T) {
+	manifests, _ := filepath.Glob("../../../../shared/manifests/*.yaml")
+	if len(manifests) == 0 {
+		t.Skip("no samples beside the repository")
+	}
+	topology := "apiVersion: grove.io/v1alpha1\nkind: ClusterTopology\nmetadata: {name: my-cluster-topology}\n" +
+		"spec: {levels: [{domain: zone, key: example/zone}, {domain: block, key: example/block}, {domain: rack, key: example/rack}]}\n"
+	for _, manifest := range manifests {
+		t.Run(filepath.Base(manifest), func(t *testing.T) {
+			if _, errOut, code := run(t, topology, "-f", "-", "-f", "testdata/nodes.yaml", "-f", manifest, "-o", "json"); code == 1 {
+				t.Error(errOut)
+			}
+		})
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	nodes, topology := "testdata/nodes.yaml", "testdata/topology.yaml"
 	graph := func(services, rest string) string {
