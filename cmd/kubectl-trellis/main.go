@@ -12,16 +12,23 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRootCommand().ExecuteContext(ctx)
 	stop()
-	if err != nil {
+	code, tell := cli.ExitCode(err)
+	if tell {
 		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(1)
 	}
+	os.Exit(code)
 }
 
 func newRootCommand() *cobra.Command {
@@ -32,10 +39,13 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	cmd.AddCommand(
+		explain.NewCommand(streams),
+		plan.NewCommand(streams),
 		newSandboxCommand(),
 		newGraphStatusCommand(),
-		newTreeCommand(),
+		tree.NewCommand(streams),
 	)
 	return cmd
 }

@@ -5,6 +5,8 @@
 package text
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -69,4 +71,25 @@ func Table(rows [][]string, gap int, right ...int) string {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
+}
+
+// Ranges is "0..2,5" for rising numbers.
+func Ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		first := numbers[i]
+		last := first
+		for i++; i < len(numbers) && numbers[i] <= last+1; i++ {
+			last = numbers[i]
+		}
+		switch last - first {
+		case 0:
+			parts = append(parts, strconv.Itoa(first))
+		case 1:
+			parts = append(parts, fmt.Sprintf("%d,%d", first, last))
+		default:
+			parts = append(parts, fmt.Sprintf("%d..%d", first, last))
+		}
+	}
+	return strings.Join(parts, ",")
 }

@@ -13,6 +13,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -77,7 +78,7 @@ func (s *Snapshot) sortPods() []*graphPods {
 		}
 	}
 	for _, g := range graphs {
-		slices.SortFunc(g.groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return natural(a.Spec.Service, b.Spec.Service) })
+		slices.SortFunc(g.groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cli.Natural(a.Spec.Service, b.Spec.Service) })
 		slices.SortFunc(g.pods, func(a, b memberPod) int { return comparePods(a.Pod, b.Pod) })
 		g.view = s.viewOf(g.dgd, g.groups)
 	}
@@ -85,7 +86,7 @@ func (s *Snapshot) sortPods() []*graphPods {
 		if c := strings.Compare(a.dgd.Namespace, b.dgd.Namespace); c != 0 {
 			return c
 		}
-		return natural(a.dgd.Name, b.dgd.Name)
+		return cli.Natural(a.dgd.Name, b.dgd.Name)
 	})
 	return graphs
 }

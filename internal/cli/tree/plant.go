@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -121,7 +122,7 @@ func (d *Domain) sum() {
 		if (a.Name == "") != (b.Name == "") {
 			return strings.Compare(b.Name, a.Name)
 		}
-		return natural(a.Name, b.Name)
+		return cli.Natural(a.Name, b.Name)
 	})
 }
 

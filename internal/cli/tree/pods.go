@@ -7,12 +7,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -43,7 +44,7 @@ func podReady(p *corev1.Pod) bool {
 
 func comparePods(a, b Pod) int {
 	return cmp.Or(
-		strings.Compare(a.Namespace, b.Namespace), natural(a.Graph, b.Graph), natural(a.Service, b.Service),
+		strings.Compare(a.Namespace, b.Namespace), cli.Natural(a.Graph, b.Graph), cli.Natural(a.Service, b.Service),
 		cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Index, b.Index), strings.Compare(a.Name, b.Name),
 	)
 }
@@ -108,51 +109,9 @@ func rolesText(pods []Pod) string {
 
 // ranges is "0..2,5" for rising numbers.
 func ranges(pods []Pod, number func(Pod) int32) string {
-	var parts []string
-	for i := 0; i < len(pods); {
-		first := number(pods[i])
-		last := first
-		for i++; i < len(pods) && number(pods[i]) <= last+1; i++ {
-			last = number(pods[i])
-		}
-		switch last - first {
-		case 0:
-			parts = append(parts, strconv.Itoa(int(first)))
-		case 1:
-			parts = append(parts, fmt.Sprintf("%d,%d", first, last))
-		default:
-			parts = append(parts, fmt.Sprintf("%d..%d", first, last))
-		}
+	numbers := make([]int, 0, len(pods))
+	for _, p := range pods {
+		numbers = append(numbers, int(number(p)))
 	}
-	return strings.Join(parts, ",")
-}
-
-// natural compares names so that rack-2 comes before rack-10.
-func natural(a, b string) int {
-	x, y := a, b
-	for x != "" && y != "" {
-		xd, yd := digits(x), digits(y)
-		if xd == 0 || yd == 0 {
-			if x[0] != y[0] {
-				return cmp.Compare(x[0], y[0])
-			}
-			x, y = x[1:], y[1:]
-			continue
-		}
-		xn, yn := strings.TrimLeft(x[:xd], "0"), strings.TrimLeft(y[:yd], "0")
-		if c := cmp.Or(cmp.Compare(len(xn), len(yn)), strings.Compare(xn, yn)); c != 0 {
-			return c
-		}
-		x, y = x[xd:], y[yd:]
-	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
-}
-
-// digits counts the digits a text begins with.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
+	return text.Ranges(numbers)
 }

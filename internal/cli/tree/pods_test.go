@@ -61,13 +61,3 @@ func TestGroupPods(t *testing.T) {
 		})
 	}
 }
-
-func TestNatural(t *testing.T) {
-	want := []string{"", "a", "a1", "a02", "a2", "a2b", "a10", "a10-2", "a10-10", "b"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, natural)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}

@@ -6,8 +6,6 @@ package tree
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,7 +99,7 @@ func readGraphs(ctx context.Context, c client.Reader, r Request) ([]nvidiav1alph
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
-	return nil, notFound(fmt.Sprintf("DynamoGraphDeployment %s/%s", r.Namespace, r.Name), names, "none in this namespace")
+	return nil, cli.NotFound(fmt.Sprintf("DynamoGraphDeployment %s/%s", r.Namespace, r.Name), names, "none in this namespace")
 }
 
 // readTopologies needs the right to read them only when one is asked for by name.
@@ -123,32 +121,19 @@ func (s *Snapshot) readTopologies(ctx context.Context, c client.Reader, name str
 		}
 		names = append(names, s.Topologies[i].Name)
 	}
-	return notFound("ClusterTopology "+name, names, "none in this cluster")
-}
-
-// maxNames bounds what an error lists.
-const maxNames = 10
-
-func notFound(what string, names []string, none string) error {
-	if len(names) == 0 {
-		return fmt.Errorf("%s not found; there are %s", what, none)
-	}
-	slices.SortFunc(names, natural)
-	if len(names) > maxNames {
-		names = append(names[:maxNames], fmt.Sprintf("%d more", len(names)-maxNames))
-	}
-	return fmt.Errorf("%s not found; there are: %s", what, strings.Join(names, ", "))
+	return cli.NotFound("ClusterTopology "+name, names, "none in this cluster")
 }
 
 func readNodes(ctx context.Context, c client.Reader) ([]corev1.Node, error) {
 	var all []corev1.Node
-	list := &corev1.NodeList{}
+	token := ""
 	for {
-		if err := c.List(ctx, list, client.Limit(page), client.Continue(list.Continue)); err != nil {
+		list := &corev1.NodeList{} // decoding into an old one would write into the maps of its items
+		if err := c.List(ctx, list, client.Limit(page), client.Continue(token)); err != nil {
 			return nil, err
 		}
 		all = append(all, list.Items...)
-		if list.Continue == "" {
+		if token = list.Continue; token == "" {
 			return all, nil
 		}
 	}
@@ -161,15 +146,16 @@ func readPods(ctx context.Context, c client.Reader, namespace string) ([]corev1.
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)}
 	var all []corev1.Pod
-	list := &corev1.PodList{}
+	token := ""
 	for {
-		if err := c.List(ctx, list, client.InNamespace(namespace), living, client.Limit(page), client.Continue(list.Continue)); err != nil {
+		list := &corev1.PodList{} // decoding into an old one would write into the maps of its items
+		if err := c.List(ctx, list, client.InNamespace(namespace), living, client.Limit(page), client.Continue(token)); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {
 			all = append(all, strip(&list.Items[i]))
 		}
-		if list.Continue == "" {
+		if token = list.Continue; token == "" {
 			return all, nil
 		}
 	}

@@ -113,13 +113,3 @@ func TestRead(t *testing.T) {
 		})
 	}
 }
-
-func TestNotFoundStaysShort(t *testing.T) {
-	err := notFound("X", strings.Split(strings.Repeat("n,", 30)+"n", ","), "none")
-	if !strings.HasSuffix(err.Error(), "n, 21 more") {
-		t.Errorf("got %v", err)
-	}
-	if err := notFound("X", nil, "none in this namespace"); err.Error() != "X not found; there are none in this namespace" {
-		t.Errorf("got %v", err)
-	}
-}

@@ -16,11 +16,23 @@ import (
 // Text renders the report for a terminal of 100 columns; long names may need more.
 func (r Report) Text() string {
 	name := r.naming()
-	sections := []string{r.graphsText(name)}
+	sections := append([]string{r.graphsText(name)}, r.drawings(name)...)
+	return joined(append(sections, r.waitingText(name), r.notesText()))
+}
+
+// Drawings renders the trees alone.
+func (r Report) Drawings() string { return joined(r.drawings(r.naming())) }
+
+func (r Report) drawings(name func(string, string) string) []string {
+	sections := make([]string, 0, len(r.Trees))
 	for _, t := range r.Trees {
 		sections = append(sections, r.treeText(t, name))
 	}
-	sections = append(sections, r.waitingText(name), r.notesText())
+	return sections
+}
+
+// joined puts an empty line between sections.
+func joined(sections []string) string {
 	var b strings.Builder
 	for _, s := range sections {
 		if s == "" {

@@ -1,0 +1,27 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit is how a command ends that has said all there is to say: only its exit code is left.
+type Exit int
+
+// Error implements error.
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// ExitCode returns the code to leave with, and whether the error still has to be told.
+func ExitCode(err error) (code int, tell bool) {
+	var exit Exit
+	switch {
+	case err == nil:
+		return 0, false
+	case errors.As(err, &exit):
+		return int(exit), false
+	}
+	return 1, true
+}

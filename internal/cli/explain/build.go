@@ -1,0 +1,160 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// Build makes the report. What waits is planned again and dropped again.
+func Build(s *Snapshot) Report {
+	r := Report{
+		Namespace: s.DGD.Namespace, Name: s.DGD.Name, State: string(s.DGD.Status.State),
+		Replicas: []Replica{}, Waiting: []Waiting{}, Conditions: s.conditions(), Events: s.events(),
+	}
+	if s.DGD.Status.Placement != nil {
+		r.Domain = s.DGD.Status.Placement.Domain
+	}
+	r.Notes = s.notes()
+	planner := whatif.NewPlanner(s.World)
+	planner.Begin()
+	defer planner.Rollback()
+	plan, problem := s.plan(planner)
+	if problem != "" {
+		r.Notes = append(r.Notes, problem)
+	} else {
+		r.Domain = cmp.Or(plan.Domain.String(), r.Domain)
+	}
+	r.Replicas = s.replicas(plan)
+	if problem == "" && s.mayPlan() {
+		r.Waiting = waitingOf(planner, plan)
+	}
+	r.Verdict = s.verdict(plan, problem == "" && s.mayPlan())
+	return r
+}
+
+// mayPlan says that the user may see what a plan needs.
+func (s *Snapshot) mayPlan() bool { return !s.lacks("nodes") && !s.lacks("pods") }
+
+// plan plans the deployment as it is, or says what is wrong with it.
+func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {
+	if errs := planner.Check(s.DGD); len(errs) > 0 {
+		return whatif.Graph{}, "The deployment is not valid, so nothing is done for it until it is corrected: " + bounded(errs.ToAggregate().Error())
+	}
+	plan, err := planner.Plan(s.DGD)
+	if err != nil {
+		return plan, "Nothing can be planned again: " + bounded(err.Error())
+	}
+	return plan, ""
+}
+
+func bounded(text string) string {
+	const limit = 1000
+	if len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "..."
+	}
+	return text
+}
+
+// notes tells what the report cannot know.
+func (s *Snapshot) notes() []string {
+	var notes []string
+	if len(s.Denied) > 0 {
+		text := fmt.Sprintf("You may not %s in the whole cluster.", strings.Join(s.Denied, ", "))
+		if !s.mayPlan() {
+			text += " So nothing can be planned again: what is told is what the operator and the pods say."
+		}
+		notes = append(notes, text)
+	}
+	if s.EventsHidden {
+		notes = append(notes, "You may not list events in this namespace.")
+	}
+	if seen := s.DGD.Status.ObservedGeneration; seen < s.DGD.Generation && seen > 0 {
+		notes = append(notes, fmt.Sprintf("The operator has not taken over the last change of the spec yet: it is at generation %d of %d.", seen, s.DGD.Generation))
+	}
+	if s.DGD.DeletionTimestamp != nil {
+		notes = append(notes, "The deployment is being deleted.")
+	}
+	return notes
+}
+
+// conditions lists what is not as it should be: of the deployment, its scaling groups and its topology.
+func (s *Snapshot) conditions() []Condition {
+	list := bad("", s.DGD.Status.Conditions)
+	for _, sg := range s.groups() {
+		list = append(list, bad("ScalingGroup "+sg.Name, sg.Status.Conditions)...)
+	}
+	if ct := s.Topology(validation.Profile(s.DGD)); ct != nil {
+		idle := func(c Condition) bool {
+			return c.Type == grovev1alpha1.ConditionInUse || c.Type == grovev1alpha1.ConditionDefault
+		}
+		list = append(list, slices.DeleteFunc(bad("ClusterTopology "+ct.Name, ct.Status.Conditions), idle)...)
+	}
+	return list
+}
+
+// groups are the deployment's scaling groups, by service.
+func (s *Snapshot) groups() []*trellisv1alpha1.ScalingGroup {
+	var list []*trellisv1alpha1.ScalingGroup
+	for _, sg := range s.Groups {
+		if sg.Namespace == s.DGD.Namespace && sg.Spec.Graph == s.DGD.Name {
+			list = append(list, sg)
+		}
+	}
+	slices.SortFunc(list, func(a, b *trellisv1alpha1.ScalingGroup) int { return strings.Compare(a.Spec.Service, b.Spec.Service) })
+	return list
+}
+
+func bad(object string, conditions []metav1.Condition) []Condition {
+	list := []Condition{}
+	for _, c := range conditions {
+		if c.Status != metav1.ConditionTrue {
+			list = append(list, Condition{
+				Object: object, Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime,
+			})
+		}
+	}
+	return list
+}
+
+// maxEvents bounds how many events are told.
+const maxEvents = 8
+
+func (s *Snapshot) events() []Event {
+	list := []Event{}
+	for i := range s.Events {
+		e := &s.Events[i]
+		list = append(list, Event{
+			Time: timeOf(e), Type: e.Type, Reason: e.Reason, Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Message: e.Message,
+		})
+	}
+	slices.SortFunc(list, func(a, b Event) int {
+		return cmp.Or(b.Time.Compare(a.Time.Time), strings.Compare(a.Object, b.Object), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+	return list[:min(len(list), maxEvents)]
+}
+
+// timeOf is when an event was last seen.
+func timeOf(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil:
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	}
+	return e.CreationTimestamp
+}

@@ -1,0 +1,192 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const (
+	ready  = nvidiav1alpha1.ConditionReady
+	placed = nvidiav1alpha1.ConditionPlaced
+)
+
+const firstRuns = "chat-frontend-0 node a-0-0\nchat-worker-0-0 node a-0-0\nchat-worker-0-1 node a-0-1\n"
+
+// waiting is the situation that the command is for: the second worker has no room in the zone that the first one has chosen.
+func waiting(t *testing.T) *world {
+	w := newWorld(t, nodes(t, 2, 3, 2), topologyManifest, chat)
+	w.occupy("train-7", "a-1-1", "8").occupy("web-1", "a-2-0", "1").occupy("web-2", "a-2-0", "2")
+	w.node("a-1-0").Spec.Unschedulable = true
+	w.node("a-2-1").Spec.Taints = []corev1.Taint{{Key: "repair", Value: "soon", Effect: corev1.TaintEffectNoSchedule}}
+	w.resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
+	w.DGD.Status.State, w.DGD.Status.Placement = "pending", &nvidiav1alpha1.PlacementStatus{Domain: "a"}
+	w.condition(ready, false, "insufficient_capacity", "Resources not ready: scalinggroup/chat-worker: desired=2, ready=1")
+	w.event(time.Minute, "Pod", "chat-worker-1-0", "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack inside a")
+	return w.event(11*time.Minute, "DynamoGraphDeployment", "chat", "InsufficientCapacity", "Placed: 2 of 3 packed replicas have a place.")
+}
+
+// said is what the operator would say of the world as it is.
+func (w *world) said() string {
+	return Build(w.Snapshot).Waiting[0].Message
+}
+
+// TestText shows the whole output for one situation each.
+func TestText(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T) *world{
+		"waiting": func(t *testing.T) *world {
+			w := waiting(t)
+			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
+		},
+		"running": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 node a-1-0\nchat-worker-1-1 node a-1-1")
+			w.DGD.Status.State = "successful"
+			return w.condition(ready, true, "all_resources_are_ready", "All resources are ready").condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas have a place in a")
+		},
+		"crashing-and-released": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve("chat-frontend-0 released\nchat-worker-0-0 crashing a-0-0\nchat-worker-0-1 crashing a-0-1\n" +
+				"chat-worker-1-0 node a-1-0\nchat-worker-1-1 leaving a-1-1")
+			return w.condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas have a place in a")
+		},
+		"room-by-now": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
+			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: needs 2 pods")
+		},
+		"taken-back": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
+			return w.condition(placed, false, "TakenBack", "2 of 3 packed replicas have a place. Worker-1: chat-worker-1-0 could not be bound: 0/4 nodes are available")
+		},
+		"other-numbers": func(t *testing.T) *world {
+			return waiting(t).condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: needs 2 pods x 8 nvidia.com/gpu in one rack inside a; a/r1 holds 1 of 2")
+		},
+		"base-gang": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 2, 2, 1), topologyManifest, chat).resolve("chat-worker-0-0 gated\nchat-worker-0-1 gated\nchat-worker-1-0 gated\nchat-worker-1-1 gated\nchat-frontend-0 gated")
+			return w
+		},
+		"level-gone": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
+			w.Topologies[0].Spec.Levels = w.Topologies[0].Spec.Levels[:1]
+			w.condition(placed, false, "LevelGone", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
+			return w.condition(nvidiav1alpha1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology")
+		},
+		"no-rights": func(t *testing.T) *world {
+			w := waiting(t)
+			w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
+			w.Nodes, w.Events, w.EventsHidden, w.Denied = nil, nil, true, []string{"list nodes", "list pods"}
+			return w
+		},
+		"refused": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, strings.Replace(chat, "replicas: 2", "replicas: -2", 1))
+			return w.condition(nvidiav1alpha1.ConditionValid, false, "Invalid", "the object would have been refused at admission")
+		},
+		"other-engine": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve("")
+			for _, sg := range w.Groups {
+				sg.Spec.Engine = "Grove"
+			}
+			return w.condition(placed, false, "Unschedulable", "Grove waits for room")
+		},
+		"large": func(t *testing.T) *world { // 200 replicas on 360 full hosts: the text stays short
+			w := newWorld(t, nodes(t, 4, 9, 9), topologyManifest, strings.Replace(chat, "replicas: 2", "replicas: 200", 1))
+			for i, n := range w.Nodes {
+				if n.Name[0] != 'a' || i%2 == 0 {
+					w.occupy(fmt.Sprintf("train-%d", i), n.Name, "8")
+				}
+			}
+			return w.resolve("")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Build(prepare(t).Snapshot).Text(noon)
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if lines := strings.Count(got, "\n"); lines > 60 {
+				t.Errorf("%d lines", lines)
+			}
+		})
+	}
+}
+
+// The JSON form has the numbers.
+func TestJSON(t *testing.T) {
+	w := waiting(t)
+	w.condition(placed, false, "InsufficientCapacity", w.said())
+	got, err := json.MarshalIndent(Build(w.Snapshot), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "waiting.json")
+	if *update {
+		if err := os.WriteFile(golden, append(got, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestOrderDoesNotMatter(t *testing.T) {
+	w := waiting(t)
+	want := Build(w.Snapshot).Text(noon)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		shuffle(random, w.Nodes)
+		shuffle(random, w.Pods)
+		shuffle(random, w.Groups)
+		shuffle(random, w.Events)
+		if diff := cmp.Diff(want, Build(w.Snapshot).Text(noon)); diff != "" {
+			t.Fatalf("-first +shuffled:\n%s", diff)
+		}
+	}
+}
+
+func shuffle[T any](r *rand.Rand, list []T) {
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+func TestTarget(t *testing.T) {
+	for arg, want := range map[string]target{
+		"dgd/a": {kindGraph, "a"}, "a": {kindGraph, "a"}, "sg/a": {kindGroup, "a"}, "scalinggroups.trellis.dev/a": {kindGroup, "a"}, "Pod/a": {kindPod, "a"},
+	} {
+		if got, err := parseTarget(arg); err != nil || got != want {
+			t.Errorf("%s: %v (%v), want %v", arg, got, err, want)
+		}
+	}
+	for _, arg := range []string{"svc/a", "pod/", "dgd/a/b", ""} {
+		if _, err := parseTarget(arg); err == nil {
+			t.Errorf("%s: want an error", arg)
+		}
+	}
+}

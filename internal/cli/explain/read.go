@@ -1,0 +1,195 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Snapshot is what a report is made of.
+type Snapshot struct {
+	live.Snapshot
+	DGD *nvidiav1alpha1.DynamoGraphDeployment
+	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
+	Events       []corev1.Event
+	EventsHidden bool
+	Now          time.Time
+}
+
+// target is what the user asks about.
+type target struct{ kind, name string }
+
+// Kinds of a target.
+const (
+	kindGraph = "DynamoGraphDeployment"
+	kindGroup = "ScalingGroup"
+	kindPod   = "Pod"
+)
+
+var otherKinds = map[string]string{
+	"sg": kindGroup, "scalinggroup": kindGroup, "scalinggroups": kindGroup, "po": kindPod, "pod": kindPod, "pods": kindPod,
+}
+
+func parseTarget(arg string) (target, error) {
+	if kind, name, slash := strings.Cut(arg, "/"); slash {
+		resource, _, _ := strings.Cut(strings.ToLower(kind), ".")
+		if known := otherKinds[resource]; known != "" && name != "" && !strings.Contains(name, "/") {
+			return target{known, name}, nil
+		}
+	}
+	name, err := cli.GraphName(arg)
+	return target{kindGraph, name}, err
+}
+
+// Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the report
+// is shorter and says why.
+func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Snapshot, error) {
+	name, err := t.resolve(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	dgd, err := readGraph(ctx, c, types.NamespacedName{Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	world, err := live.Read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{Snapshot: *world, DGD: dgd}
+	if s.lacks("pods") {
+		if err := s.ReadPods(ctx, c, namespace); err != nil {
+			return nil, err
+		}
+	}
+	if s.lacks("scalinggroups.trellis.dev") {
+		if err := s.ReadGroups(ctx, c, namespace); err != nil {
+			return nil, err
+		}
+	}
+	s.keepGraph()
+	return s, s.readEvents(ctx, c)
+}
+
+// lacks says that a kind could not be listed in the whole cluster.
+func (s *Snapshot) lacks(resource string) bool {
+	for _, right := range s.Denied {
+		if right == "list "+resource {
+			return true
+		}
+	}
+	return false
+}
+
+// keepGraph makes the deployment that was read first the one of the world, so that both are one object of one time.
+func (s *Snapshot) keepGraph() {
+	for i, dgd := range s.Graphs {
+		if dgd.Namespace == s.DGD.Namespace && dgd.Name == s.DGD.Name {
+			s.Graphs[i] = s.DGD
+			return
+		}
+	}
+	s.Graphs = append(s.Graphs, s.DGD)
+}
+
+// resolve is the name of the deployment that a target belongs to.
+func (t target) resolve(ctx context.Context, c client.Reader, namespace string) (string, error) {
+	switch t.kind {
+	case kindGroup:
+		sg := &trellisv1alpha1.ScalingGroup{}
+		if err := get(ctx, c, namespace, t, sg, &trellisv1alpha1.ScalingGroupList{}); err != nil {
+			return "", err
+		}
+		return sg.Spec.Graph, nil
+	case kindPod:
+		pod := &corev1.Pod{}
+		if err := get(ctx, c, namespace, t, pod, nil); err != nil {
+			return "", err
+		}
+		group := pod.Labels[graph.LabelScalingGroup]
+		if group == "" {
+			return "", fmt.Errorf("pod %s/%s is none of Trellis': it has no label %s", namespace, t.name, graph.LabelScalingGroup)
+		}
+		return target{kindGroup, group}.resolve(ctx, c, namespace)
+	}
+	return t.name, nil
+}
+
+func readGraph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1alpha1.DynamoGraphDeployment, error) {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	err := get(ctx, c, name.Namespace, target{kindGraph, name.Name}, dgd, &nvidiav1alpha1.DynamoGraphDeploymentList{})
+	return dgd, err
+}
+
+// get reads one object; when it is not there the error names those of the list that are.
+func get(ctx context.Context, c client.Reader, namespace string, t target, into client.Object, list client.ObjectList) error {
+	what := fmt.Sprintf("%s %s/%s", t.kind, namespace, t.name)
+	err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: t.name}, into)
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsNotFound(err) || list == nil {
+		return cli.Explain(err, "getting "+what)
+	}
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("%s not found", what)
+	}
+	return cli.NotFound(what, namesOf(list), "none in this namespace")
+}
+
+func namesOf(list client.ObjectList) []string {
+	var names []string
+	switch list := list.(type) {
+	case *nvidiav1alpha1.DynamoGraphDeploymentList:
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	case *trellisv1alpha1.ScalingGroupList:
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}
+
+// maxEventPods is of how many waiting pods the events are read.
+const maxEventPods = 4
+
+// readEvents reads the events of the deployment and of the first pods that have no node.
+func (s *Snapshot) readEvents(ctx context.Context, c client.Reader) error {
+	about := []types.UID{s.DGD.UID}
+	for _, pod := range s.Pods {
+		ours := pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name)
+		if ours && pod.Spec.NodeName == "" && pod.Labels[graph.LabelPodIndex] == "0" && len(about) <= maxEventPods {
+			about = append(about, pod.UID)
+		}
+	}
+	for _, uid := range about {
+		list := &corev1.EventList{}
+		err := c.List(ctx, list, client.InNamespace(s.DGD.Namespace), client.MatchingFields{"involvedObject.uid": string(uid)})
+		if apierrors.IsForbidden(err) {
+			s.EventsHidden = true
+			return nil
+		}
+		if err != nil {
+			return cli.Explain(err, "listing events")
+		}
+		s.Events = append(s.Events, list.Items...)
+	}
+	return nil
+}

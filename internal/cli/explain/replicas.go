@@ -1,0 +1,206 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// replicas tells of each replica what its pods show, and of those that wait what the plan says. Without a plan the scaling groups that
+// exist say which replicas there should be.
+func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
+	groups := plan.Groups
+	if len(groups) == 0 {
+		groups = s.groups()
+	}
+	planned := map[string]whatif.Replica{}
+	for _, r := range plan.Replicas {
+		planned[fmt.Sprintf("%s-%d", r.Service, r.Ordinal)] = r
+	}
+	pods := map[string][]*corev1.Pod{}
+	for _, pod := range s.Pods {
+		if pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name) {
+			key := pod.Labels[graph.LabelScalingGroup] + "-" + pod.Labels[graph.LabelReplica]
+			pods[key] = append(pods[key], pod)
+		}
+	}
+	list := []Replica{}
+	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
+		return strings.Compare(a.Spec.Service, b.Spec.Service)
+	}) {
+		if !graph.PlannedHere(sg.Spec.Engine) {
+			continue // its pods are none of Trellis'
+		}
+		for ordinal := range int(sg.Spec.Replicas) {
+			r := s.replica(sg, ordinal, pods[fmt.Sprintf("%s-%d", graph.LabelValue(sg.Name), ordinal)])
+			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)]; ok && s.mayPlan() {
+				r.compare(p)
+			}
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// replica reads one replica from its pods.
+func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
+	r := Replica{Service: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
+	closed, unbound, unready := pick(pods, gates.Closed), pick(pods, isUnbound), pick(pods, isUnready)
+	switch {
+	case len(pick(pods, isLeaving)) > 0:
+		r.State, r.Since = StateLeaving, earliest(pick(pods, isLeaving), func(p *corev1.Pod) *metav1.Time { return p.DeletionTimestamp })
+	case len(pods) < int(graph.PodsPerReplica(sg)):
+		r.State, r.Since, r.Detail = StateCreating, earliest(pods, created), fmt.Sprintf("%d of %d pods made", len(pods), graph.PodsPerReplica(sg))
+	case len(closed) > 0:
+		r.State, r.Since = StateGated, earliest(closed, created)
+		if len(closed) < len(pods) {
+			r.Detail = fmt.Sprintf("%d of %d pods let go", len(pods)-len(closed), len(pods))
+		}
+	case len(unbound) > 0:
+		r.State, r.Since, r.Detail = StateReleased, earliest(unbound, unscheduledSince), whyUnbound(unbound)
+		if !graph.Gated(sg) {
+			r.State = StatePending
+		}
+	case len(unready) > 0:
+		r.State, r.Since = StateNotReady, earliest(unready, unreadySince)
+		r.Detail = fmt.Sprintf("%d of %d pods not ready: %s", len(unready), len(pods), whyUnready(unready[0]))
+	default:
+		r.State = StateRunning
+	}
+	for _, p := range sg.Status.Placements {
+		if int(p.Replica) == ordinal && p.Bound {
+			r.Domain = p.Domain
+		}
+	}
+	return r
+}
+
+// compare adds what the plan knows: where the replica is, or where it would go now although it waits.
+func (r *Replica) compare(p whatif.Replica) {
+	switch {
+	case p.Running:
+		r.Domain = cmp.Or(p.Domain.String(), r.Domain)
+	case p.Reason == nil:
+		r.WouldGo = cmp.Or(p.Domain.String(), nodesText(p.Pods))
+		if p.Preempts != nil {
+			r.Preempts = fmt.Sprintf("%d of %s", p.Preempts.Pods, scheduler.Victims(p.Preempts))
+		}
+	}
+}
+
+func nodesText(pods []whatif.Pod) string {
+	var nodes []string
+	for _, pod := range pods {
+		if pod.Node != "" && !slices.Contains(nodes, pod.Node) {
+			nodes = append(nodes, pod.Node)
+		}
+	}
+	return some(nodes, maxNodes)
+}
+
+func pick(pods []*corev1.Pod, is func(*corev1.Pod) bool) []*corev1.Pod {
+	var list []*corev1.Pod
+	for _, pod := range pods {
+		if is(pod) {
+			list = append(list, pod)
+		}
+	}
+	slices.SortFunc(list, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+func isUnbound(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
+
+func isLeaving(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}
+
+func isUnready(pod *corev1.Pod) bool {
+	c := condition(pod, corev1.PodReady)
+	return c == nil || c.Status != corev1.ConditionTrue
+}
+
+func created(pod *corev1.Pod) *metav1.Time { return &pod.CreationTimestamp }
+
+func unscheduledSince(pod *corev1.Pod) *metav1.Time { return since(pod, corev1.PodScheduled) }
+
+func unreadySince(pod *corev1.Pod) *metav1.Time { return since(pod, corev1.PodReady) }
+
+func since(pod *corev1.Pod, kind corev1.PodConditionType) *metav1.Time {
+	if c := condition(pod, kind); c != nil && !c.LastTransitionTime.IsZero() {
+		return &c.LastTransitionTime
+	}
+	return &pod.CreationTimestamp
+}
+
+func earliest(pods []*corev1.Pod, when func(*corev1.Pod) *metav1.Time) *metav1.Time {
+	var first *metav1.Time
+	for _, pod := range pods {
+		if t := when(pod); t != nil && !t.IsZero() && (first == nil || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// whyUnbound is what the kube-scheduler says.
+func whyUnbound(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue && c.Message != "" {
+			return pod.Name + ": " + bounded(c.Message)
+		}
+	}
+	return fmt.Sprintf("waiting for the scheduler: %s", pods[0].Name)
+}
+
+// whyUnready is what the kubelet says of the first container that does not run as it should.
+func whyUnready(pod *corev1.Pod) string {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			status := &statuses[i]
+			switch {
+			case status.State.Waiting != nil && status.State.Waiting.Reason != "PodInitializing":
+				return fmt.Sprintf("%s, container %s: %s", pod.Name, status.Name, status.State.Waiting.Reason)
+			case status.State.Terminated != nil && status.State.Terminated.ExitCode != 0:
+				return fmt.Sprintf("%s, container %s ended with code %d", pod.Name, status.Name, status.State.Terminated.ExitCode)
+			case status.State.Running != nil && !status.Ready:
+				return fmt.Sprintf("%s, container %s runs and is not ready", pod.Name, status.Name)
+			}
+		}
+	}
+	return pod.Name
+}
+
+func nodesOf(pods []*corev1.Pod) []string {
+	var nodes []string
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}

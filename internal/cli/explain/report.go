@@ -1,0 +1,178 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Report is the explanation, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
+type Report struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// State is the deployment in one word, as its status says.
+	State string `json:"state,omitempty"`
+	// Domain all of it sits in; empty without such a constraint.
+	Domain string `json:"domain,omitempty"`
+	// Replicas by service and ordinal.
+	Replicas []Replica `json:"replicas"`
+	// Waiting tells why replicas have no place, those with the same words together.
+	Waiting []Waiting `json:"waiting"`
+	// Verdict compares the plan with what the operator says.
+	Verdict Verdict `json:"verdict"`
+	// Conditions that are not as they should be.
+	Conditions []Condition `json:"conditions"`
+	// Events, the latest first.
+	Events []Event `json:"events"`
+	// Notes on what the reader should know about the report.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// States of a replica.
+const (
+	// StateRunning: every pod is bound and ready.
+	StateRunning = "running"
+	// StateNotReady: every pod is bound, not every one is ready.
+	StateNotReady = "not ready"
+	// StateReleased: it has its place, and the kube-scheduler has not bound all of it.
+	StateReleased = "released"
+	// StateGated: its pods are there and have no place.
+	StateGated = "gated"
+	// StatePending: the kube-scheduler has found no node for it; Trellis has no part in it.
+	StatePending = "pending"
+	// StateCreating: pods of it are still to be made.
+	StateCreating = "creating"
+	// StateLeaving: pods of it end, and it is made anew after that.
+	StateLeaving = "leaving"
+)
+
+// Replica is one replica as its pods show it.
+type Replica struct {
+	Service string `json:"service"`
+	Replica int    `json:"replica"`
+	State   string `json:"state"`
+	// Since when it waits; absent while it runs.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Domain and Nodes of its pods, as far as they have any.
+	Domain string   `json:"domain,omitempty"`
+	Nodes  []string `json:"nodes,omitempty"`
+	// Detail is the kube-scheduler's or the kubelet's word on the first pod that is not ready.
+	Detail string `json:"detail,omitempty"`
+	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
+	WouldGo string `json:"wouldGo,omitempty"`
+	// Preempts tells who would have to make room there.
+	Preempts string `json:"preempts,omitempty"`
+}
+
+// Waiting is why some replicas have no place.
+type Waiting struct {
+	Who     []Gangs `json:"who"`
+	Reason  string  `json:"reason"`
+	Message string  `json:"message"`
+	// Need is what one replica asks for.
+	Need []Need `json:"need,omitempty"`
+	// Level of which one domain must hold it, and the domain that bounds the search.
+	Level  string `json:"level,omitempty"`
+	Within string `json:"within,omitempty"`
+	// Closest domain, and how many others hold as many pods, or fewer.
+	Closest     *Closest `json:"closest,omitempty"`
+	OthersEqual int      `json:"othersEqual,omitempty"`
+	OthersFewer int      `json:"othersFewer,omitempty"`
+	// Freeing are the hosts that take no pod of it in the domain that is easiest to free, of those that hold most; the easiest first.
+	// FreeingMore counts those left out.
+	FreeingDomain string `json:"freeingDomain,omitempty"`
+	Freeing       []Host `json:"freeing,omitempty"`
+	FreeingMore   int    `json:"freeingMore,omitempty"`
+}
+
+// Gangs are replicas of one service.
+type Gangs struct {
+	Service  string `json:"service"`
+	Replicas []int  `json:"replicas"`
+}
+
+// Need is a number of equal pods and what each asks for, in thousandths for cpu.
+type Need struct {
+	Pods     int              `json:"pods"`
+	Requests map[string]int64 `json:"requests"`
+}
+
+// Closest is the domain that comes nearest.
+type Closest struct {
+	Domain string `json:"domain"`
+	Holds  int    `json:"holds"`
+	Of     int    `json:"of"`
+	Hosts  int    `json:"hosts,omitempty"`
+	// Excluded counts the hosts that take no pod by what keeps it off.
+	Excluded []Excluded `json:"excluded,omitempty"`
+	// Short are resources of which too little is free.
+	Short []Short `json:"short,omitempty"`
+}
+
+// Excluded counts hosts.
+type Excluded struct {
+	Reason string `json:"reason"`
+	Hosts  int    `json:"hosts"`
+}
+
+// Short is a resource in a domain.
+type Short struct {
+	Resource string `json:"resource"`
+	Free     int64  `json:"free"`
+	Largest  int64  `json:"largestOnOneHost"`
+	Need     int64  `json:"need"`
+}
+
+// Host is one host that takes no pod.
+type Host struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	// Remedy is a command or a change that would make it take one.
+	Remedy string `json:"remedy,omitempty"`
+	// Pods that stand in the way, as namespace/name, and how many more than are listed.
+	Pods     []Occupant `json:"pods,omitempty"`
+	PodsMore int        `json:"podsMore,omitempty"`
+}
+
+// Occupant is a pod that stands in the way.
+type Occupant struct {
+	Pod      string `json:"pod"`
+	Resource string `json:"resource"`
+	Amount   int64  `json:"amount"`
+	// Planned: it is not bound there yet.
+	Planned bool `json:"planned,omitempty"`
+}
+
+// Verdict is the operator's word, and whether the plan of now says the same.
+type Verdict struct {
+	// Reason and Message of the condition Placed, True or not; empty when there is none.
+	Placed  *bool        `json:"placed,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
+	Since   *metav1.Time `json:"since,omitempty"`
+	// Planned says that it was planned again; Agrees that both say the same. Text puts it in words.
+	Planned bool   `json:"planned"`
+	Agrees  bool   `json:"agrees"`
+	Text    string `json:"text"`
+}
+
+// Condition is one condition that is not as it should be.
+type Condition struct {
+	// Object is empty for the deployment itself.
+	Object  string      `json:"object,omitempty"`
+	Type    string      `json:"type"`
+	Status  string      `json:"status"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+	Since   metav1.Time `json:"since"`
+}
+
+// Event is one event.
+type Event struct {
+	Time    metav1.Time `json:"time"`
+	Type    string      `json:"type"`
+	Reason  string      `json:"reason"`
+	Object  string      `json:"object"`
+	Message string      `json:"message"`
+}

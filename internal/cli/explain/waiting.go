@@ -1,0 +1,117 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// Bounds of what is told about one reason.
+const (
+	maxHosts     = 5
+	maxOccupants = 4
+	maxShort     = 4
+	maxExcluded  = 6
+)
+
+// waitingOf tells why replicas have no place, those with the same words together.
+func waitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
+	list := []Waiting{}
+	at := map[string]int{}
+	for _, r := range plan.Replicas {
+		if r.Reason == nil {
+			continue
+		}
+		key := r.Reason.Code + "\x00" + r.Reason.Message
+		i, known := at[key]
+		if !known {
+			i = len(list)
+			at[key] = i
+			w := Waiting{Reason: r.Reason.Code, Message: r.Reason.Message}
+			if refusal := r.Reason.Refusal; refusal != nil {
+				w.numbers(refusal)
+				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
+					w.free(planner.Obstacles(plan, refusal))
+				}
+			}
+			list = append(list, w)
+		}
+		list[i].add(r.Service, r.Ordinal)
+	}
+	return list
+}
+
+func (w *Waiting) add(service string, ordinal int) {
+	if last := len(w.Who) - 1; last >= 0 && w.Who[last].Service == service {
+		w.Who[last].Replicas = append(w.Who[last].Replicas, ordinal)
+		return
+	}
+	w.Who = append(w.Who, Gangs{service, []int{ordinal}})
+}
+
+// numbers takes over what the planner found.
+func (w *Waiting) numbers(r *placement.Refusal) {
+	for _, n := range r.Need {
+		w.Need = append(w.Need, Need{Pods: n.Pods, Requests: requests(n.Requests)})
+	}
+	w.Level, w.Within, w.OthersEqual, w.OthersFewer = r.LevelName, r.Within.String(), r.OthersEqual, r.OthersFewer
+	c := r.Closest
+	if c == nil {
+		return
+	}
+	w.Closest = &Closest{Domain: c.Domain.String(), Holds: c.Holds, Of: c.Of, Hosts: c.Hosts}
+	for _, e := range c.Excluded[:min(len(c.Excluded), maxExcluded)] {
+		w.Closest.Excluded = append(w.Closest.Excluded, Excluded{e.Reason.String(), e.Hosts})
+	}
+	for _, s := range c.Short[:min(len(c.Short), maxShort)] {
+		w.Closest.Short = append(w.Closest.Short, Short{Resource: s.Resource, Free: s.Have, Largest: s.Largest, Need: s.Need})
+	}
+}
+
+func requests(list []topology.Request) map[string]int64 {
+	out := map[string]int64{}
+	for _, r := range list {
+		out[r.Name] = r.Amount
+	}
+	return out
+}
+
+// free lists what stands in the way.
+func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle) {
+	w.FreeingDomain = domain.String()
+	for i, o := range obstacles {
+		if i == maxHosts {
+			w.FreeingMore = len(obstacles) - i
+			return
+		}
+		h := Host{Name: o.Node, Reason: o.Why.String(), Remedy: remedy(o)}
+		for j, pod := range o.Pods {
+			if j == maxOccupants {
+				h.PodsMore = len(o.Pods) - j
+				break
+			}
+			h.Pods = append(h.Pods, Occupant{Pod: pod.String(), Resource: o.Why.Detail, Amount: pod.Amount, Planned: pod.Planned})
+		}
+		w.Freeing = append(w.Freeing, h)
+	}
+}
+
+// remedy is what somebody could do about a host.
+func remedy(o whatif.Obstacle) string {
+	switch {
+	case o.TooSmall:
+		return "too small even when empty"
+	case o.Why.Kind == topology.KindCordoned:
+		return "kubectl uncordon " + o.Node
+	case o.Why.Kind == topology.KindTaint:
+		return fmt.Sprintf("remove the taint, or tolerate it: %s", o.Why.Detail)
+	case o.Why.Kind == topology.KindNotReady:
+		return "kubectl describe node " + o.Node
+	}
+	return ""
+}

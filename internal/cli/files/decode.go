@@ -1,0 +1,157 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kjson "sigs.k8s.io/json"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// Object is one object of a file.
+type Object struct {
+	client.Object
+	Source Source
+}
+
+// Skipped is an object of a kind that is not asked for.
+type Skipped struct {
+	Kind   schema.GroupVersionKind
+	Name   string
+	Source Source
+}
+
+// kinds that are read, by group and kind; other versions of them are refused rather than skipped.
+var kinds = map[schema.GroupKind]struct {
+	version string
+	make    func() client.Object
+}{
+	{Kind: "Node"}: {"v1", func() client.Object { return &corev1.Node{} }},
+	{Kind: "Pod"}:  {"v1", func() client.Object { return &corev1.Pod{} }},
+	{Group: schedulingv1.GroupName, Kind: "PriorityClass"}: {"v1", func() client.Object { return &schedulingv1.PriorityClass{} }},
+	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
+		grovev1alpha1.GroupVersion.Version, func() client.Object { return &grovev1alpha1.ClusterTopology{} },
+	},
+	{Group: nvidiav1alpha1.GroupVersion.Group, Kind: "DynamoGraphDeployment"}: {
+		nvidiav1alpha1.GroupVersion.Version, func() client.Object { return &nvidiav1alpha1.DynamoGraphDeployment{} },
+	},
+}
+
+// contents is what one file holds.
+type contents struct {
+	objects []Object
+	skipped []Skipped
+	errs    []error
+}
+
+// parse reads all objects of a file.
+func parse(file string, data []byte) contents {
+	docs, errs := split(file, data)
+	c := contents{errs: errs}
+	for _, doc := range docs {
+		c.add(Source{doc: doc}, doc.json, metav1.TypeMeta{})
+	}
+	return c
+}
+
+// add decodes one object, or the items of a list; kind is what an item is that does not say it itself.
+func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta) {
+	head := struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Items []json.RawMessage `json:"items"`
+	}{}
+	_ = json.Unmarshal(raw, &head) // what does not fit shows below
+	if head.Kind == "" && head.APIVersion == "" {
+		head.TypeMeta = kind
+	}
+	gvk := head.GroupVersionKind()
+	if singular, isList := strings.CutSuffix(gvk.Kind, "List"); isList && gvk.Kind != "" {
+		item := metav1.TypeMeta{}
+		if singular != "" {
+			item = metav1.TypeMeta{APIVersion: head.APIVersion, Kind: singular}
+		}
+		for i, raw := range head.Items {
+			c.add(Source{doc: source.doc, item: fmt.Sprintf("items[%d]", i)}, raw, item)
+		}
+		return
+	}
+	known, wanted := kinds[gvk.GroupKind()]
+	switch {
+	case gvk.Kind == "" || gvk.Version == "":
+		c.errs = append(c.errs, source.At("", "", "not a Kubernetes object: apiVersion and kind are missing"))
+	case !wanted:
+		c.skipped = append(c.skipped, Skipped{Kind: gvk, Name: head.Metadata.Name, Source: source})
+	case known.version != gvk.Version:
+		c.errs = append(c.errs, source.At(gvk.Kind+" "+head.Metadata.Name, "apiVersion",
+			fmt.Sprintf("%s is not known; write it as %s", gvk.GroupVersion(), schema.GroupVersion{Group: gvk.Group, Version: known.version})))
+	default:
+		object := known.make()
+		errs := decode(source, raw, gvk.Kind+" "+head.Metadata.Name, object)
+		if len(errs) == 0 && object.GetName() == "" {
+			errs = append(errs, source.At(gvk.Kind, "metadata.name", "is required"))
+		}
+		if c.errs = append(c.errs, errs...); len(errs) == 0 {
+			object.GetObjectKind().SetGroupVersionKind(gvk)
+			c.objects = append(c.objects, Object{object, source})
+		}
+	}
+}
+
+// decode reads an object strictly, with the defaults of its kind.
+func decode(source Source, raw json.RawMessage, name string, into client.Object) []error {
+	var errs []error
+	strict, err := kjson.UnmarshalStrict(raw, into)
+	for _, e := range strict {
+		var field kjson.FieldError
+		path, message := "", e.Error()
+		if errors.As(e, &field) {
+			path = field.FieldPath()
+			message, _, _ = strings.Cut(message, " \"")
+		}
+		errs = append(errs, source.At(name, path, message))
+	}
+	if err != nil {
+		var whole map[string]any
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(raw, &whole)
+		path := culprit(whole, func() string { return failure(whole, into) })
+		return append(errs, source.At(name, path, strings.TrimPrefix(err.Error(), "json: ")))
+	}
+	switch o := into.(type) {
+	case *corev1.Node:
+		defaultNode(o)
+	case *corev1.Pod:
+		defaultPod(o)
+	case *nvidiav1alpha1.DynamoGraphDeployment:
+		if err := defaultGraph(raw, o); err != nil {
+			errs = append(errs, source.At(name, "", err.Error()))
+		}
+	}
+	return errs
+}
+
+// failure decodes a value and says what went wrong, or "".
+func failure(value map[string]any, into client.Object) string {
+	raw, err := json.Marshal(value)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}

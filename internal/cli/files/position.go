@@ -1,0 +1,147 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Error is something wrong with a file.
+type Error struct {
+	File string
+	Line int
+	// Object is what it is about, e.g. "Node a-1"; Field the path in it. Both may be empty.
+	Object, Field string
+	Message       string
+}
+
+// Error implements error: FILE:LINE: OBJECT: FIELD: what is wrong.
+func (e *Error) Error() string {
+	parts := []string{fmt.Sprintf("%s:%d", e.File, e.Line)}
+	for _, part := range []string{e.Object, e.Field, e.Message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Source says where an object was read.
+type Source struct {
+	doc document
+	// item is the path of the object in the document: empty, or items[3].
+	item string
+}
+
+// At returns the error for a field of the object.
+func (s Source) At(object, field, message string) *Error {
+	return &Error{File: s.doc.file, Line: s.Line(field), Object: object, Field: field, Message: message}
+}
+
+// String is FILE:LINE.
+func (s Source) String() string { return fmt.Sprintf("%s:%d", s.doc.file, s.Line("")) }
+
+// Line is the line of a field of the object, or of as much of its path as is there. Paths are written like spec.services[A].replicas or
+// spec.services.A.envs[0].
+func (s Source) Line(field string) int {
+	var root yaml.Node
+	if err := yaml.Unmarshal(s.doc.text, &root); err != nil || len(root.Content) == 0 {
+		return s.doc.line
+	}
+	path := s.item
+	if field != "" && path != "" {
+		path += "."
+	}
+	return s.doc.line + lineOf(root.Content[0], path+field) - 1
+}
+
+// lineOf follows a path from node to node, and stays where it ends.
+func lineOf(node *yaml.Node, path string) int {
+	line := node.Line
+	for path != "" {
+		child, at, rest := step(node, strings.TrimLeft(path, ".["))
+		if child == nil {
+			break
+		}
+		node, line, path = child, at, rest
+	}
+	return line
+}
+
+// step goes one node down: to the item of that number, or to the longest key that the path begins with. A key's line is that of its name.
+func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string) {
+	switch node.Kind {
+	case yaml.AliasNode:
+		return step(node.Alias, path)
+	case yaml.SequenceNode:
+		digits, after, _ := strings.Cut(path, "]")
+		if i, err := strconv.Atoi(digits); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i].Line, after
+		}
+	case yaml.MappingNode:
+		longest := -1
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			after, found := strings.CutPrefix(strings.TrimPrefix(path, `"`), key)
+			if !found || len(key) <= longest || after != "" && !strings.ContainsRune(`.["]`, rune(after[0])) {
+				continue
+			}
+			longest = len(key)
+			child, line, rest = node.Content[i+1], node.Content[i].Line, strings.TrimLeft(after, `"]`)
+		}
+	}
+	return child, line, rest
+}
+
+// culprit finds the field that keeps a document from being decoded: the first one, deepest first, without which it fails differently or not
+// at all. What decoders say themselves names no path through maps, and nothing at all for quantities.
+func culprit(value any, fails func() string) string {
+	first := fails()
+	path, _ := search(value, fails, first)
+	return path
+}
+
+func search(value any, fails func() string, first string) (path string, found bool) {
+	try := func(key string, child any, set func(any)) (string, bool) {
+		if deeper, found := search(child, fails, first); found {
+			if !strings.HasPrefix(deeper, "[") {
+				deeper = "." + deeper
+			}
+			return key + deeper, true
+		}
+		set(nil)
+		changed := fails() != first
+		set(child)
+		return key, changed
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range sortedKeys(value) {
+			if path, found := try(key, value[key], func(v any) { value[key] = v }); found {
+				return path, true
+			}
+		}
+	case []any:
+		for i := range value {
+			if path, found := try("["+strconv.Itoa(i)+"]", value[i], func(v any) { value[i] = v }); found {
+				return path, true
+			}
+		}
+	}
+	return "", false
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

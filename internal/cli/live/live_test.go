@@ -1,0 +1,109 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// cluster answers lists of pods in pages of one; its pods are "x" (another's), "done" (another's, ended) and "ours" (ended).
+type cluster struct {
+	client.Reader
+	forbidden, unknown bool
+}
+
+func (c cluster) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(options)
+	kind := fmt.Sprintf("%T", list)
+	custom := !strings.HasPrefix(kind, "*v1.")
+	switch {
+	case c.forbidden && o.Namespace == "" && !custom:
+		return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	case c.unknown && custom:
+		return &meta.NoKindMatchError{}
+	}
+	switch l := list.(type) {
+	case *corev1.PodList:
+		at, _ := strconv.Atoi(o.Continue)
+		name := []string{"x", "done", "ours"}[at]
+		pod := corev1.Pod{}
+		pod.Name, pod.Labels = name, map[string]string{name: "label"}
+		switch name {
+		case "ours":
+			pod.Labels[graph.LabelScalingGroup] = "g"
+			fallthrough
+		case "done":
+			pod.Status.Phase = corev1.PodFailed
+		}
+		l.Items = []corev1.Pod{pod}
+		if at < 2 {
+			l.Continue = strconv.Itoa(at + 1)
+		}
+	case *nvidiav1alpha1.DynamoGraphDeploymentList:
+		l.Items = make([]nvidiav1alpha1.DynamoGraphDeployment, 1)
+	case *trellisv1alpha1.ScalingGroupList:
+		l.Items = make([]trellisv1alpha1.ScalingGroup, 1)
+	case *corev1.NodeList:
+		l.Items = make([]corev1.Node, 1)
+	}
+	return nil
+}
+
+func names(pods []*corev1.Pod) string {
+	var list []string
+	for _, pod := range pods {
+		list = append(list, pod.Name)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestRead(t *testing.T) {
+	s, err := Read(t.Context(), cluster{})
+	if err != nil || s.Complete() != nil {
+		t.Fatal(err, s)
+	}
+	if got := names(s.Pods); got != "x ours" || len(s.Nodes) != 1 || len(s.Groups) != 1 || len(s.Graphs) != 1 {
+		t.Errorf("pods %s, %d nodes, %d groups, %d graphs", got, len(s.Nodes), len(s.Groups), len(s.Graphs))
+	}
+	if s.Pods[1].Labels["ours"] == "" || len(s.Pods[1].Labels) != 2 {
+		t.Errorf("labels of a pod on a later page: %v", s.Pods[1].Labels)
+	}
+}
+
+// A plan can be made on a cluster where Trellis is not installed yet.
+func TestReadWithoutTrellis(t *testing.T) {
+	s, err := Read(t.Context(), cluster{unknown: true})
+	if err != nil || s.Complete() != nil || len(s.Nodes) != 1 || len(s.Graphs) != 0 {
+		t.Errorf("%v %+v", err, s)
+	}
+}
+
+func TestReadNamesMissingRights(t *testing.T) {
+	s, err := Read(t.Context(), cluster{forbidden: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "you may not list nodes, list pods in the whole cluster, which a plan needs: ask for a ClusterRole with these rights"
+	if got := s.Complete(); got == nil || got.Error() != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	if err := s.ReadPods(t.Context(), cluster{forbidden: true}, "ns"); err != nil || len(s.Pods) != 2 {
+		t.Errorf("%v, pods %s", err, names(s.Pods))
+	}
+}

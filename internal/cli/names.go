@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxNames bounds what an error lists.
+const maxNames = 10
+
+// NotFound says what there is instead of what was asked for; none is what to say when there is nothing of the kind.
+func NotFound(what string, names []string, none string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("%s not found; there are %s", what, none)
+	}
+	slices.SortFunc(names, Natural)
+	if len(names) > maxNames {
+		names = append(names[:maxNames], fmt.Sprintf("%d more", len(names)-maxNames))
+	}
+	return fmt.Errorf("%s not found; there are: %s", what, strings.Join(names, ", "))
+}
+
+// Natural compares names so that rack-2 comes before rack-10.
+func Natural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		xd, yd := digits(x), digits(y)
+		if xd == 0 || yd == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		xn, yn := strings.TrimLeft(x[:xd], "0"), strings.TrimLeft(y[:yd], "0")
+		if c := cmp.Or(cmp.Compare(len(xn), len(yn)), strings.Compare(xn, yn)); c != 0 {
+			return c
+		}
+		x, y = x[xd:], y[yd:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+}
+
+// digits counts the digits a text begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}

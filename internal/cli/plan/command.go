@@ -1,0 +1,102 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+)
+
+// Formats of the output.
+const (
+	formatText = "text"
+	formatJSON = "json"
+)
+
+// exitNotPlaced is the exit code of a plan in which something has no place.
+const exitNotPlaced cli.Exit = 2
+
+// options are what the user gives.
+type options struct {
+	genericiooptions.IOStreams
+	config  *genericclioptions.ConfigFlags
+	files   []string
+	cluster bool
+	format  string
+}
+
+// NewCommand returns kubectl trellis plan.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	cmd := &cobra.Command{
+		Use:   "plan (-f FILE... | dgd/NAME --cluster)",
+		Short: "Say where deployments would be placed, or why not, without creating anything",
+		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for the next.\n" +
+			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses and DynamoGraphDeployments; other kinds are skipped. With --cluster all but\n" +
+			"the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of the same name, put in their place.\n\n" +
+			"Exit code: 0 everything has a place, 2 something has none, 1 the input is wrong.",
+		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
+			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +
+			"  kubectl get nodes,pods -A -o yaml | kubectl trellis plan -f - -f manifests/ -o json\n" +
+			"  kubectl trellis plan --cluster dgd/my-llm -f four-more-nodes.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	o.config.ClusterName = nil // its flag has the name of ours; --context chooses a cluster as well
+	o.config.AddFlags(cmd.Flags())
+	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file, folder, or - for the standard input; may be given several times")
+	cmd.Flags().BoolVar(&o.cluster, "cluster", false, "take nodes, pods and topologies from the cluster")
+	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, args []string) error {
+	if err := o.check(args); err != nil {
+		return err
+	}
+	in, err := o.gather(ctx, args)
+	if err != nil {
+		return err
+	}
+	report, err := execute(in, o.ErrOut)
+	if err != nil {
+		return err
+	}
+	if err := o.show(report); err != nil {
+		return err
+	}
+	if !report.placed() {
+		return exitNotPlaced
+	}
+	return nil
+}
+
+func (o *options) check(args []string) error {
+	switch {
+	case o.format != formatText && o.format != formatJSON:
+		return fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
+	case len(args) > 0 && !o.cluster:
+		return errors.New("a deployment that exists is planned with --cluster; one in a file with -f FILE")
+	case len(args) == 0 && len(o.files) == 0:
+		return errors.New("nothing to plan: give manifests with -f FILE")
+	}
+	return nil
+}
+
+func (o *options) show(report Report) error {
+	if o.format == formatJSON {
+		encoder := json.NewEncoder(o.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	_, err := fmt.Fprint(o.Out, report.Text())
+	return err
+}

@@ -1,0 +1,58 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// execute plans all deployments, or says everything that is wrong with them. Warnings are what admission would warn of.
+func execute(in input, warnings io.Writer) (Report, error) {
+	planner := whatif.NewPlanner(in.world)
+	var errs []error
+	for _, w := range in.plan {
+		for _, e := range planner.Check(w.dgd) {
+			errs = append(errs, w.at(e.Field, e.ErrorBody()))
+		}
+	}
+	if len(errs) > 0 {
+		return Report{}, errors.Join(errs...)
+	}
+	report := Report{Graphs: []Graph{}, in: in}
+	for _, w := range in.plan {
+		for _, line := range planner.Warnings(w.dgd) {
+			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, line)
+		}
+		g, err := planner.Plan(w.dgd)
+		if err != nil {
+			errs = append(errs, unresolved(w, err)...)
+			continue
+		}
+		report.add(g)
+	}
+	return report, errors.Join(errs...)
+}
+
+// unresolved names the fields that no pods can be made of.
+func unresolved(w wanted, err error) []error {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	out := make([]error, 0, len(list))
+	for _, err := range list {
+		var wrong *graph.Error
+		if errors.As(err, &wrong) {
+			out = append(out, w.at(wrong.Path, wrong.Message))
+		} else {
+			out = append(out, w.at("spec", err.Error()))
+		}
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/files"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// input is what there is, and what is to be planned.
+type input struct {
+	world whatif.World
+	plan  []wanted
+}
+
+// wanted is one deployment to plan; source is nil for one that was read from the cluster.
+type wanted struct {
+	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	source *files.Source
+}
+
+// at is the error for one of its fields.
+func (w wanted) at(field, message string) error {
+	name := fmt.Sprintf("DynamoGraphDeployment %s/%s", w.dgd.Namespace, w.dgd.Name)
+	if w.source != nil {
+		return w.source.At(name, field, message)
+	}
+	return fmt.Errorf("%s: %s: %s", name, field, message)
+}
+
+func (o *options) gather(ctx context.Context, args []string) (input, error) {
+	in, namespace, err := o.base(ctx)
+	if err != nil {
+		return in, err
+	}
+	objects, skipped, err := files.Read(o.files, o.In)
+	for _, s := range skipped {
+		fmt.Fprintf(o.ErrOut, "%s: %s %s is skipped: a plan does not look at this kind\n", s.Source, s.Kind.Kind, s.Name)
+	}
+	if err != nil {
+		return in, err
+	}
+	for _, object := range objects {
+		if object.GetNamespace() == "" && namespaced(object.Object) {
+			object.SetNamespace(namespace)
+		}
+	}
+	if err := errors.Join(append(duplicates(objects), badTopologies(objects)...)...); err != nil {
+		return in, err
+	}
+	for _, object := range objects {
+		in.add(object)
+	}
+	if err := in.addNamed(args, namespace); err != nil {
+		return in, err
+	}
+	return in, in.check(o.cluster)
+}
+
+// base is the cluster before any file is read: the real one, or an empty one.
+func (o *options) base(ctx context.Context) (in input, namespace string, err error) {
+	if !o.cluster {
+		namespace = metav1.NamespaceDefault
+		if o.config.Namespace != nil && *o.config.Namespace != "" {
+			namespace = *o.config.Namespace
+		}
+		return in, namespace, nil
+	}
+	client, namespace, err := cli.NewClient(o.config)
+	if err != nil {
+		return in, "", err
+	}
+	snapshot, err := live.Read(ctx, client)
+	if err != nil {
+		return in, "", err
+	}
+	in.world = snapshot.World
+	return in, namespace, snapshot.Complete()
+}
+
+func namespaced(object any) bool {
+	switch object.(type) {
+	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass:
+		return false
+	}
+	return true
+}
+
+// identity is what two objects may not share.
+type identity struct {
+	kind string
+	types.NamespacedName
+}
+
+func identityOf(object files.Object) identity {
+	return identity{object.GetObjectKind().GroupVersionKind().Kind, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}}
+}
+
+// String is "Node a-1" or "Pod team-a/p-0".
+func (i identity) String() string {
+	if i.Namespace == "" {
+		return i.kind + " " + i.Name
+	}
+	return i.kind + " " + i.NamespacedName.String()
+}
+
+func duplicates(objects []files.Object) []error {
+	var errs []error
+	first := map[identity]files.Source{}
+	for _, object := range objects {
+		id := identityOf(object)
+		if before, taken := first[id]; taken {
+			errs = append(errs, object.Source.At(id.String(), "", fmt.Sprintf("is there already, at %s; names must be unique", before)))
+			continue
+		}
+		first[id] = object.Source
+	}
+	return errs
+}
+
+func badTopologies(objects []files.Object) []error {
+	var errs []error
+	for _, object := range objects {
+		if ct, ok := object.Object.(*grovev1alpha1.ClusterTopology); ok {
+			for _, e := range validation.Topology(ct) {
+				errs = append(errs, object.Source.At(identityOf(object).String(), e.Field, e.ErrorBody()))
+			}
+		}
+	}
+	return errs
+}
+
+// add puts an object of a file into the world, in the place of one of the same name.
+func (in *input) add(object files.Object) {
+	switch o := object.Object.(type) {
+	case *corev1.Node:
+		in.world.Nodes = replaced(in.world.Nodes, o)
+	case *corev1.Pod:
+		in.world.Pods = replaced(in.world.Pods, o)
+	case *schedulingv1.PriorityClass:
+		in.world.Priorities = replaced(in.world.Priorities, o)
+	case *grovev1alpha1.ClusterTopology:
+		in.world.Topologies = replaced(in.world.Topologies, o)
+	case *nvidiav1alpha1.DynamoGraphDeployment:
+		in.plan = append(in.plan, wanted{o, &object.Source})
+	}
+}
+
+func replaced[T metav1.Object](list []T, object T) []T {
+	i := slices.IndexFunc(list, func(o T) bool { return o.GetName() == object.GetName() && o.GetNamespace() == object.GetNamespace() })
+	if i < 0 {
+		return append(list, object)
+	}
+	list[i] = object
+	return list
+}
+
+// addNamed adds deployments of the cluster that are asked for by name.
+func (in *input) addNamed(args []string, namespace string) error {
+	for _, arg := range args {
+		name, err := cli.GraphName(arg)
+		if err != nil {
+			return err
+		}
+		dgd := in.world.Graph(types.NamespacedName{Namespace: namespace, Name: name})
+		if dgd == nil {
+			var names []string
+			for _, other := range in.world.Graphs {
+				if other.Namespace == namespace {
+					names = append(names, other.Name)
+				}
+			}
+			return cli.NotFound(fmt.Sprintf("DynamoGraphDeployment %s/%s", namespace, name), names, "none in this namespace")
+		}
+		in.plan = append(in.plan, wanted{dgd: dgd})
+	}
+	return nil
+}
+
+// check refuses what no plan can be made of.
+func (in *input) check(cluster bool) error {
+	switch {
+	case len(in.plan) == 0:
+		return errors.New("nothing to plan: there is no DynamoGraphDeployment in the files")
+	case len(in.world.Nodes) == 0 && cluster:
+		return errors.New("the cluster has no nodes")
+	case len(in.world.Nodes) == 0:
+		return errors.New("there is no Node in the files: add the output of kubectl get nodes -o yaml, or take those of the cluster with --cluster")
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// Report is the answer, and its JSON form. Lists are never null.
+type Report struct {
+	Graphs []Graph `json:"graphs"`
+
+	in    input
+	plans []whatif.Graph
+}
+
+// Graph is the answer for one deployment.
+type Graph struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// Placed: every replica has its place.
+	Placed bool `json:"placed"`
+	// Score says how tight the replicas that this plan places sit, in [0,1].
+	Score float64 `json:"score"`
+	// Domain all of it sits in, label values by level name; empty without such a constraint.
+	Domain map[string]string `json:"domain"`
+	// Replicas by service and ordinal, with those that run already.
+	Replicas []Replica `json:"replicas"`
+	// Reasons of the replicas that have no place.
+	Reasons []Reason `json:"reasons"`
+}
+
+// Replica is where one replica goes, or sits.
+type Replica struct {
+	Service string            `json:"service"`
+	Replica int               `json:"replica"`
+	Placed  bool              `json:"placed"`
+	Domain  map[string]string `json:"domain"`
+	Pods    []Pod             `json:"pods"`
+}
+
+// Pod is one pod on its node.
+type Pod struct {
+	Name string `json:"name"`
+	Node string `json:"node"`
+}
+
+// Reason is why one replica has no place.
+type Reason struct {
+	Service string `json:"service"`
+	Replica int    `json:"replica"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+func (r *Report) placed() bool {
+	for i := range r.Graphs {
+		if !r.Graphs[i].Placed {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Report) add(g whatif.Graph) {
+	out := Graph{
+		Name: g.Name, Namespace: g.Namespace, Placed: g.Placed(), Score: g.Score,
+		Domain: domainMap(g.Levels, g.Domain), Replicas: []Replica{}, Reasons: []Reason{},
+	}
+	for _, replica := range g.Replicas {
+		one := Replica{
+			Service: replica.Service, Replica: replica.Ordinal, Placed: replica.Reason == nil,
+			Domain: domainMap(g.Levels, replica.Domain), Pods: []Pod{},
+		}
+		for _, pod := range replica.Pods {
+			one.Pods = append(one.Pods, Pod(pod))
+		}
+		out.Replicas = append(out.Replicas, one)
+		if reason := replica.Reason; reason != nil {
+			out.Reasons = append(out.Reasons, Reason{Service: replica.Service, Replica: replica.Ordinal, Reason: reason.Code, Message: reason.Message})
+		}
+	}
+	r.Graphs, r.plans = append(r.Graphs, out), append(r.plans, g)
+}
+
+// domainMap is a path by the names of its levels.
+func domainMap(levels topology.Levels, path topology.Path) map[string]string {
+	out := map[string]string{}
+	for i := range min(len(levels), len(path)) {
+		out[levels[i].Domain] = path[i]
+	}
+	return out
+}

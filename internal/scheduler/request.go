@@ -1,0 +1,63 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Observation is what one graph looks like from outside. The loop decides from the same objects; a what-if brings its own.
+type Observation struct {
+	DGD *nvidiav1alpha1.DynamoGraphDeployment
+	// Groups are the graph's scaling groups, Pods their pods, owned by UID.
+	Groups []*trellisv1alpha1.ScalingGroup
+	Pods   []*corev1.Pod
+	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
+	Profile *grovev1alpha1.ClusterTopology
+}
+
+func (o Observation) observed() observed {
+	return observed{dgd: o.DGD, groups: o.Groups, pods: o.Pods, profile: o.Profile}
+}
+
+// Request is a graph in the planner's terms, as the loop would ask for it.
+type Request struct {
+	Graph placement.Graph
+	// Blocked replicas are not planned at all, because a level they need is gone.
+	Blocked []Waiting
+	// Wanted and Placed count the replicas that the engine places.
+	Wanted, Placed int
+}
+
+// NewRequest translates a graph for the planner.
+func NewRequest(o Observation) Request {
+	v := newView(o.observed())
+	return Request{Graph: v.graph, Blocked: v.blocked, Wanted: v.wanted, Placed: v.placed}
+}
+
+// NewCluster returns an empty picture of a cluster that knows which pods stand and fall together.
+func NewCluster() *topology.Cluster {
+	c := topology.NewCluster()
+	c.GangOf = gangOf
+	return c
+}
+
+// Reserve reserves room for the graph's pods that are released and not bound yet.
+func Reserve(c *topology.Cluster, o Observation) {
+	(&Scheduler{cluster: c}).recoverReservations(o.observed())
+}
+
+// Victims names who has to make room, in a few words.
+func Victims(p *placement.Preemption) string { return victims(p) }
+
+// PinnedDomain is the domain that a placed replica's pods would be pinned to.
+func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {
+	return (&Scheduler{cluster: c}).narrowest(levels, replica)
+}

@@ -1,0 +1,224 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Graph is the answer for one deployment.
+type Graph struct {
+	Namespace, Name string
+	// Levels that the paths below are made of; none when the deployment has no constraint.
+	Levels topology.Levels
+	// Domain all of the graph must sit in, as chosen or as its living members have it; empty without such a rule.
+	Domain topology.Path
+	// Score of what this plan places, as the planner gives it; of a graph that is placed already, what its status says.
+	Score float64
+	// Replicas by service and ordinal.
+	Replicas []Replica
+	// Groups are the scaling groups the plan was made for, with the pods there are of them.
+	Groups []*trellisv1alpha1.ScalingGroup
+	Exist  []*corev1.Pod
+
+	selector map[string]string
+	// shapes of the pods that the planner was asked to place.
+	shapes []*topology.Shape
+}
+
+// Placed says that every replica has its place.
+func (g *Graph) Placed() bool {
+	return !slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Reason != nil })
+}
+
+// Replica is one replica: where it sits or would, or why it does not.
+type Replica struct {
+	Service string
+	Ordinal int
+	// Free: the kube-scheduler places it by itself.
+	Free bool
+	// Running: its pods have their place already; nothing was planned.
+	Running bool
+	// Domain is the narrowest one above single hosts that holds the pods.
+	Domain topology.Path
+	Pods   []Pod
+	// Preempts is who would have to make room for it; nil when the room is free.
+	Preempts *placement.Preemption
+	// Reason is nil when it has a place.
+	Reason *Reason
+}
+
+// Pod is one pod and its node; none yet of a pod that is let go and for which no room was found.
+type Pod struct{ Name, Node string }
+
+// Reason says why a replica has no place.
+type Reason struct {
+	Code, Message string
+	// Refusal has the numbers; nil when the planner was not asked.
+	Refusal *placement.Refusal
+}
+
+const beingReplaced = "some of its pods end or are gone: it is made anew, whole, and then placed"
+
+type replicaKey struct {
+	service string
+	ordinal int
+}
+
+// answer puts together what exists, what was planned, and what was refused.
+func (p *Planner) answer(r *request) Graph {
+	g := Graph{
+		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
+		Score: r.score(), Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
+		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
+	}
+	if len(r.result.Domain) > 0 {
+		g.Domain = r.result.Domain
+	}
+	planned := map[replicaKey]placement.ReplicaResult{}
+	for _, result := range slices.Concat(r.result.Replicas, r.free) {
+		planned[replicaKey{result.Service, result.Ordinal}] = result
+	}
+	blocked := map[replicaKey]*Reason{}
+	for _, w := range r.asked.Blocked {
+		blocked[replicaKey{w.Service, w.Ordinal}] = &Reason{Code: w.Code, Message: w.Message}
+	}
+	pods := podsByReplica(r.existing)
+	for _, sg := range inOrder(r.observation.Groups, byService) {
+		for ordinal := range int(sg.Spec.Replicas) {
+			one := Replica{Service: sg.Spec.Service, Ordinal: ordinal, Free: !graph.Gated(sg)}
+			result, isPlanned := planned[replicaKey{one.Service, ordinal}]
+			existing := pods[replicaKey{sg.Name, ordinal}]
+			switch {
+			case blocked[replicaKey{one.Service, ordinal}] != nil:
+				one.Reason = blocked[replicaKey{one.Service, ordinal}]
+			case isPlanned:
+				p.planned(&one, g.Levels, result, existing)
+			default:
+				p.existing(&one, g.Levels, sg, existing)
+			}
+			g.Replicas = append(g.Replicas, one)
+		}
+	}
+	return g
+}
+
+// shapesOf lists the shapes of all pods that wait, in the order of the graphs.
+func shapesOf(graphs ...placement.Graph) []*topology.Shape {
+	var out []*topology.Shape
+	seen := map[string]bool{}
+	for _, g := range graphs {
+		for _, service := range g.Services {
+			for _, replica := range service.Waiting {
+				for _, pod := range replica.Pods {
+					if !seen[pod.Shape.Key()] {
+						seen[pod.Shape.Key()] = true
+						out = append(out, pod.Shape)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func byService(a, b *trellisv1alpha1.ScalingGroup) int {
+	return strings.Compare(a.Spec.Service, b.Spec.Service)
+}
+
+func levelsOf(groups []*trellisv1alpha1.ScalingGroup) topology.Levels {
+	for _, sg := range groups {
+		if sg.Spec.Topology != nil {
+			return scheduler.LevelsOf(sg.Spec.Topology)
+		}
+	}
+	return nil
+}
+
+// score is that of the planned gangs; with none planned, of what the kube-scheduler places, or what was reported of the last ones.
+func (r *request) score() float64 {
+	switch status := r.observation.DGD.Status.Placement; {
+	case len(r.result.Replicas) > 0:
+		return r.result.Score
+	case len(r.free) > 0:
+		return r.freeScore
+	case status != nil && status.Score != nil:
+		return *status.Score
+	}
+	return 0
+}
+
+// podsByReplica sorts pods by the name of their group and the ordinal of their replica.
+func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
+	out := map[replicaKey][]*corev1.Pod{}
+	for _, pod := range pods {
+		if ordinal, _, ok := graph.ReplicaOf(pod); ok {
+			key := replicaKey{pod.Labels[graph.LabelScalingGroup], int(ordinal)}
+			out[key] = append(out[key], pod)
+		}
+	}
+	return out
+}
+
+// planned fills in what the planner said, and the pods of the replica that have their place already.
+func (p *Planner) planned(one *Replica, levels topology.Levels, result placement.ReplicaResult, existing []*corev1.Pod) {
+	if result.Refusal != nil {
+		one.Reason = &Reason{Code: result.Refusal.Code, Message: result.Refusal.Message(), Refusal: result.Refusal}
+		return
+	}
+	for _, pod := range result.Pods {
+		one.Pods = append(one.Pods, Pod{Name: pod.Name, Node: pod.Node})
+	}
+	for _, pod := range existing {
+		if !slices.ContainsFunc(one.Pods, func(o Pod) bool { return o.Name == pod.Name }) {
+			one.Pods = append(one.Pods, Pod{Name: pod.Name, Node: p.nodeOf(pod)})
+		}
+	}
+	slices.SortFunc(one.Pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	one.Domain, one.Preempts = scheduler.PinnedDomain(p.cluster, levels, result), result.Preempts
+}
+
+// existing fills in a replica that nothing was planned for: it is placed, or about to be made anew.
+func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
+	if len(pods) < int(graph.PodsPerReplica(sg)) || slices.ContainsFunc(pods, leaving) {
+		one.Reason = &Reason{Code: scheduler.CodeCreating, Message: beingReplaced}
+		return
+	}
+	one.Running = true
+	var found placement.ReplicaResult
+	for _, pod := range pods {
+		node := p.nodeOf(pod)
+		one.Pods = append(one.Pods, Pod{Name: pod.Name, Node: node})
+		if node != "" {
+			found.Pods = append(found.Pods, placement.PodResult{Node: node})
+		}
+	}
+	one.Domain = scheduler.PinnedDomain(p.cluster, levels, found)
+}
+
+// nodeOf is where a pod is bound, or where room is reserved for it.
+func (p *Planner) nodeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	node, _ := p.cluster.Reserved(topology.PodID(pod))
+	return node
+}
+
+// leaving pods are about to be replaced.
+func leaving(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}

@@ -1,0 +1,55 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// planFree finds room for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes is
+// its own affair; that there is one is what a plan can say. They come last: a plan that let them choose first would send gangs away for
+// pods that are at home anywhere.
+func (p *Planner) planFree(r *request) {
+	pods := podsByReplica(r.existing)
+	for _, sg := range inOrder(r.observation.Groups, byService) {
+		if graph.Gated(sg) {
+			continue
+		}
+		g := placement.Graph{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
+		service := placement.Service{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
+		for ordinal := range int(sg.Spec.Replicas) {
+			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
+			if pod == nil {
+				continue
+			}
+			g.Priority = topology.PriorityOf(pod)
+			g.Preempts = pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever
+			service.Waiting = append(service.Waiting, placement.Replica{
+				Ordinal: ordinal, Pods: []placement.Pod{{ID: topology.PodID(pod), Name: pod.Name, Shape: topology.ShapeOf(pod)}},
+			})
+		}
+		if len(service.Waiting) == 0 {
+			continue
+		}
+		g.Services = []placement.Service{service}
+		result := placement.PlanGraph(p.cluster, g, placement.Options{})
+		r.freeGraphs, r.free, r.freeScore = append(r.freeGraphs, g), append(r.free, result.Replicas...), max(r.freeScore, result.Score)
+	}
+}
+
+// unplaced is the one pod of a replica if it has no node: as it exists, or as it would be made.
+func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *corev1.Pod {
+	switch {
+	case len(existing) == 0:
+		return p.ranked(graph.BuildPod(sg, int32(ordinal), 0))
+	case len(existing) > 1 || existing[0].Spec.NodeName != "" || leaving(existing[0]):
+		return nil
+	}
+	return existing[0]
+}

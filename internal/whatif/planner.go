@@ -1,0 +1,176 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// Planner plans graphs one after the other on one world.
+type Planner struct {
+	world   World
+	cluster *topology.Cluster
+	index   index
+}
+
+// NewPlanner counts the world's nodes and pods, and reserves room for pods that were let go and are not bound yet.
+func NewPlanner(w World) *Planner {
+	p := &Planner{world: w, cluster: scheduler.NewCluster(), index: newIndex(&w)}
+	for _, node := range inOrder(w.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) {
+		p.cluster.SetNode(node)
+	}
+	for _, pod := range inOrder(w.Pods, comparePods) {
+		p.cluster.SetPod(p.ranked(pod))
+	}
+	p.index.reserve(p.cluster)
+	return p
+}
+
+// inOrder makes the answer independent of the order in which objects were read.
+func inOrder[T any](list []T, compare func(a, b T) int) []T {
+	return slices.SortedFunc(slices.Values(list), compare)
+}
+
+func comparePods(a, b *corev1.Pod) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+// Begin opens a transaction that Rollback drops: every plan made in between.
+func (p *Planner) Begin() { p.cluster.Begin() }
+
+// Rollback drops the plans made since Begin.
+func (p *Planner) Rollback() { p.cluster.Rollback() }
+
+// Check returns what admission would refuse the deployment for: everything on creation, what may not change on an update.
+func (p *Planner) Check(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	name := nameOf(dgd)
+	if old := p.world.Graph(name); old != nil && old != dgd {
+		return validation.GraphUpdate(dgd, old)
+	}
+	if len(p.index.groups[name]) > 0 {
+		return validation.Graph(withoutAnnotations(dgd))
+	}
+	return append(validation.Graph(dgd), validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
+}
+
+// withoutAnnotations takes those about topology away: once taken over into the scaling groups they do not count any more.
+func withoutAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1alpha1.DynamoGraphDeployment {
+	if !constraint.FromAnnotations(dgd).Set() {
+		return dgd
+	}
+	dgd = dgd.DeepCopy()
+	for _, key := range constraint.Annotations() {
+		delete(dgd.Annotations, key)
+	}
+	return dgd
+}
+
+// Warnings returns what admission would warn of, and what the plan lacks.
+func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd))
+	for _, class := range p.unknownClasses(dgd) {
+		warnings = append(warnings, fmt.Sprintf("PriorityClass %q is not among the objects: planned without priority, so that nothing makes room", class))
+	}
+	return warnings
+}
+
+// Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed
+// Check; the error is for what only shows when its pods are made.
+func (p *Planner) Plan(dgd *nvidiav1alpha1.DynamoGraphDeployment) (Graph, error) {
+	r, err := p.request(dgd)
+	if err != nil {
+		return Graph{}, err
+	}
+	r.asked = scheduler.NewRequest(r.observation)
+	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, placement.Options{})
+	p.planFree(r)
+	return p.answer(r), nil
+}
+
+// request is one deployment on its way through the planner.
+type request struct {
+	// observation is what the planner is asked about: the pods that exist, and those that would be made.
+	observation scheduler.Observation
+	existing    []*corev1.Pod
+	asked       scheduler.Request
+	result      placement.Result
+	// freeGraphs and free are what the kube-scheduler places by itself.
+	freeGraphs []placement.Graph
+	free       []placement.ReplicaResult
+	freeScore  float64
+}
+
+// request resolves a deployment as the operator would, on top of what exists of it. Every engine gets the plan of the one that the planner
+// serves alone: they differ in who carries it out.
+func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, error) {
+	existing := p.index.groups[nameOf(dgd)]
+	inputs := graph.Inputs{
+		Topology: p.world.Topology(profileOf(dgd, existing)), Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Engine: graph.EngineGates,
+	}
+	for service, sg := range existing {
+		if !graph.PlannedHere(sg.Spec.Engine) {
+			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Engine)
+		}
+		inputs.Frozen[service] = sg.Spec.Topology
+	}
+	if len(existing) == 0 && !validation.Constrained(dgd) {
+		inputs.Default = p.defaultTopology()
+	}
+	resolved, err := graph.Resolve(dgd, inputs)
+	if err != nil {
+		return nil, err
+	}
+	groups := resolved.ScalingGroups()
+	adopt(groups, existing)
+	r := &request{observation: scheduler.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups))}}
+	for _, sg := range groups {
+		pods := p.index.members(sg, existing[sg.Spec.Service] != nil)
+		r.existing = append(r.existing, pods...)
+		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods)...)
+	}
+	r.observation.Pods = append(r.observation.Pods, r.existing...)
+	return r, nil
+}
+
+func (p *Planner) defaultTopology() *grovev1alpha1.ClusterTopology {
+	topologies := make([]grovev1alpha1.ClusterTopology, 0, len(p.world.Topologies))
+	for _, ct := range p.world.Topologies {
+		topologies = append(topologies, *ct)
+	}
+	return constraint.Default(topologies)
+}
+
+// profileOf is the ClusterTopology that a deployment is packed by: as frozen, or before that as stated.
+func profileOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) string {
+	if len(existing) > 0 {
+		return frozenProfile(slices.Collect(maps.Values(existing)))
+	}
+	return validation.Profile(dgd)
+}
+
+func frozenProfile(groups []*trellisv1alpha1.ScalingGroup) string {
+	for _, sg := range groups {
+		if sg.Spec.Topology != nil {
+			return sg.Spec.Topology.Profile
+		}
+	}
+	return ""
+}

@@ -1,0 +1,325 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// newWorld has two zones of two racks of hosts of 8 GPUs, ZONE-RACK-HOST.
+func newWorld(hosts int) World {
+	w := World{Topologies: []*grovev1alpha1.ClusterTopology{{
+		ObjectMeta: metav1.ObjectMeta{Name: "hall"},
+		Spec:       grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "zone"}, {Domain: "rack", Key: "rack"}}},
+	}}}
+	for _, zone := range []string{"a", "b"} {
+		for _, rack := range []string{"r0", "r1"} {
+			for h := range hosts {
+				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", zone, rack, h), Labels: map[string]string{"zone": zone, "rack": rack}}}
+				n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("64"), "pods": resource.MustParse("110"), "nvidia.com/gpu": resource.MustParse("8")}
+				w.Nodes = append(w.Nodes, n)
+			}
+		}
+	}
+	return w
+}
+
+// deployment has a worker of replicas gangs of two hosts, each in one rack, all in one zone.
+func deployment(name string, replicas int32) *nvidiav1alpha1.DynamoGraphDeployment {
+	return &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
+			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "hall", PackDomain: "zone"},
+			Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": {
+				Replicas: &replicas, Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2},
+				TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"},
+				Resources:          &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: "8"}},
+				ExtraPodSpec:       &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "app", Command: []string{"sleep"}}},
+			}},
+		},
+	}
+}
+
+// exist adds what the operator has made of a deployment: groups, and pods in the state that set gives them.
+func (w *World) exist(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment, set func(*corev1.Pod)) {
+	t.Helper()
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Engine: graph.EngineGates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Graphs = append(w.Graphs, dgd)
+	for _, sg := range resolved.ScalingGroups() {
+		sg.UID = types.UID(sg.Name)
+		w.Groups = append(w.Groups, sg)
+		for ordinal := range sg.Spec.Replicas {
+			for index := range graph.PodsPerReplica(sg) {
+				pod := graph.BuildPod(sg, ordinal, index)
+				pod.UID = types.UID(pod.Name)
+				own(pod, sg)
+				set(pod)
+				w.Pods = append(w.Pods, pod)
+			}
+		}
+	}
+}
+
+func gated(*corev1.Pod) {}
+
+// released is let go and pinned to a rack; with a node it is bound there.
+func released(zone, rack string, bound bool) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = nil
+		pod.Spec.NodeSelector = map[string]string{"zone": zone, "rack": rack}
+		pod.Annotations = map[string]string{graph.AnnotationGang: "gang"}
+		if bound {
+			pod.Spec.NodeName = fmt.Sprintf("%s-%s-%s", zone, rack, pod.Labels[graph.LabelPodIndex])
+		}
+	}
+}
+
+// story is an answer in one line a replica.
+func story(t *testing.T, p *Planner, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+	t.Helper()
+	if errs := p.Check(dgd); len(errs) > 0 {
+		return "refused: " + errs.ToAggregate().Error()
+	}
+	g, err := p.Plan(dgd)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	var lines []string
+	for _, r := range g.Replicas {
+		line := fmt.Sprintf("%s-%d in %s", r.Service, r.Ordinal, r.Domain)
+		switch {
+		case r.Reason != nil:
+			line = fmt.Sprintf("%s-%d %s", r.Service, r.Ordinal, r.Reason.Code)
+		case r.Running:
+			line += " already"
+		case r.Preempts != nil:
+			line += fmt.Sprintf(" preempts %d", r.Preempts.Pods)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, ", ")
+}
+
+func TestPlan(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment
+		want    string
+	}{
+		"new": {
+			func(*testing.T, *World) *nvidiav1alpha1.DynamoGraphDeployment { return deployment("g", 2) },
+			"Worker-0 in a/r0, Worker-1 in a/r1",
+		},
+		"its pods wait, gated": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 2), gated)
+				return w.Graphs[0]
+			},
+			"Worker-0 in a/r0, Worker-1 in a/r1",
+		},
+		"it runs, and is scaled out in the file": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 1), released("b", "r1", true))
+				return deployment("g", 3)
+			},
+			"Worker-0 in b/r1 already, Worker-1 in b/r0, Worker-2 InsufficientCapacity",
+		},
+		"let go and not bound holds room": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("other", 1), released("a", "r0", false))
+				return deployment("g", 2)
+			},
+			"Worker-0 in b/r0, Worker-1 in b/r1",
+		},
+		"and so it does when only the pods are known": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("other", 1), released("a", "r0", false))
+				w.Groups, w.Graphs = nil, nil
+				return deployment("g", 2)
+			},
+			"Worker-0 in b/r0, Worker-1 in b/r1",
+		},
+		"a pod of the replica ends": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 1), released("a", "r0", true))
+				w.Pods[1].DeletionTimestamp = &metav1.Time{}
+				return w.Graphs[0]
+			},
+			"Worker-0 Creating",
+		},
+		"the level is gone": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 1), gated)
+				w.Topologies[0].Spec.Levels = w.Topologies[0].Spec.Levels[:1]
+				return w.Graphs[0]
+			},
+			"Worker-0 LevelGone",
+		},
+		"the constraint may not change": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 1), gated)
+				dgd := deployment("g", 1)
+				dgd.Spec.TopologyConstraint.PackDomain = "rack"
+				return dgd
+			},
+			"refused: spec.topologyConstraint: Forbidden: spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints",
+		},
+		"constraint by annotations": {
+			func(_ *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				dgd := deployment("g", 1)
+				dgd.Annotations = map[string]string{constraint.AnnotationTopology: "hall", constraint.AnnotationRequired: "rack"}
+				dgd.Spec.TopologyConstraint, dgd.Spec.Services["Worker"].TopologyConstraint = nil, nil
+				w.Nodes[0].Spec.Unschedulable = true
+				return dgd
+			},
+			"Worker-0 in a/r1",
+		},
+		"default topology": {
+			func(_ *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				dgd := deployment("g", 1)
+				dgd.Spec.TopologyConstraint, dgd.Spec.Services["Worker"].TopologyConstraint = nil, nil
+				w.Topologies[0].Annotations = map[string]string{constraint.AnnotationDefault: "true"}
+				w.Nodes[0].Spec.Unschedulable = true
+				return dgd
+			},
+			"Worker-0 in a/r1",
+		},
+		"no constraint and no default": {
+			func(_ *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				dgd := deployment("g", 1)
+				dgd.Spec.TopologyConstraint, dgd.Spec.Services["Worker"].TopologyConstraint = nil, nil
+				w.Nodes[0].Spec.Unschedulable = true
+				return dgd
+			},
+			"Worker-0 in ",
+		},
+		"priority makes room": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				for i, place := range []string{"a/r0", "a/r1", "b/r0", "b/r1"} {
+					zone, rack, _ := strings.Cut(place, "/")
+					w.exist(t, deployment(fmt.Sprintf("low-%d", i), 1), released(zone, rack, true))
+				}
+				for _, pod := range w.Pods[2:] { // all but those in a/r0 matter as much
+					pod.Spec.Priority = ptr.To[int32](1000)
+				}
+				w.Priorities = []*schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}}
+				dgd := deployment("g", 1)
+				dgd.Spec.PriorityClassName = "high"
+				return dgd
+			},
+			"Worker-0 in a/r0 preempts 2",
+		},
+		"a class that never preempts": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				for i, place := range []string{"a/r0", "a/r1", "b/r0", "b/r1"} {
+					zone, rack, _ := strings.Cut(place, "/")
+					w.exist(t, deployment(fmt.Sprintf("low-%d", i), 1), released(zone, rack, true))
+				}
+				w.Priorities = []*schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000, PreemptionPolicy: ptr.To(corev1.PreemptNever)}}
+				dgd := deployment("g", 1)
+				dgd.Spec.PriorityClassName = "high"
+				return dgd
+			},
+			"Worker-0 InsufficientCapacity",
+		},
+		"another engine's": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 1), gated)
+				w.Groups[0].Spec.Engine = graph.EngineGrove
+				return w.Graphs[0]
+			},
+			"error: its pods are made and placed by Grove, not by Trellis",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(2)
+			dgd := tc.prepare(t, &w)
+			if diff := cmp.Diff(tc.want, story(t, NewPlanner(w), dgd)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// What one takes is gone for the next, until it is rolled back.
+func TestPlansAddUp(t *testing.T) {
+	p := NewPlanner(newWorld(2))
+	p.Begin()
+	var got []string
+	for _, name := range []string{"a", "b", "c"} {
+		got = append(got, story(t, p, deployment(name, 2)))
+	}
+	p.Rollback()
+	got = append(got, story(t, p, deployment("d", 2)))
+	want := []string{
+		"Worker-0 in a/r0, Worker-1 in a/r1", "Worker-0 in b/r0, Worker-1 in b/r1", "Worker-0 InsufficientCapacity, Worker-1 BaseGangWaits", "Worker-0 in a/r0, Worker-1 in a/r1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	dgd := deployment("g", 1)
+	dgd.Spec.PriorityClassName = "high"
+	got := strings.Join(NewPlanner(newWorld(1)).Warnings(dgd), "\n")
+	if !strings.Contains(got, `PriorityClass "high" is not among the objects`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Of equally close domains the one is named where least has to go, and never the graph's own pods first.
+func TestObstacles(t *testing.T) {
+	w := newWorld(2)
+	occupy := func(node string, gpus ...string) {
+		for i, n := range gpus {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: fmt.Sprintf("%s-%d", node, i)}}
+			pod.Spec.NodeName = node
+			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}}}}
+			w.Pods = append(w.Pods, pod)
+		}
+	}
+	w.exist(t, deployment("g", 1), released("a", "r0", true))
+	occupy("a-r1-0", "3", "3", "2")
+	occupy("a-r1-1", "2", "1")
+	for _, n := range w.Nodes[4:] {
+		n.Spec.Unschedulable = true
+	}
+	p := NewPlanner(w)
+	dgd := deployment("g", 2)
+	g, err := p.Plan(dgd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, list := p.Obstacles(g, g.Replicas[1].Reason.Refusal)
+	got := []string{domain.String()}
+	for _, o := range list {
+		line := o.Node + ":"
+		for _, pod := range o.Pods {
+			line += fmt.Sprintf(" %s(%d)", pod.Name, pod.Amount)
+		}
+		got = append(got, line)
+	}
+	want := []string{"a/r1", "a-r1-1: a-r1-1-0(2) a-r1-1-1(1)", "a-r1-0: a-r1-0-0(3) a-r1-0-1(3) a-r1-0-2(2)"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,144 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// World is a cluster as plain objects. Nothing of it is ever changed.
+type World struct {
+	Nodes      []*corev1.Node
+	Pods       []*corev1.Pod
+	Topologies []*grovev1alpha1.ClusterTopology
+	Priorities []*schedulingv1.PriorityClass
+	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
+	Groups []*trellisv1alpha1.ScalingGroup
+	Graphs []*nvidiav1alpha1.DynamoGraphDeployment
+}
+
+// Topology returns the ClusterTopology of that name, or nil.
+func (w *World) Topology(name string) *grovev1alpha1.ClusterTopology {
+	i := slices.IndexFunc(w.Topologies, func(ct *grovev1alpha1.ClusterTopology) bool { return ct.Name == name && name != "" })
+	if i < 0 {
+		return nil
+	}
+	return w.Topologies[i]
+}
+
+// Graph returns the deployment of that name that exists, or nil.
+func (w *World) Graph(name types.NamespacedName) *nvidiav1alpha1.DynamoGraphDeployment {
+	i := slices.IndexFunc(w.Graphs, func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool { return nameOf(dgd) == name })
+	if i < 0 {
+		return nil
+	}
+	return w.Graphs[i]
+}
+
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// index finds what belongs to a graph and to a scaling group.
+type index struct {
+	// groups that exist, by graph and then by service.
+	groups map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup
+	// pods by the name of their scaling group.
+	pods map[types.NamespacedName][]*corev1.Pod
+	// names of pods by the ID that the cluster counts them under.
+	names map[string]types.NamespacedName
+}
+
+func newIndex(w *World) index {
+	x := index{
+		groups: map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup{},
+		pods:   map[types.NamespacedName][]*corev1.Pod{}, names: map[string]types.NamespacedName{},
+	}
+	for _, sg := range w.Groups {
+		if sg.DeletionTimestamp != nil {
+			continue
+		}
+		name := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+		if x.groups[name] == nil {
+			x.groups[name] = map[string]*trellisv1alpha1.ScalingGroup{}
+		}
+		x.groups[name][sg.Spec.Service] = sg
+	}
+	for _, pod := range w.Pods {
+		x.names[topology.PodID(pod)] = nameOf(pod)
+		if group := pod.Labels[graph.LabelScalingGroup]; group != "" {
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: group}
+			x.pods[key] = append(x.pods[key], pod)
+		}
+	}
+	return x
+}
+
+// adopt gives the scaling groups of a plan the identity and the memory of those that exist, and an identity of their own otherwise.
+func adopt(groups []*trellisv1alpha1.ScalingGroup, existing map[string]*trellisv1alpha1.ScalingGroup) {
+	for _, sg := range groups {
+		sg.UID = types.UID("planned/" + sg.Namespace + "/" + sg.Name)
+		if old := existing[sg.Spec.Service]; old != nil {
+			sg.UID, sg.Status = old.UID, *old.Status.DeepCopy()
+		}
+	}
+}
+
+// members returns the pods of a group, by name. Where the group itself is not among the objects, the pods' labels say whose they are, and
+// they are handed on as owned by the group of the plan.
+func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range x.pods[nameOf(sg)] {
+		switch {
+		case !exists && pod.Labels[graph.LabelGraph] == graph.LabelValue(sg.Spec.Graph):
+			pod = pod.DeepCopy()
+			own(pod, sg)
+		case !metav1.IsControlledBy(pod, sg):
+			continue
+		}
+		out = append(out, pod)
+	}
+	slices.SortFunc(out, comparePods)
+	return out
+}
+
+func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
+}
+
+// reserve reserves room for all pods that were let go and are not bound yet. Of a group that is not among the objects the levels are not
+// known; what its pods are pinned to is in their node selectors all the same.
+func (x *index) reserve(c *topology.Cluster) {
+	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
+	for _, groups := range x.groups {
+		for _, sg := range groups {
+			real[nameOf(sg)] = sg
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(x.pods), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	for _, name := range names {
+		sg, exists := real[name], true
+		if sg == nil {
+			exists = false
+			sg = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: "planned"}}
+			sg.Spec.Graph = x.pods[name][0].Labels[graph.LabelGraph]
+		}
+		scheduler.Reserve(c, scheduler.Observation{Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: x.members(sg, exists)})
+	}
+}

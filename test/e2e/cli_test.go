@@ -1,0 +1,226 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/plan"
+)
+
+// kubectlTrellis runs the plugin on the world's cluster and namespace.
+func (w *world) kubectlTrellis(code int, args ...string) (stdout, stderr string) {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "../../bin/kubectl-trellis", append(args, "--kubeconfig", w.cluster.Kubeconfig(), "-n", w.name)...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		w.t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		w.t.Fatalf("kubectl trellis %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, &out, &errOut)
+	}
+	return out.String(), errOut.String()
+}
+
+// asJSON runs the plugin with -o json.
+func asJSON[T any](w *world, code int, args ...string) T {
+	w.t.Helper()
+	out, _ := w.kubectlTrellis(code, append(args, "-o", "json")...)
+	var into T
+	decoder := json.NewDecoder(strings.NewReader(out))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&into); err != nil {
+		w.t.Fatalf("%v in %s", err, out)
+	}
+	return into
+}
+
+// manifest writes an object into a file.
+func (w *world) manifest(o client.Object, kind string) string {
+	w.t.Helper()
+	gvk, err := w.c.GroupVersionKindFor(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o.GetObjectKind().SetGroupVersionKind(gvk)
+	data, err := yaml.Marshal(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	path := filepath.Join(w.t.TempDir(), kind+".yaml")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+func (w *world) says(text string, parts ...string) {
+	w.t.Helper()
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, part := range parts {
+		if !strings.Contains(flat, part) {
+			w.t.Errorf("got\n%s\nwant %q in it", text, part)
+		}
+	}
+}
+
+// plannedNodes are the nodes of each replica of a plan.
+func plannedNodes(g plan.Graph) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range g.Replicas {
+		name := r.Service + "-" + string(rune('0'+r.Replica))
+		for _, pod := range r.Pods {
+			out[name] = append(out[name], pod.Node)
+		}
+		slices.Sort(out[name])
+	}
+	return out
+}
+
+// boundNodes are the nodes that the pods of a deployment are bound to, by replica.
+func (w *world) boundNodes(graph, service string) map[string][]string {
+	out := map[string][]string{}
+	for ordinal, pods := range w.replicasOf(service) {
+		for _, pod := range pods {
+			if strings.HasPrefix(pod.Name, graph+"-") {
+				name := service + "-" + string(rune('0'+ordinal))
+				out[name] = append(out[name], pod.Spec.NodeName)
+				slices.Sort(out[name])
+			}
+		}
+	}
+	return out
+}
+
+func (w *world) same(what string, want, got map[string][]string) {
+	w.t.Helper()
+	if !maps.EqualFunc(want, got, slices.Equal) {
+		w.t.Errorf("%s: the plan was %v, the operator did %v", what, want, got)
+	}
+}
+
+// A gang waits: a cordon in one rack, somebody's pod in the other. Explain says that the cordon is the easier one; plan finds that the
+// uncordoned host would do, and that is what the operator then does.
+func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
+	w := newWorld(t, "plugin", racks(2, 8, "a/r0", "a/r1")...)
+	w.occupy("train", "a-r0-1", 1)
+	node := get(w, &corev1.Node{}, "", w.node("a-r1-0"))
+	cordoned := node.DeepCopy()
+	cordoned.Spec.Unschedulable = true
+	if err := w.c.Patch(t.Context(), cordoned, client.MergeFrom(node)); err != nil {
+		t.Fatal(err)
+	}
+	g := w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
+	file := w.manifest(g.DeepCopy(), "g")
+	before := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", file)
+	w.create(g)
+	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack")
+	w.says(before.Graphs[0].Reasons[0].Message, "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2")
+
+	for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
+		text, _ := w.kubectlTrellis(0, "explain", target)
+		w.says(text, "Worker-0 gated", "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2",
+			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator says the same.", "Warning InsufficientCapacity")
+	}
+	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
+	if !why.Verdict.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
+		t.Errorf("got %+v", why)
+	}
+
+	cordoned.Spec.Unschedulable = false
+	cordoned.ManagedFields = nil
+	wanted := asJSON[plan.Report](w, 0, "plan", "--cluster", "dgd/g", "-f", w.manifest(cordoned.DeepCopy(), "node"))
+	if err := w.c.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	w.ready("g")
+	w.same("uncordoned", map[string][]string{"Worker-0": plannedNodes(wanted.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
+	text, _ := w.kubectlTrellis(0, "explain", "dgd/g")
+	w.says(text, "successful", "Worker-0 running", "a/r1", "The operator says the same: every packed replica has its place.")
+
+	running := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
+	if r := running.Graphs[0]; len(r.Reasons) != 1 || r.Reasons[0].Replica != 1 {
+		t.Errorf("one replica more than there is room for: %+v", r.Reasons)
+	}
+	w.same("living members", map[string][]string{"Worker-0": plannedNodes(running.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
+}
+
+// Several deployments on a cluster with room: each goes where its plan said, to the score.
+func TestPlanIsWhatHappens(t *testing.T) {
+	w := newWorld(t, "plan-happens", append(racks(4, 8, "a/r0", "a/r1", "a/r2"), racks(2, 8, "b/r0", "b/r1", "b/r2")...)...)
+	w.occupy("train", "a-r0-2", 3)
+	for _, g := range []*nvidiav1alpha1.DynamoGraphDeployment{
+		w.graphOf("first", "zone", services{"Worker": worker(2, 2, 8, "rack")}),
+		w.graphOf("second", "rack", services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(2, 1, 4, "")}),
+		w.graphOf("third", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Small": worker(3, 1, 2, "")}),
+	} {
+		want := asJSON[plan.Report](w, 0, "plan", "--cluster", "-f", w.manifest(g.DeepCopy(), g.Name)).Graphs[0]
+		w.create(g)
+		w.ready(g.Name)
+		placement := w.dgd(g.Name).Status.Placement
+		if placement == nil || placement.Domain != strings.Join(slices.DeleteFunc([]string{want.Domain["zone"], want.Domain["rack"]}, func(s string) bool { return s == "" }), "/") {
+			t.Errorf("%s: in %+v, planned for %v", g.Name, placement, want.Domain)
+		}
+		if placement != nil && (placement.Score == nil || *placement.Score != want.Score) {
+			t.Errorf("%s: score %v, planned %v", g.Name, placement.Score, want.Score)
+		}
+		for _, r := range want.Replicas {
+			pods := slices.DeleteFunc(w.replicasOf(r.Service)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
+			if got, planned := w.domains("rack", pods...), r.Domain["zone"]+"/"+r.Domain["rack"]; !slices.Equal(got, []string{planned}) {
+				t.Errorf("%s: %s-%d is in %v, planned for %s", g.Name, r.Service, r.Replica, got, planned)
+			}
+		}
+	}
+}
+
+// Somebody who may see one namespace gets what there is to see in it, and is told which right would show more.
+func TestPluginWithoutRights(t *testing.T) {
+	w := newWorld(t, "plugin-rights", racks(1, 8, "a/r0")...)
+	w.create(w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
+	w.create(&rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "viewer"},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamographdeployments"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{"trellis.dev"}, Resources: []string{"scalinggroups"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+		},
+	})
+	w.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "viewer"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "viewer"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ann"}},
+	})
+	w.until("ann sees the deployment", func() error {
+		return exec.CommandContext(t.Context(), "../../bin/kubectl-trellis", "explain", "dgd/g", "--as", "ann", "--kubeconfig", w.cluster.Kubeconfig(), "-n", w.name).Run()
+	})
+	text, _ := w.kubectlTrellis(0, "explain", "dgd/g", "--as", "ann")
+	w.says(text, "Worker-0 gated", "InsufficientCapacity", "1 of 2", "You may not list nodes, list pods,", "So nothing can be planned again", "You may not list events in this namespace.")
+	_, stderr := w.kubectlTrellis(1, "plan", "--cluster", "dgd/g", "--as", "ann")
+	w.says(stderr, "Error: you may not list nodes, list pods,", "ask for a ClusterRole with these rights")
+	_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "ann")
+	w.says(stderr, "DynamoGraphDeployment plugin-rights/h not found; there are: g")
+	_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "joe")
+	w.says(stderr, `User "joe" cannot get resource "dynamographdeployments"`)
+}
