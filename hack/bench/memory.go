@@ -1,0 +1,156 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/hack/bench/kueue"
+	"github.com/trellis-k8s/trellis/hack/bench/ours"
+)
+
+// memoryChild is the first argument of a process that holds one tree and ends; what it needed at most is its parent's figure.
+const memoryChild = "hold-tree"
+
+// content of a tree.
+type content struct {
+	Side        string
+	Nodes, Pods int
+}
+
+func (c content) shape() hall.Shape {
+	return hall.Shape{Hosts: c.Nodes, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10}
+}
+
+func (c content) pod(i int) *corev1.Pod {
+	return hall.Pod(fmt.Sprintf("12345678-1234-1234-1234-%012d", i), 1+i%2, hall.HostName(i%c.Nodes))
+}
+
+// memory: the most that a process which holds the tree has ever had resident, everything included.
+func memory(_ context.Context, s sizes, r *report) error {
+	our, err := peakOf(content{"ours", s.memoryNodes, s.memoryPods})
+	if err != nil {
+		return err
+	}
+	peer, err := peakOf(content{"kueue", s.memoryNodes, s.memoryPods})
+	if err != nil {
+		return err
+	}
+	r.ceiling(fmt.Sprintf("tree of %s nodes and %s pods, peak resident", number(float64(s.memoryNodes)), number(float64(s.memoryPods))),
+		"MB", our, peer, kueue.Name+"'s", 400)
+	return nil
+}
+
+// peakOf returns the peak resident size of a child in megabytes. The child says it itself: what a parent is told includes its own size at the
+// time of the fork.
+func peakOf(c content) (float64, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	argument, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	child := exec.Command(self, memoryChild, string(argument))
+	child.Stderr = os.Stderr
+	out, err := child.Output()
+	if err != nil {
+		return 0, fmt.Errorf("holding the tree of %s: %w", c.Side, err)
+	}
+	bytes, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	return bytes / 1e6, err
+}
+
+// peak is the most that this process ever had resident, in bytes.
+func peak() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil { // no Linux
+		var usage syscall.Rusage
+		err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+		return usage.Maxrss, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kilobytes * 1024, err
+		}
+	}
+	return 0, errors.New("/proc/self/status does not tell VmHWM")
+}
+
+// holdTree is what the child does: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes is placed.
+func holdTree(argument string) error {
+	var c content
+	if err := json.Unmarshal([]byte(argument), &c); err != nil {
+		return err
+	}
+	hold := holdOurs
+	if c.Side == "kueue" {
+		hold = holdPeer
+	}
+	if err := hold(c); err != nil {
+		return err
+	}
+	bytes, err := peak()
+	fmt.Println(bytes)
+	return err
+}
+
+func holdOurs(c content) error {
+	p := ours.New(nil, nil)
+	for i := range c.Nodes {
+		p.Cluster.SetNode(c.shape().Node(i))
+	}
+	for i := range c.Pods {
+		p.Cluster.SetPod(c.pod(i))
+	}
+	for _, gpus := range []int{2, 4} {
+		a := gangOf8(fmt.Sprintf("gang-%d", gpus))
+		a.GPUs = gpus
+		if _, err := p.Place(a); err != nil {
+			return err
+		}
+	}
+	runtime.KeepAlive(p)
+	return nil
+}
+
+func holdPeer(c content) error {
+	cache, err := kueue.New(nil, nil)
+	if err != nil {
+		return err
+	}
+	for i := range c.Nodes {
+		cache.Node(c.shape().Node(i))
+	}
+	for i := range c.Pods {
+		cache.Pod(c.pod(i))
+	}
+	snapshot, err := cache.Snapshot()
+	if err != nil {
+		return err
+	}
+	for _, gpus := range []int{2, 4} {
+		a := gangOf8(fmt.Sprintf("gang-%d", gpus))
+		a.GPUs = gpus
+		if _, err := snapshot.Place(a); err != nil {
+			return err
+		}
+	}
+	runtime.KeepAlive(cache)
+	return nil
+}
