@@ -85,7 +85,7 @@ func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 	c.Labels[graph.LabelRevision] = graph.LabelValue(sg.Spec.Revision)
 	if g.Queue != "" && (c.Spec.PodSpec.SchedulerName == "" || c.Spec.PodSpec.SchedulerName == kai.SchedulerName) {
 		c.Spec.PodSpec.SchedulerName = kai.SchedulerName
-		c.Labels[kai.LabelQueue] = g.Queue
+		c.Labels[kai.LabelQueue] = graph.LabelValue(g.Queue)
 	}
 	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // neverStale keeps what is left of a graph running when a replica is lost.
@@ -67,7 +68,7 @@ func (g Graph) podGroup(name string) *PodGroup {
 		TypeMeta: metav1.TypeMeta{APIVersion: PodGroupKind.GroupVersion().String(), Kind: PodGroupKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: g.Namespace, Name: name,
-			Labels:      map[string]string{LabelQueue: g.Queue},
+			Labels:      map[string]string{LabelQueue: graph.LabelValue(g.Queue)},
 			Annotations: map[string]string{annotationWrittenQueue: g.Queue},
 		},
 		Spec: PodGroupSpec{Queue: g.Queue, StalenessGracePeriod: neverStale},
@@ -102,18 +103,10 @@ func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	for _, ordinal := range replicas {
 		out = append(out, SubGroup{
 			Name: replicaName(sg, ordinal), Parent: serviceName(sg),
-			MinMember: ptr.To(size(sg)), TopologyConstraint: unit,
+			MinMember: ptr.To(graph.PodsPerReplica(sg)), TopologyConstraint: unit,
 		})
 	}
 	return out
-}
-
-func size(sg *trellisv1alpha1.ScalingGroup) int32 {
-	var pods int32
-	for i := range sg.Spec.Roles {
-		pods += sg.Spec.Roles[i].Count
-	}
-	return pods
 }
 
 func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
@@ -144,7 +137,7 @@ func Keep(want, have *PodGroup) {
 		return
 	}
 	want.Spec.Queue = have.Spec.Queue
-	want.Labels[LabelQueue] = have.Spec.Queue
+	want.Labels[LabelQueue] = graph.LabelValue(have.Spec.Queue)
 }
 
 // Join makes the pod a member of its PodGroup.
@@ -153,7 +146,7 @@ func (g Graph) Join(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal i
 	pod.Spec.SchedulerName = SchedulerName
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPodGroup, group)
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSkipGrouper, "true")
-	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, g.Queue)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, graph.LabelValue(g.Queue))
 	if leaf != "" {
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelSubGroup, leaf)
 	}

@@ -236,7 +236,9 @@ func TestSemantics(t *testing.T) {
 			dgd := deployment(t, c.spec)
 			k := peertest.KAI(t, dgd)
 			if c.released != nil {
-				k.Released = func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool { return contains(c.released, sg.Name, ordinal) }
+				k.Released = func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool {
+					return contains(c.released, sg.Name, ordinal)
+				}
 			}
 			g := peertest.Grove(t, dgd)
 			dialect := grove.Dialect{Shape: grove.ShapePack}
