@@ -34,8 +34,8 @@ type Dialect struct {
 	Domains []string
 }
 
-// Read tells the dialect from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
-func Read(crd *apiextensionsv1.CustomResourceDefinition) (Dialect, bool) {
+// ReadDialect tells the dialect from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
+func ReadDialect(crd *apiextensionsv1.CustomResourceDefinition) (Dialect, bool) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 			continue
