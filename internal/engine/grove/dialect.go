@@ -1,0 +1,81 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"encoding/json"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Shape is how this Grove wants a topology constraint written.
+type Shape string
+
+// Shapes, the oldest first.
+const (
+	// ShapeNone: no constraint at all.
+	ShapeNone Shape = "none"
+	// ShapePackDomain: {packDomain}. There is one topology, and it has a fixed name.
+	ShapePackDomain Shape = "packDomain"
+	// ShapeNamed: {topologyName, packDomain}.
+	ShapeNamed Shape = "topologyName"
+	// ShapePack: {topologyName, pack: {required, preferred}}.
+	ShapePack Shape = "pack"
+)
+
+// onlyTopology is the name of the one topology that a Grove of ShapePackDomain has.
+const onlyTopology = "grove-topology"
+
+// Dialect is what the PodCliqueSets of the cluster understand.
+type Dialect struct {
+	Shape Shape
+	// Domains are the only ones allowed; empty: any.
+	Domains []string
+}
+
+// ReadDialect tells the dialect from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
+func ReadDialect(crd *apiextensionsv1.CustomResourceDefinition) (Dialect, bool) {
+	for _, version := range crd.Spec.Versions {
+		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		constraint, known := at(*version.Schema.OpenAPIV3Schema, "spec", "template", "topologyConstraint")
+		if !known {
+			return Dialect{Shape: ShapeNone}, true
+		}
+		_, named := constraint.Properties["topologyName"]
+		_, pack := constraint.Properties["pack"]
+		switch {
+		case pack:
+			required, _ := at(constraint, "pack", "required")
+			return Dialect{ShapePack, enum(required)}, true
+		case named:
+			return Dialect{ShapeNamed, enum(constraint.Properties["packDomain"])}, true
+		}
+		return Dialect{ShapePackDomain, enum(constraint.Properties["packDomain"])}, true
+	}
+	return Dialect{}, false
+}
+
+func at(schema apiextensionsv1.JSONSchemaProps, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {
+	for _, name := range path {
+		next, known := schema.Properties[name]
+		if !known {
+			return next, false
+		}
+		schema = next
+	}
+	return schema, true
+}
+
+func enum(schema apiextensionsv1.JSONSchemaProps) []string {
+	var out []string
+	for _, raw := range schema.Enum {
+		var value string
+		if json.Unmarshal(raw.Raw, &value) == nil {
+			out = append(out, value)
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/framework"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// envWorker is Grove's variable with the number of a pod within its clique, from 0. Grove adds its variables behind all others, so no
+// variable of ours can refer to one.
+const envWorker = "GROVE_PCLQ_POD_INDEX"
+
+// podSpec is the pod of a role with the variables that its launch command uses.
+func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role) corev1.PodSpec {
+	spec := *role.Template.Spec.DeepCopy()
+	if !sg.Spec.Multinode {
+		return spec
+	}
+	worker := role.Name == graph.RoleWorker
+	vars := n.podVars(sg, worker)
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			list[i].Env = slices.Concat(vars, list[i].Env)
+			if worker && (mentionsIndex(&list[i]) || &list[i] == &spec.Containers[0]) {
+				countWorker(&list[i])
+			}
+		}
+	}
+	return spec
+}
+
+// podVars are the same as on pods of our own. The replica's number, which the others contain, is read from a label of Grove.
+func (n names) podVars(sg *trellisv1alpha1.ScalingGroup, worker bool) []corev1.EnvVar {
+	vars := []corev1.EnvVar{{Name: framework.EnvReplica, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + labelReplica + "']"},
+	}}}
+	for _, v := range framework.PodVars(0, 0, graph.PodsPerReplica(sg), func(index int32) string {
+		return n.address(sg, "$("+framework.EnvReplica+")", index)
+	}) {
+		if v.Name == framework.EnvReplica || worker && v.Name == framework.EnvPodIndex {
+			continue
+		}
+		vars = append(vars, v)
+	}
+	return vars
+}
+
+func mentionsIndex(c *corev1.Container) bool {
+	return slices.ContainsFunc(slices.Concat(c.Command, c.Args), func(word string) bool { return strings.Contains(word, framework.EnvPodIndex) })
+}
+
+// countWorker gives a worker its index in the replica, which is one more than Grove's count, because the leader is 0. Only a shell can
+// add, so one starts the command. The words of the command are handed to it as they are; where one contains the index it is put together
+// of its parts.
+//
+//	python3 -m dynamo.sglang --node-rank $(TRELLIS_POD_INDEX)
+//	sh -c 'TRELLIS_POD_INDEX=...; exec "${1}" "${2}" "${3}" "${4}" "$TRELLIS_POD_INDEX"' sh python3 -m dynamo.sglang --node-rank
+//
+// A container without a command runs its image's program, which cannot be started this way; it has no index.
+func countWorker(c *corev1.Container) {
+	if len(c.Command) == 0 {
+		return
+	}
+	var script strings.Builder
+	fmt.Fprintf(&script, "%s=$((%s + 1)); export %[1]s; exec", framework.EnvPodIndex, envWorker)
+	var parameters []string
+	for _, word := range slices.Concat(c.Command, c.Args) {
+		script.WriteString(" ")
+		for i, part := range strings.Split(word, "$("+framework.EnvPodIndex+")") {
+			if i > 0 {
+				script.WriteString(`"$` + framework.EnvPodIndex + `"`)
+			}
+			if part != "" || word == "" {
+				parameters = append(parameters, part)
+				fmt.Fprintf(&script, `"${%d}"`, len(parameters))
+			}
+		}
+	}
+	c.Command = slices.Concat([]string{"/bin/sh", "-c", script.String(), "sh"}, parameters)
+	c.Args = nil
+}

@@ -1,0 +1,84 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"strconv"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Grove refuses a set whose name, a clique's and its scaling group's have more than this many characters together.
+const (
+	maxNames = 45
+	// maxSetName leaves enough of it for a service's two names.
+	maxSetName   = 21
+	leaderSuffix = "-ldr"
+	workerSuffix = "-wkr"
+)
+
+// names of one deployment's objects in Grove: <deployment>, <service> and, for multinode, <service>-ldr and <service>-wkr, as Dynamo has
+// them; shortened with a hash where Grove's limit demands it.
+type names struct {
+	set string
+	// services by the user's name.
+	services map[string]string
+}
+
+func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
+	label := graph.DNSLabel(deployment)
+	if label != deployment {
+		label = graph.Hashed(label, deployment, max(len(label)+9, maxSetName))
+	}
+	if label[0] >= '0' && label[0] <= '9' { // Grove makes a Service of this name, which has to begin with a letter
+		label = "dgd-" + label
+	}
+	n := names{set: label, services: map[string]string{}}
+	for _, sg := range groups {
+		if len(graph.DNSLabel(sg.Spec.Service)) > serviceLimit(sg, n.set) {
+			n.set = graph.Shorten(label, deployment, maxSetName)
+		}
+	}
+	taken := map[string]bool{}
+	for _, multinode := range []bool{true, false} { // their cliques' names are given, those of others can give way
+		for _, sg := range pack.Sorted(groups) {
+			if sg.Spec.Multinode != multinode {
+				continue
+			}
+			name := graph.Shorten(graph.DNSLabel(sg.Spec.Service), sg.Spec.Service, serviceLimit(sg, n.set))
+			if taken[name] {
+				name = graph.Hashed(name, sg.Spec.Service, serviceLimit(sg, n.set))
+			}
+			taken[name] = true
+			if multinode {
+				taken[name+leaderSuffix], taken[name+workerSuffix] = true, true
+			}
+			n.services[sg.Spec.Service] = name
+		}
+	}
+	return n
+}
+
+func serviceLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
+	if sg.Spec.Multinode {
+		return (maxNames - len(set) - len(leaderSuffix)) / 2
+	}
+	return maxNames - len(set)
+}
+
+// of is the name of a service's clique or scaling group within the set; object is that of the object Grove makes of it.
+func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.services[sg.Spec.Service] }
+
+func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return n.set + "-0-" + n.of(sg) }
+
+// address of pod index of a replica; replica is a number or a variable that holds it.
+func (n names) address(sg *trellisv1alpha1.ScalingGroup, replica string, index int32) string {
+	clique, pod := n.of(sg)+leaderSuffix, index
+	if index > 0 {
+		clique, pod = n.of(sg)+workerSuffix, index-1
+	}
+	return n.object(sg) + "-" + replica + "-" + clique + "-" + strconv.Itoa(int(pod)) + "." + n.set + "-0." + sg.Namespace + ".svc"
+}

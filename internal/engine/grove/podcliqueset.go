@@ -1,0 +1,140 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+const (
+	startAnyOrder = "CliqueStartupTypeAnyOrder"
+	// terminationDelay is how long Grove lets a broken gang be before it makes it anew, as Dynamo has it.
+	terminationDelay = "15m"
+)
+
+// Graph is one deployment as Grove is to see it.
+type Graph struct {
+	Namespace, Name string
+	// Queue of KAI Scheduler; "" where Grove uses another scheduler.
+	Queue string
+	// Groups are the scaling groups of the deployment, one a service.
+	Groups []*trellisv1alpha1.ScalingGroup
+}
+
+// Render returns the whole deployment. Owner references are the caller's.
+func Render(g Graph, d Dialect) *PodCliqueSet {
+	n := nameAll(g.Name, g.Groups)
+	t := pack.TopologyOf(g.Groups)
+	pcs := &PodCliqueSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: PodCliqueSetKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(g.Name)}},
+		Spec: PodCliqueSetSpec{Replicas: 1, Template: Template{
+			CliqueStartupType:     startAnyOrder,
+			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
+			PriorityClassName:     pack.PriorityClass(g.Groups),
+			TerminationDelay:      terminationDelay,
+			TopologyConstraint:    d.constraint(t, pack.Graph(t)),
+		}},
+	}
+	template := &pcs.Spec.Template
+	for _, sg := range pack.Sorted(g.Groups) {
+		unit := d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology))
+		if !sg.Spec.Multinode {
+			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), 1)
+			clique.TopologyConstraint = unit
+			template.Cliques = append(template.Cliques, clique)
+			continue
+		}
+		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To[int32](1), TopologyConstraint: unit}
+		for i := range sg.Spec.Roles {
+			role := &sg.Spec.Roles[i]
+			name := n.of(sg) + leaderSuffix
+			if role.Name == graph.RoleWorker {
+				name = n.of(sg) + workerSuffix
+			}
+			template.Cliques = append(template.Cliques, g.clique(n, sg, role, name, role.Count, role.Count))
+			group.CliqueNames = append(group.CliqueNames, name)
+		}
+		template.PodCliqueScalingGroups = append(template.PodCliqueScalingGroups, group)
+	}
+	return pcs
+}
+
+// clique makes one run of pods. It has no constraint of its own in a multinode service: the replica it is part of has.
+func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas, minAvailable int32) Clique {
+	c := Clique{
+		Name:        name,
+		Labels:      maps.Clone(role.Template.Labels),
+		Annotations: maps.Clone(role.Template.Annotations),
+		Spec:        CliqueSpec{RoleName: name, PodSpec: n.podSpec(sg, role), Replicas: replicas, MinAvailable: ptr.To(minAvailable)},
+	}
+	if c.Labels == nil {
+		c.Labels = map[string]string{}
+	}
+	maps.Copy(c.Labels, graph.Selector(sg.Spec.Graph, sg.Name))
+	c.Labels[graph.LabelRole] = role.Name
+	c.Labels[graph.LabelRevision] = graph.LabelValue(sg.Spec.Revision)
+	if g.Queue != "" && (c.Spec.PodSpec.SchedulerName == "" || c.Spec.PodSpec.SchedulerName == kai.SchedulerName) {
+		c.Spec.PodSpec.SchedulerName = kai.SchedulerName
+		c.Labels[kai.LabelQueue] = graph.LabelValue(g.Queue)
+	}
+	return c
+}
+
+// templateReplicas: Grove takes no template with none; Scales brings the made object down.
+func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 { return max(sg.Spec.Replicas, 1) }
+
+// unit is what a service asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
+// which the service's wish holds too.
+func unit(t *trellisv1alpha1.ResolvedTopology) pack.Constraint {
+	graph, unit := pack.Graph(t), pack.Unit(t)
+	if graph.Preferred != "" && unit.Preferred != "" && pack.Level(t, unit.Preferred) < pack.Level(t, graph.Preferred) {
+		unit.Preferred = graph.Preferred
+	}
+	return unit
+}
+
+// constraint writes a constraint in the dialect; nil when there is nothing it can say.
+func (d Dialect) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
+	switch {
+	case c.Empty(), d.Shape == ShapeNone:
+		return nil
+	case d.Shape == ShapePack:
+		return &TopologyConstraint{TopologyName: t.Profile, Pack: &Pack{Required: c.Required, Preferred: c.Preferred}}
+	case c.Required == "":
+		return nil
+	case d.Shape == ShapeNamed:
+		return &TopologyConstraint{TopologyName: t.Profile, PackDomain: c.Required}
+	}
+	return &TopologyConstraint{PackDomain: c.Required}
+}
+
+// Scale is what /scale of one of Grove's objects is to be set to.
+type Scale struct {
+	// Kind is PodClique or PodCliqueScalingGroup.
+	Kind, Name string
+	Replicas   int32
+}
+
+// Scales returns the replicas of every service. Grove scales the objects it made, not the template.
+func Scales(g Graph) []Scale {
+	n := nameAll(g.Name, g.Groups)
+	var out []Scale
+	for _, sg := range pack.Sorted(g.Groups) {
+		s := Scale{Kind: PodCliqueKind.Kind, Name: n.object(sg), Replicas: sg.Spec.Replicas}
+		if sg.Spec.Multinode {
+			s.Kind = PodCliqueScalingGroupKind.Kind
+		}
+		out = append(out, s)
+	}
+	return out
+}

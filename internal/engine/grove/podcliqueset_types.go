@@ -1,0 +1,91 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodCliqueSet has what Trellis sets and reads.
+type PodCliqueSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              PodCliqueSetSpec   `json:"spec"`
+	Status            PodCliqueSetStatus `json:"status,omitzero"`
+}
+
+// PodCliqueSetSpec is one template, once.
+type PodCliqueSetSpec struct {
+	Replicas int32    `json:"replicas"`
+	Template Template `json:"template"`
+}
+
+// Template is the whole deployment.
+type Template struct {
+	Cliques                []Clique               `json:"cliques"`
+	CliqueStartupType      string                 `json:"cliqueStartupType,omitempty"`
+	PriorityClassName      string                 `json:"priorityClassName,omitempty"`
+	HeadlessServiceConfig  *HeadlessServiceConfig `json:"headlessServiceConfig,omitempty"`
+	TopologyConstraint     *TopologyConstraint    `json:"topologyConstraint,omitempty"`
+	TerminationDelay       string                 `json:"terminationDelay,omitempty"`
+	PodCliqueScalingGroups []ScalingGroup         `json:"podCliqueScalingGroups,omitempty"`
+}
+
+// HeadlessServiceConfig is about the Service that gives pods their DNS names.
+type HeadlessServiceConfig struct {
+	PublishNotReadyAddresses bool `json:"publishNotReadyAddresses"`
+}
+
+// Clique is a run of equal pods.
+type Clique struct {
+	Name               string              `json:"name"`
+	Labels             map[string]string   `json:"labels,omitempty"`
+	Annotations        map[string]string   `json:"annotations,omitempty"`
+	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
+	Spec               CliqueSpec          `json:"spec"`
+}
+
+// CliqueSpec is how many pods, and of what.
+type CliqueSpec struct {
+	RoleName     string         `json:"roleName"`
+	PodSpec      corev1.PodSpec `json:"podSpec"`
+	Replicas     int32          `json:"replicas"`
+	MinAvailable *int32         `json:"minAvailable,omitempty"`
+}
+
+// ScalingGroup is a service whose replicas are several cliques each.
+type ScalingGroup struct {
+	Name               string              `json:"name"`
+	CliqueNames        []string            `json:"cliqueNames"`
+	Replicas           *int32              `json:"replicas,omitempty"`
+	MinAvailable       *int32              `json:"minAvailable,omitempty"`
+	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
+}
+
+// TopologyConstraint in any of its three shapes; see Shape.
+type TopologyConstraint struct {
+	TopologyName string `json:"topologyName,omitempty"`
+	PackDomain   string `json:"packDomain,omitempty"`
+	Pack         *Pack  `json:"pack,omitempty"`
+}
+
+// Pack names domains of the topology.
+type Pack struct {
+	Required  string `json:"required,omitempty"`
+	Preferred string `json:"preferred,omitempty"`
+}
+
+// PodCliqueSetStatus is Grove's.
+type PodCliqueSetStatus struct {
+	ObservedGeneration *int64             `json:"observedGeneration,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+	LastErrors         []LastError        `json:"lastErrors,omitempty"`
+}
+
+// LastError is something Grove could not do.
+type LastError struct {
+	Code        string `json:"code"`
+	Description string `json:"description"`
+}

@@ -1,0 +1,121 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/peer"
+)
+
+// Grove's conditions and reasons.
+const (
+	conditionLevelsUnavailable = "TopologyLevelsUnavailable"
+	conditionScheduled         = "PodCliqueScheduled"
+	groveTopologyNotFound      = "ClusterTopologyNotFound"
+)
+
+// Levels is Grove's word on the topology, in our words and polarity.
+type Levels struct {
+	Available       bool
+	Reason, Message string
+}
+
+// TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only a plain False means that the levels are there: Grove says Unknown
+// when the topology is gone, and has then taken the constraint away from pods to come. False: Grove has not judged this generation yet.
+func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
+	c := meta.FindStatusCondition(pcs.Status.Conditions, conditionLevelsUnavailable)
+	if c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < pcs.Generation {
+		return Levels{}, false
+	}
+	if c.Status == metav1.ConditionFalse {
+		return Levels{true, nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology"}, true
+	}
+	reason := nvidiav1alpha1.ReasonTopologyLevelsUnavailable
+	if c.Reason == groveTopologyNotFound {
+		reason = nvidiav1alpha1.ReasonTopologyDefinitionNotFound
+	}
+	return Levels{false, reason, peer.Message(fmt.Sprintf("Grove: %s: %s; pods placed from now on are not constrained", c.Reason, c.Message))}, true
+}
+
+// Refusal is why Grove could not make the objects of the deployment, or "".
+func Refusal(pcs *PodCliqueSet) string {
+	if len(pcs.Status.LastErrors) == 0 {
+		return ""
+	}
+	last := pcs.Status.LastErrors[0]
+	return peer.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
+}
+
+// Service is one service as Grove's objects show it, in replicas.
+type Service struct {
+	// Kind and Name of the object that stands for it.
+	Kind, Name                                         string
+	Replicas, Updated, Scheduled, Ready, ScheduleGated int32
+	// Done: all replicas wanted are there, ready and of this template.
+	Done bool
+	// Waiting is why replicas are not scheduled, or "".
+	Waiting string
+}
+
+// SingleNode reads a single-node service; clique is nil while Grove has not made it.
+func SingleNode(g Graph, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Service {
+	s := g.service(sg, PodCliqueKind.Kind)
+	if clique == nil {
+		s.Waiting = notMade(s)
+		return s
+	}
+	in := clique.Status
+	s.Replicas, s.Updated, s.Scheduled, s.Ready, s.ScheduleGated = in.Replicas, in.UpdatedReplicas, in.ScheduledReplicas, in.ReadyReplicas, in.ScheduleGatedReplicas
+	s.Done = observed(in.ObservedGeneration, clique.Generation) && s.all(sg.Spec.Replicas)
+	s.Waiting = waiting(s, sg, in.Conditions)
+	return s
+}
+
+// Multinode reads a multinode service; group is nil while Grove has not made it.
+func Multinode(g Graph, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Service {
+	s := g.service(sg, PodCliqueScalingGroupKind.Kind)
+	if group == nil {
+		s.Waiting = notMade(s)
+		return s
+	}
+	in := group.Status
+	s.Replicas, s.Updated, s.Scheduled, s.Ready = in.Replicas, in.UpdatedReplicas, in.ScheduledReplicas, in.AvailableReplicas
+	s.Done = observed(in.ObservedGeneration, group.Generation) && s.all(sg.Spec.Replicas)
+	s.Waiting = waiting(s, sg, in.Conditions)
+	return s
+}
+
+func (g Graph) service(sg *trellisv1alpha1.ScalingGroup, kind string) Service {
+	return Service{Kind: kind, Name: nameAll(g.Name, g.Groups).object(sg)}
+}
+
+func (s Service) all(wanted int32) bool {
+	return s.Replicas == wanted && s.Updated == wanted && s.Ready == wanted
+}
+
+func observed(generation *int64, current int64) bool {
+	return generation != nil && *generation >= current
+}
+
+func notMade(s Service) string { return fmt.Sprintf("Grove has not made %s %s yet", s.Kind, s.Name) }
+
+func waiting(s Service, sg *trellisv1alpha1.ScalingGroup, conditions []metav1.Condition) string {
+	if s.Scheduled >= sg.Spec.Replicas {
+		return ""
+	}
+	why := ""
+	if c := meta.FindStatusCondition(conditions, conditionScheduled); c != nil && c.Status != metav1.ConditionTrue {
+		why = ": " + c.Message
+	}
+	if s.ScheduleGated > 0 {
+		why += fmt.Sprintf(" (%d wait for their gang)", s.ScheduleGated)
+	}
+	return peer.Message(fmt.Sprintf("%s %s: %d of %d replicas scheduled%s", s.Kind, s.Name, s.Scheduled, sg.Spec.Replicas, why))
+}

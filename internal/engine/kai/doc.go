@@ -1,0 +1,61 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kai writes what KAI Scheduler (0.15 or newer) reads: a Topology for each ClusterTopology, a PodGroup for each deployment, and on
+// each pod which leaf of it the pod belongs to.
+//
+//	deployment chat, packDomain zone             PodGroup chat: one zone, minSubGroup 2
+//	  Decode, 2 replicas of 4 pods, rack     ->    chat-decode-all: minSubGroup 1
+//	                                                 chat-decode-0: minMember 4, one rack
+//	                                                 chat-decode-1: minMember 4, one rack
+//	  Frontend, 3 replicas                         chat-frontend-all: minMember 1
+//
+// The root asks for every service, each service for one replica: that is the base gang. Further replicas join one by one, each whole.
+// Without a domain required for the graph the root asks for any one service, since then no gang waits for another.
+//
+// Three things about KAI shape what is written:
+//
+//   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were let go are listed: our
+//     planner has found room for them, and one without room never stands before another. Pods that are free of any constraint have a
+//     PodGroup of their own for each service.
+//   - A PodGroup with running pods that falls below its minimum is evicted as a whole after a grace period. A serving graph that lost one
+//     replica should keep the rest, so the period is negative, which means never. KAI before 0.17 does not know the field; there the lost
+//     replica is off the list as soon as its pods are made anew.
+//   - A new subgroup is not drawn to where the graph already is. Pods carry the label path of the graph's domain as their node selector.
+//
+// A preferred level that is as broad as the required one would keep KAI from scheduling at all; package pack drops it.
+package kai
+
+// Names in KAI's API.
+const (
+	// SchedulerName is KAI's, in pods and in schedulerTopologyReferences.
+	SchedulerName = "kai-scheduler"
+	// LabelQueue names the queue, on the PodGroup and its pods.
+	LabelQueue = "kai.scheduler/queue"
+	// LabelSubGroup names the leaf of the PodGroup that a pod belongs to.
+	LabelSubGroup = "kai.scheduler/subgroup-name"
+	// AnnotationPodGroup names the PodGroup of a pod.
+	AnnotationPodGroup = "pod-group-name"
+	// AnnotationSkipGrouper keeps KAI's own grouper away from a pod that has its PodGroup.
+	AnnotationSkipGrouper = "kai.scheduler/skip-podgrouper"
+)
+
+// Queues of a deployment.
+const (
+	// AnnotationQueue on a deployment names its queue.
+	AnnotationQueue = "nvidia.com/kai-scheduler-queue"
+	// DefaultQueue is the one Dynamo's users have.
+	DefaultQueue = "dynamo"
+	// annotationWrittenQueue remembers, on a PodGroup, the queue Trellis wrote: one that differs was chosen by somebody else and stays.
+	annotationWrittenQueue = "trellis.dev/queue"
+)
+
+// Queue of a deployment with these annotations and labels.
+func Queue(annotations, labels map[string]string) string {
+	for _, name := range []string{annotations[AnnotationQueue], labels[LabelQueue]} {
+		if name != "" {
+			return name
+		}
+	}
+	return DefaultQueue
+}

@@ -1,0 +1,177 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kai
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// neverStale keeps what is left of a graph running when a replica is lost.
+const neverStale = "-1s"
+
+// Graph is one deployment as KAI is to see it.
+type Graph struct {
+	Namespace, Name string
+	// Queue that pays for it.
+	Queue string
+	// Topology is the name of KAI's Topology for the graph's ClusterTopology; "" without a constraint.
+	Topology string
+	// Groups are the scaling groups of the deployment, one a service.
+	Groups []*trellisv1alpha1.ScalingGroup
+	// Released says whether a replica was let go; nil: all were.
+	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
+}
+
+// PodGroups returns the PodGroup of all packed services, which has the deployment's name, and one for each service whose pods are free.
+// A service of which no replica was let go is not in them. Owner references are the caller's.
+func PodGroups(g Graph) []*PodGroup {
+	gang := g.podGroup(g.Name)
+	t := pack.TopologyOf(g.Groups)
+	gang.Spec.PriorityClassName = pack.PriorityClass(g.Groups)
+	gang.Spec.TopologyConstraint = g.constraint(t, pack.Graph(t))
+	var services int32
+	var free []*PodGroup
+	for _, sg := range pack.Sorted(g.Groups) {
+		replicas := g.released(sg)
+		switch {
+		case len(replicas) == 0:
+		case !pack.Packed(sg):
+			free = append(free, g.free(sg))
+		default:
+			services++
+			gang.Spec.SubGroups = append(gang.Spec.SubGroups, g.subGroups(sg, replicas)...)
+		}
+	}
+	if services == 0 {
+		return free
+	}
+	gang.Spec.MinSubGroup = ptr.To[int32](1)
+	if pack.BaseGang(g.Groups) {
+		gang.Spec.MinSubGroup = ptr.To(services)
+	}
+	return slices.Concat([]*PodGroup{gang}, free)
+}
+
+func (g Graph) podGroup(name string) *PodGroup {
+	return &PodGroup{
+		TypeMeta: metav1.TypeMeta{APIVersion: PodGroupKind.GroupVersion().String(), Kind: PodGroupKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: g.Namespace, Name: name,
+			Labels:      map[string]string{LabelQueue: graph.LabelValue(g.Queue)},
+			Annotations: map[string]string{annotationWrittenQueue: g.Queue},
+		},
+		Spec: PodGroupSpec{Queue: g.Queue, StalenessGracePeriod: neverStale},
+	}
+}
+
+// free is the PodGroup of pods that do not depend on each other.
+func (g Graph) free(sg *trellisv1alpha1.ScalingGroup) *PodGroup {
+	pg := g.podGroup(freeName(sg))
+	pg.Spec.MinMember = ptr.To[int32](1)
+	pg.Spec.PriorityClassName = pack.PriorityClass([]*trellisv1alpha1.ScalingGroup{sg})
+	return pg
+}
+
+func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
+	var out []int32
+	for ordinal := range sg.Spec.Replicas {
+		if g.Released == nil || g.Released(sg, ordinal) {
+			out = append(out, ordinal)
+		}
+	}
+	return out
+}
+
+// subGroups are one service's: a leaf with all its pods, or a parent with one leaf for each replica.
+func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
+	unit := g.constraint(sg.Spec.Topology, pack.Unit(sg.Spec.Topology))
+	if !sg.Spec.Multinode {
+		return []SubGroup{{Name: serviceName(sg), MinMember: ptr.To[int32](1), TopologyConstraint: unit}}
+	}
+	out := []SubGroup{{Name: serviceName(sg), MinSubGroup: ptr.To[int32](1)}}
+	for _, ordinal := range replicas {
+		out = append(out, SubGroup{
+			Name: replicaName(sg, ordinal), Parent: serviceName(sg),
+			MinMember: ptr.To(graph.PodsPerReplica(sg)), TopologyConstraint: unit,
+		})
+	}
+	return out
+}
+
+func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
+	if c.Empty() {
+		return nil
+	}
+	return &TopologyConstraint{
+		Topology:               g.Topology,
+		RequiredTopologyLevel:  pack.Key(t, c.Required),
+		PreferredTopologyLevel: pack.Key(t, c.Preferred),
+	}
+}
+
+// Names of subgroups end in a number for a replica and in a word for a service, so that service "x-1" and replica 1 of service "x" differ.
+func serviceName(sg *trellisv1alpha1.ScalingGroup) string { return sg.Name + "-all" }
+
+func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
+	return sg.Name + "-" + strconv.Itoa(int(ordinal))
+}
+
+func freeName(sg *trellisv1alpha1.ScalingGroup) string { return sg.Name + "-free" }
+
+// Keep takes over into a PodGroup to be written what somebody else decided about the existing one: a queue that is not the one Trellis
+// wrote last. All other fields of others are not in our type and stay by themselves.
+func Keep(want, have *PodGroup) {
+	written := have.Annotations[annotationWrittenQueue]
+	if have.Spec.Queue == "" || have.Spec.Queue == written || written != want.Annotations[annotationWrittenQueue] {
+		return
+	}
+	want.Spec.Queue = have.Spec.Queue
+	want.Labels[LabelQueue] = graph.LabelValue(have.Spec.Queue)
+}
+
+// Join makes the pod a member of its PodGroup.
+func (g Graph) Join(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+	group, leaf := g.membership(sg, ordinal)
+	pod.Spec.SchedulerName = SchedulerName
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPodGroup, group)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSkipGrouper, "true")
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, graph.LabelValue(g.Queue))
+	if leaf != "" {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelSubGroup, leaf)
+	}
+}
+
+func (g Graph) membership(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (group, leaf string) {
+	switch {
+	case !pack.Packed(sg):
+		return freeName(sg), ""
+	case sg.Spec.Multinode:
+		return g.Name, replicaName(sg, ordinal)
+	}
+	return g.Name, serviceName(sg)
+}
+
+// Problems says why KAI cannot place the graph, however much room there is.
+func (g Graph) Problems() []string {
+	var out []string
+	for _, sg := range pack.Sorted(g.Groups) {
+		for i := range sg.Spec.Roles {
+			if name := sg.Spec.Roles[i].Template.Spec.SchedulerName; name != "" && name != SchedulerName {
+				out = append(out, fmt.Sprintf("service %q names schedulerName %q; remove it, or choose another engine than KAI", sg.Spec.Service, name))
+				break
+			}
+		}
+	}
+	return out
+}

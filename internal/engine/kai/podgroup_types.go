@@ -1,0 +1,70 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kai
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// PodGroupKind is a tree of pods that KAI places together.
+var PodGroupKind = schema.GroupVersionKind{Group: "scheduling.run.ai", Version: "v2alpha2", Kind: "PodGroup"}
+
+// PodGroup has what Trellis sets and reads. KAI itself sets markUnschedulable, schedulingBackoff and its labels and annotations.
+type PodGroup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              PodGroupSpec   `json:"spec"`
+	Status            PodGroupStatus `json:"status,omitzero"`
+}
+
+// PodGroupSpec is the root of the tree. It has a minimum of members or of subgroups, never both.
+type PodGroupSpec struct {
+	MinMember          *int32              `json:"minMember,omitempty"`
+	MinSubGroup        *int32              `json:"minSubGroup,omitempty"`
+	Queue              string              `json:"queue,omitempty"`
+	PriorityClassName  string              `json:"priorityClassName,omitempty"`
+	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
+	SubGroups          []SubGroup          `json:"subGroups,omitempty"`
+	// StalenessGracePeriod is how long the group may be below its minimum before its pods are evicted; negative: for ever.
+	StalenessGracePeriod string `json:"stalenessGracePeriod,omitempty"`
+}
+
+// SubGroup is a node of the tree: a leaf has a minimum of pods, any other one of children.
+type SubGroup struct {
+	Name               string              `json:"name"`
+	Parent             string              `json:"parent,omitempty"`
+	MinMember          *int32              `json:"minMember,omitempty"`
+	MinSubGroup        *int32              `json:"minSubGroup,omitempty"`
+	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
+}
+
+// TopologyConstraint names node label keys of a Topology.
+type TopologyConstraint struct {
+	Topology               string `json:"topology"`
+	RequiredTopologyLevel  string `json:"requiredTopologyLevel,omitempty"`
+	PreferredTopologyLevel string `json:"preferredTopologyLevel,omitempty"`
+}
+
+// PodGroupStatus is KAI's.
+type PodGroupStatus struct {
+	SchedulingConditions []SchedulingCondition `json:"schedulingConditions,omitempty"`
+}
+
+// SchedulingCondition says why KAI placed nothing, by node pool.
+type SchedulingCondition struct {
+	Type               string      `json:"type"`
+	NodePool           string      `json:"nodePool,omitempty"`
+	Status             string      `json:"status"`
+	Reason             string      `json:"reason,omitempty"`
+	Message            string      `json:"message,omitempty"`
+	Reasons            []Reason    `json:"reasons,omitempty"`
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+}
+
+// Reason is one of several.
+type Reason struct {
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,122 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kai
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+)
+
+// TopologyKind is KAI's description of the cluster's hierarchy. It is cluster-scoped and has no status.
+var TopologyKind = schema.GroupVersionKind{Group: "kai.scheduler", Version: "v1alpha1", Kind: "Topology"}
+
+// Topology lists node label keys, the broadest first.
+type Topology struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              TopologySpec `json:"spec"`
+}
+
+// TopologySpec cannot be changed once written.
+type TopologySpec struct {
+	Levels []TopologyLevel `json:"levels"`
+}
+
+// TopologyLevel is one level.
+type TopologyLevel struct {
+	NodeLabel string `json:"nodeLabel"`
+}
+
+// maxKey is how long a label key KAI takes.
+const maxKey = 316
+
+// Reference is the name of the Topology that stands for a ClusterTopology. It is of the same name and Trellis' to write, unless the
+// ClusterTopology names another, which is then its author's.
+func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
+	for _, ref := range ct.Spec.SchedulerTopologyReferences {
+		if ref.SchedulerName == SchedulerName {
+			return ref.TopologyReference, false
+		}
+	}
+	return ct.Name, true
+}
+
+// RenderTopology returns the Topology of a ClusterTopology, or why KAI would not take it.
+func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
+	t := &Topology{
+		TypeMeta: metav1.TypeMeta{APIVersion: TopologyKind.GroupVersion().String(), Kind: TopologyKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            ct.Name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ct, grovev1alpha1.GroupVersion.WithKind("ClusterTopology"))},
+		},
+	}
+	for i, level := range ct.Spec.Levels {
+		switch {
+		case level.Key == corev1.LabelHostname && i < len(ct.Spec.Levels)-1:
+			return nil, fmt.Errorf("KAI takes %s as the narrowest level only, and in ClusterTopology %q it is level %d of %d (%q); put it last",
+				corev1.LabelHostname, ct.Name, i+1, len(ct.Spec.Levels), level.Domain)
+		case len(level.Key) > maxKey:
+			return nil, fmt.Errorf("KAI takes label keys of at most %d characters, and the key of level %q of ClusterTopology %q has %d; use a shorter label",
+				maxKey, level.Domain, ct.Name, len(level.Key))
+		}
+		t.Spec.Levels = append(t.Spec.Levels, TopologyLevel{NodeLabel: level.Key})
+	}
+	return t, nil
+}
+
+// TopologyStep is what to do so that KAI's Topology says what a ClusterTopology says.
+type TopologyStep string
+
+// Steps. A Topology's levels cannot be changed, so that another order of levels takes a new object; KAI leaves running pods alone.
+const (
+	InSync  TopologyStep = "InSync"
+	Create  TopologyStep = "Create"
+	Replace TopologyStep = "Replace"
+	// Drifted: the object is somebody else's and says something else. It is left alone.
+	Drifted TopologyStep = "Drifted"
+)
+
+// CompareTopology says what to do about the Topology that exists under the referenced name, nil when there is none, and in words why.
+func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step TopologyStep, why string) {
+	name, managed := Reference(ct)
+	if have == nil {
+		if managed {
+			return Create, fmt.Sprintf("KAI has no Topology %q", name)
+		}
+		return Drifted, fmt.Sprintf("KAI has no Topology %q, which schedulerTopologyReferences of ClusterTopology %q names; create it, or remove the reference and Trellis keeps one",
+			name, ct.Name)
+	}
+	wanted, existing := keysOf(ct), have.keys()
+	if slices.Equal(wanted, existing) {
+		return InSync, ""
+	}
+	difference := fmt.Sprintf("Topology %q has levels [%s], ClusterTopology %q has [%s]", name, strings.Join(existing, " > "), ct.Name, strings.Join(wanted, " > "))
+	if managed && metav1.IsControlledBy(have, ct) {
+		return Replace, difference
+	}
+	return Drifted, difference + "; it was not made by Trellis and is left alone: correct it, or name another in schedulerTopologyReferences"
+}
+
+func keysOf(ct *grovev1alpha1.ClusterTopology) []string {
+	keys := make([]string, 0, len(ct.Spec.Levels))
+	for _, level := range ct.Spec.Levels {
+		keys = append(keys, level.Key)
+	}
+	return keys
+}
+
+func (t *Topology) keys() []string {
+	keys := make([]string, 0, len(t.Spec.Levels))
+	for _, level := range t.Spec.Levels {
+		keys = append(keys, level.NodeLabel)
+	}
+	return keys
+}

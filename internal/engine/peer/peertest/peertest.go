@@ -1,0 +1,206 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peertest makes scaling groups for tests from deployments as users write them, and sketches what is rendered from them in a few
+// lines that can be read beside the deployment.
+package peertest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/grove"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/engine/lws"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Topology is the one the deployments of tests use, under the name that every Grove knows.
+func Topology() *grovev1alpha1.ClusterTopology {
+	ct := &grovev1alpha1.ClusterTopology{}
+	ct.Name, ct.UID = "grove-topology", "topology-uid"
+	for _, domain := range []string{"zone", "block", "rack"} {
+		ct.Spec.Levels = append(ct.Spec.Levels, grovev1alpha1.TopologyLevel{Domain: domain, Key: "example.com/" + domain})
+	}
+	ct.Spec.Levels = append(ct.Spec.Levels, grovev1alpha1.TopologyLevel{Domain: "host", Key: corev1.LabelHostname})
+	return ct
+}
+
+// Deployment reads one from YAML.
+func Deployment(t testing.TB, text string) *nvidiav1alpha1.DynamoGraphDeployment {
+	t.Helper()
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return dgd
+}
+
+// Groups resolves a deployment into its scaling groups.
+func Groups(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment, engine string) []*trellisv1alpha1.ScalingGroup {
+	t.Helper()
+	g, err := graph.Resolve(dgd, graph.Inputs{Topology: Topology(), Engine: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.ScalingGroups()
+}
+
+// KAI is the deployment for KAI's renderer.
+func KAI(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) kai.Graph {
+	t.Helper()
+	return kai.Graph{
+		Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels),
+		Topology: Topology().Name, Groups: Groups(t, dgd, "KAI"),
+	}
+}
+
+// Grove is the deployment for Grove's renderer.
+func Grove(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) grove.Graph {
+	t.Helper()
+	return grove.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels), Groups: Groups(t, dgd, "Grove")}
+}
+
+// Pods are all pods of a deployment, as members of their PodGroups.
+func Pods(g kai.Graph) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, sg := range g.Groups {
+		for ordinal := range sg.Spec.Replicas {
+			for index := range graph.PodsPerReplica(sg) {
+				pod := graph.BuildPod(sg, ordinal, index)
+				g.Join(pod, sg, ordinal)
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// Sets are the LeaderWorkerSets of a deployment's multinode services.
+func Sets(groups []*trellisv1alpha1.ScalingGroup, join func(*corev1.Pod, *trellisv1alpha1.ScalingGroup, int32)) []*lws.LeaderWorkerSet {
+	var out []*lws.LeaderWorkerSet
+	for _, sg := range groups {
+		for ordinal := range sg.Spec.Replicas {
+			if sg.Spec.Multinode {
+				out = append(out, lws.Render(sg, ordinal, func(pod *corev1.Pod) {
+					if join != nil {
+						join(pod, sg, ordinal)
+					}
+				}))
+			}
+		}
+	}
+	return out
+}
+
+// SketchKAI has a line for each PodGroup and subgroup: its minimum of children or pods, and its constraint.
+func SketchKAI(groups []*kai.PodGroup) string {
+	var out strings.Builder
+	for _, pg := range groups {
+		line(&out, 0, pg.Name, minimum(pg.Spec.MinSubGroup, pg.Spec.MinMember), kaiPack(pg.Spec.TopologyConstraint))
+		for _, sub := range pg.Spec.SubGroups {
+			depth := 1
+			if sub.Parent != "" {
+				depth = 2
+			}
+			line(&out, depth, sub.Name, minimum(sub.MinSubGroup, sub.MinMember), kaiPack(sub.TopologyConstraint))
+		}
+	}
+	return out.String()
+}
+
+// SketchGrove has a line for the set, each scaling group and each clique: replicas, the least of them, and the constraint.
+func SketchGrove(pcs *grove.PodCliqueSet) string {
+	var out strings.Builder
+	template := pcs.Spec.Template
+	line(&out, 0, pcs.Name, grovePack(template.TopologyConstraint))
+	inGroup := map[string]bool{}
+	for _, group := range template.PodCliqueScalingGroups {
+		line(&out, 1, group.Name, count(*group.Replicas, *group.MinAvailable), grovePack(group.TopologyConstraint))
+		for _, name := range group.CliqueNames {
+			inGroup[name] = true
+			for _, clique := range template.Cliques {
+				if clique.Name == name {
+					line(&out, 2, clique.Name, count(clique.Spec.Replicas, *clique.Spec.MinAvailable), grovePack(clique.TopologyConstraint))
+				}
+			}
+		}
+	}
+	for _, clique := range template.Cliques {
+		if !inGroup[clique.Name] {
+			line(&out, 1, clique.Name, count(clique.Spec.Replicas, *clique.Spec.MinAvailable), grovePack(clique.TopologyConstraint))
+		}
+	}
+	return out.String()
+}
+
+// SketchLWS has a line for each set: its size and what its pods wait for.
+func SketchLWS(sets []*lws.LeaderWorkerSet) string {
+	var out strings.Builder
+	for _, set := range sets {
+		template := set.Spec.LeaderWorkerTemplate
+		waits := ""
+		for _, gate := range template.LeaderTemplate.Spec.SchedulingGates {
+			waits += " gate " + gate.Name
+		}
+		if leaf := template.WorkerTemplate.Metadata.Labels[kai.LabelSubGroup]; leaf != "" {
+			waits += " member " + leaf
+		}
+		line(&out, 0, set.Name, fmt.Sprintf("size %d%s", template.Size, waits))
+	}
+	return out.String()
+}
+
+func line(out *strings.Builder, depth int, words ...string) {
+	out.WriteString(strings.TrimRight(strings.Repeat("  ", depth)+strings.Join(words, " "), " ") + "\n")
+}
+
+func minimum(children, pods *int32) string {
+	switch {
+	case children != nil && pods != nil:
+		return "has both minima"
+	case children != nil:
+		return fmt.Sprintf("needs %d", *children)
+	case pods != nil:
+		return fmt.Sprintf("pods %d", *pods)
+	}
+	return "needs all"
+}
+
+func count(replicas, least int32) string { return fmt.Sprintf("%d (least %d)", replicas, least) }
+
+func kaiPack(c *kai.TopologyConstraint) string {
+	if c == nil {
+		return ""
+	}
+	return packText(c.RequiredTopologyLevel, c.PreferredTopologyLevel)
+}
+
+func grovePack(c *grove.TopologyConstraint) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Pack == nil:
+		return packText(c.PackDomain, "")
+	}
+	return packText(c.Pack.Required, c.Pack.Preferred)
+}
+
+func packText(required, preferred string) string {
+	short := func(s string) string { return strings.TrimPrefix(s, "example.com/") }
+	var parts []string
+	if required != "" {
+		parts = append(parts, "in one "+short(required))
+	}
+	if preferred != "" {
+		parts = append(parts, short(preferred)+" first")
+	}
+	return strings.Join(parts, ", ")
+}
