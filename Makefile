@@ -36,6 +36,19 @@ test: lint verify build control-plane ## Lint, check generated files, run every 
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
 		-timeout 20m $(GOTESTFLAGS) ./...
 
+.PHONY: bench
+bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
+	@bin/trellis-bench -out bin/bench.json
+
+.PHONY: bench-smoke
+bench-smoke: build control-plane bin/trellis-bench ## The same on small sizes: every answer is checked, no time is
+	@cd hack/bench && go test ./...
+	@bin/trellis-bench -smoke -out bin/bench-smoke.json
+
+.PHONY: bin/trellis-bench
+bin/trellis-bench:
+	@cd hack/bench && go build -trimpath -o ../../$@ .
+
 .PHONY: control-plane
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
 	@bin/kubectl-trellis sandbox binaries > /dev/null

@@ -1,0 +1,123 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/hack/bench/live"
+	"github.com/trellis-k8s/trellis/hack/bench/ours"
+)
+
+const inTreeName = "in-tree PodGroups"
+
+// liveSizes are those of the rows on a control plane.
+type liveSizes struct {
+	// few and many are the same hosts in few and in many racks.
+	few, many   hall.Shape
+	gangs, pods int
+	rounds      int
+	// sequences of graphs that the in-tree scheduler fills a hall with.
+	sequences int
+}
+
+var fullLive = liveSizes{
+	few:   hall.Shape{Hosts: 2_000, HostsPerRack: 40, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	many:  hall.Shape{Hosts: 2_000, HostsPerRack: 8, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	gangs: 60, pods: 8, rounds: 3, sequences: 3,
+}
+
+var smokeLive = liveSizes{
+	few:   hall.Shape{Hosts: 32, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	many:  hall.Shape{Hosts: 32, HostsPerRack: 4, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	gangs: 4, pods: 4, rounds: 1, sequences: 1,
+}
+
+// bind: the same pods in several ways through one control plane, at two numbers of racks.
+func bind(ctx context.Context, s sizes, r *report) error {
+	few, err := bindAt(ctx, s.live, s.live.few, r)
+	if err != nil {
+		return err
+	}
+	many, err := bindAt(ctx, s.live, s.live.many, r)
+	if err != nil {
+		return err
+	}
+	r.more(fmt.Sprintf("the same in %d racks against %d", s.live.many.Racks(), s.live.few.Racks()), "pods/s",
+		many[live.Packed.Name], few[live.Packed.Name], fmt.Sprintf("%d racks", s.live.few.Racks()), 0.9)
+	r.note("In-tree PodGroups: %s pods/s in %d racks, %s in %d.", number(few[live.InTree.Name]), s.live.few.Racks(),
+		number(many[live.InTree.Name]), s.live.many.Racks())
+	return nil
+}
+
+// pinnings are measured beside the row: they say which pin is best.
+var pinnings = []live.Way{live.Bare, live.ByLabel, live.ByNodeNames, live.ByHostnames}
+
+// bindAt returns the pods per second of every way.
+func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (speed map[string]float64, err error) {
+	c, err := live.Up(ctx, shape, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Down()) }()
+	if _, err := c.Bind(ctx, live.Plain, s.gangs, s.pods); err != nil { // warm
+		return nil, err
+	}
+	ways := append([]live.Way{live.Plain, live.Packed, live.InTree}, pinnings...)
+	sides := make([]side, 0, len(ways))
+	for _, way := range ways {
+		sides = append(sides, func() (time.Duration, error) { return c.Bind(ctx, way, s.gangs, s.pods) })
+	}
+	t, err := medians(s.rounds, sides...)
+	if err != nil {
+		return nil, err
+	}
+	speed = map[string]float64{}
+	for i, way := range ways {
+		speed[way.Name] = float64(s.gangs*s.pods) / t[i].Seconds()
+	}
+	name := fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(shape.Hosts)), shape.Racks())
+	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.Plain.Name], live.Plain.Name, 0.9)
+	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.InTree.Name], inTreeName, 1)
+	text := fmt.Sprintf("Pods/s in %d racks by how bare pods are pinned:", shape.Racks())
+	for _, way := range pinnings {
+		text += fmt.Sprintf(" %s %s;", way.Name, number(speed[way.Name]))
+	}
+	r.note("%s", text[:len(text)-1]+".")
+	return speed, nil
+}
+
+// fillInTree: the first of the sequences of fill, one graph at a time, through the kube-scheduler.
+func fillInTree(ctx context.Context, s sizes, r *report) (err error) {
+	c, err := live.Up(ctx, s.fill, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Down()) }()
+	var our, peer int
+	for seed := range s.live.sequences {
+		asks := sequence(s.fill, hall.Random(uint64(seed))) //nolint:gosec // counts from 0
+		a, err := untilRefused(s.fill, asks, ours.New(s.fill.Nodes(), nil))
+		if err != nil {
+			return err
+		}
+		our += a
+		err = c.Fill(ctx, func(f *live.Filler) error {
+			b, err := untilRefused(s.fill, asks, f)
+			peer += b
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	n := float64(s.live.sequences)
+	r.more(fmt.Sprintf("GPUs before the first refusal, %d nodes", s.fill.Hosts), "GPUs", float64(our)/n, float64(peer)/n, inTreeName, 1)
+	r.note("Against the in-tree scheduler: the first %d of the sequences.", s.live.sequences)
+	return nil
+}

@@ -1,0 +1,200 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kueue asks Kueue's topology-aware scheduling, used as a library through what it exports.
+//
+// The calls are those of its scheduler: nodes and pods go into the cache as its controllers put them there, a snapshot is what a scheduling
+// cycle works on, and a placed workload is added to the snapshot's usage as an admitted one is. Feature gates are those of the release.
+package kueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/resources"
+	"sigs.k8s.io/kueue/pkg/workload"
+
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+)
+
+// Name and version, as the table shows them.
+const Name = "Kueue v0.19.2"
+
+const (
+	topologyName = "hall"
+	flavorName   = "gpu"
+	queueName    = "all"
+	podSetName   = "main"
+)
+
+// noClient answers the two questions that a new queue asks: there are no local queues and no workloads yet.
+type noClient struct{ client.Client }
+
+func (noClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// Cache is Kueue's picture of a hall.
+type Cache struct {
+	cache *schdcache.Cache
+	ctx   context.Context //nolint:containedctx // carries the silent logger for all calls
+}
+
+// New takes a hall's nodes and bound pods in.
+func New(nodes []*corev1.Node, bound []*corev1.Pod) (*Cache, error) {
+	log := logr.Discard()
+	ctrl.SetLogger(log)
+	c := &Cache{cache: schdcache.New(noClient{}), ctx: ctrl.LoggerInto(context.Background(), log)}
+	topology := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: topologyName}}
+	for _, l := range hall.Levels {
+		topology.Spec.Levels = append(topology.Spec.Levels, kueue.TopologyLevel{NodeLabel: l.Key()})
+	}
+	topology.Spec.Levels = append(topology.Spec.Levels, kueue.TopologyLevel{NodeLabel: corev1.LabelHostname})
+	c.cache.AddOrUpdateTopology(log, topology)
+	c.cache.AddOrUpdateResourceFlavor(log, &kueue.ResourceFlavor{
+		ObjectMeta: metav1.ObjectMeta{Name: flavorName},
+		Spec:       kueue.ResourceFlavorSpec{TopologyName: ptr.To[kueue.TopologyReference](topologyName)},
+	})
+	if err := c.cache.AddClusterQueue(c.ctx, queue()); err != nil {
+		return nil, fmt.Errorf("adding a queue: %w", err)
+	}
+	for _, n := range nodes {
+		c.Node(n)
+	}
+	for _, p := range bound {
+		c.Pod(p)
+	}
+	return c, nil
+}
+
+// Node takes a node in.
+func (c *Cache) Node(n *corev1.Node) { c.cache.TASCache().SyncNode(n) }
+
+// Pod takes a bound pod of somebody else in.
+func (c *Cache) Pod(p *corev1.Pod) { c.cache.TASCache().Update(p, logr.Discard()) }
+
+// queue has more quota than any hall.
+func queue() *kueue.ClusterQueue {
+	quotas := kueue.FlavorQuotas{Name: flavorName}
+	group := kueue.ResourceGroup{}
+	for name, quantity := range hall.Requests(1 << 20) {
+		group.CoveredResources = append(group.CoveredResources, name)
+		quotas.Resources = append(quotas.Resources, kueue.ResourceQuota{Name: name, NominalQuota: quantity})
+	}
+	group.Flavors = []kueue.FlavorQuotas{quotas}
+	return &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: queueName},
+		Spec:       kueue.ClusterQueueSpec{NamespaceSelector: &metav1.LabelSelector{}, ResourceGroups: []kueue.ResourceGroup{group}},
+	}
+}
+
+// Snapshot is what one scheduling cycle works on.
+type Snapshot struct {
+	ctx    context.Context //nolint:containedctx // carries the silent logger for all calls
+	queue  *schdcache.ClusterQueueSnapshot
+	flavor *schdcache.TASFlavorSnapshot
+}
+
+// Snapshot builds one, as every scheduling cycle does.
+func (c *Cache) Snapshot() (*Snapshot, error) {
+	snapshot, err := c.cache.Snapshot(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := snapshot.ClusterQueue(queueName)
+	if q == nil || q.TASFlavors[flavorName] == nil {
+		return nil, errors.New("the queue is not active")
+	}
+	return &Snapshot{ctx: c.ctx, queue: q, flavor: q.TASFlavors[flavorName]}, nil
+}
+
+// Request is an ask in Kueue's terms.
+type Request struct {
+	ask      hall.Ask
+	requests schdcache.FlavorTASRequests
+	workload *kueue.Workload
+}
+
+// NewRequest makes a workload of one pod set: required topology, and slices when several gangs share a domain.
+func NewRequest(a hall.Ask) Request {
+	t := &kueue.PodSetTopologyRequest{Required: ptr.To(a.Each.Key())}
+	switch {
+	case a.Each == hall.Cluster:
+		t = &kueue.PodSetTopologyRequest{Unconstrained: ptr.To(true)}
+	case a.Gangs > 1:
+		t = &kueue.PodSetTopologyRequest{
+			Required: ptr.To(a.Whole.Key()), PodSetSliceRequiredTopology: ptr.To(a.Each.Key()), PodSetSliceSize: ptr.To(int32(a.Pods)), //nolint:gosec // small
+		}
+	}
+	count := int32(a.Gangs * a.Pods) //nolint:gosec // small
+	ps := &kueue.PodSet{
+		Name: podSetName, Count: count, TopologyRequest: t, Template: corev1.PodTemplateSpec{Spec: hall.Pod("", a.GPUs, "").Spec},
+	}
+	return Request{
+		ask: a,
+		requests: schdcache.FlavorTASRequests{{
+			PodSet: ps, SinglePodRequests: resources.NewRequestsFromPodSpec(&ps.Template.Spec), Count: count, Flavor: flavorName,
+		}},
+		// One identity per shape of pod lets Kueue reuse which nodes match: its best case.
+		workload: &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Name: a.Name, UID: types.UID(fmt.Sprintf("pods-of-%d", a.GPUs))}},
+	}
+}
+
+// Find asks for an assignment; why is the reason when there is none.
+func (s *Snapshot) Find(r Request) (found *Assignment, why string) {
+	result := s.flavor.FindTopologyAssignmentsForFlavor(s.ctx, r.requests, schdcache.WithWorkload(r.workload))
+	if f := result.Failure(); f != nil {
+		return nil, f.Reason
+	}
+	usage := make(workload.TASFlavorUsage, 0, r.ask.Gangs*r.ask.Pods)
+	for _, d := range result[podSetName].TopologyAssignment.Domains {
+		usage = append(usage, workload.TopologyDomainRequests{
+			Values: d.Values, SinglePodRequests: r.requests[0].SinglePodRequests, Count: d.Count,
+		})
+	}
+	return &Assignment{ask: r.ask, usage: workload.Usage{TAS: workload.TASUsage{flavorName: usage}}}, ""
+}
+
+// Assignment is Kueue's answer.
+type Assignment struct {
+	ask   hall.Ask
+	usage workload.Usage
+}
+
+// Add counts an assignment as used from now on.
+func (s *Snapshot) Add(a *Assignment) { s.queue.AddUsage(a.usage) }
+
+// Remove frees it again.
+func (s *Snapshot) Remove(a *Assignment) { s.queue.RemoveUsage(a.usage) }
+
+// Answer puts an assignment into the common form. Kueue counts pods per host; they are dealt to gangs in order of their domains, so that a
+// domain whose count is no multiple of a gang shows as a split gang.
+func (a *Assignment) Answer() hall.Answer {
+	var hosts []string
+	for _, d := range a.usage.TAS[flavorName] {
+		for range d.Count {
+			hosts = append(hosts, d.Values[len(d.Values)-1])
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Collect(slices.Chunk(hosts, a.ask.Pods))
+}
+
+// Place asks for an assignment and counts it as used.
+func (s *Snapshot) Place(a hall.Ask) (hall.Answer, error) {
+	found, why := s.Find(NewRequest(a))
+	if found == nil {
+		return nil, hall.Refused(why)
+	}
+	s.Add(found)
+	return found.Answer(), nil
+}

@@ -1,0 +1,101 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+)
+
+// Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods are,
+// and takes everything away again.
+func (c *Cluster) Bind(ctx context.Context, way Way, gangs, podsPerGang int) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p, err := c.follow(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer p.events.Stop()
+	if len(p.byName) > 0 {
+		return 0, fmt.Errorf("%d pods are left from before", len(p.byName))
+	}
+	batches, want := way.objects(c.shape, gangs, podsPerGang), gangs*podsPerGang
+	created := make(chan error, 1)
+	start := time.Now()
+	go func() {
+		for _, batch := range batches {
+			if err := c.create(ctx, batch); err != nil {
+				cancel()
+				created <- err
+				return
+			}
+		}
+		created <- nil
+	}()
+	err = p.until(ctx, "all pods are bound", func() bool { return p.bound() >= want })
+	took := time.Since(start)
+	if failed := <-created; failed != nil {
+		return 0, failed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", way.Name, err)
+	}
+	if err := c.judge(p, way, gangs, podsPerGang); err != nil {
+		return 0, fmt.Errorf("%s: %w", way.Name, err)
+	}
+	return took, c.clear(ctx, p)
+}
+
+// judge puts where the pods are into the common form and checks it.
+func (c *Cluster) judge(p *pods, way Way, gangs, podsPerGang int) error {
+	ask := hall.Ask{Name: way.Name, Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: podsPerGang, GPUs: hall.GPUs}
+	byGang := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(p.byName)) {
+		gang := name
+		if way.gangOf != nil {
+			gang = way.gangOf(p.byName[name])
+		}
+		byGang[gang] = append(byGang[gang], p.byName[name].Spec.NodeName)
+	}
+	if way.gangOf == nil {
+		ask.Gangs, ask.Pods = gangs*podsPerGang, 1
+	}
+	return hall.NewLedger(c.shape, nil).Judge(ask, slices.Collect(maps.Values(byGang)))
+}
+
+// clear deletes everything and waits until no pod is left.
+func (c *Cluster) clear(ctx context.Context, p *pods) error {
+	for _, kind := range []client.Object{
+		&nvidiav1alpha1.DynamoGraphDeployment{}, &corev1.Pod{}, &schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{},
+	} {
+		if err := c.deleteAll(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return p.until(ctx, "all pods are gone", func() bool { return len(p.byName) == 0 })
+}
+
+func (c *Cluster) deleteAll(ctx context.Context, kind client.Object) error {
+	options := []client.DeleteAllOfOption{client.InNamespace(namespace)}
+	if _, ok := kind.(*corev1.Pod); ok { // deployments own theirs: those go with them
+		options = append(options, client.HasLabels{gangLabelKey})
+	}
+	if err := c.c.DeleteAllOf(ctx, kind, options...); err != nil && !meta.IsNoMatchError(err) { // without the operator there are no deployments
+		return fmt.Errorf("deleting every %T: %w", kind, err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// patience is how long one measurement may take.
+const patience = 10 * time.Minute
+
+// namespace of all pods.
+const namespace = metav1.NamespaceDefault
+
+// pods is what is known of the namespace's pods, kept up to date by a watch.
+type pods struct {
+	events watch.Interface
+	byName map[string]*corev1.Pod
+}
+
+// follow opens the watch.
+func (c *Cluster) follow(ctx context.Context) (*pods, error) {
+	list := &corev1.PodList{}
+	if err := c.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	p := &pods{byName: map[string]*corev1.Pod{}}
+	for i := range list.Items {
+		p.byName[list.Items[i].Name] = &list.Items[i]
+	}
+	events, err := c.c.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), &client.ListOptions{
+		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
+	})
+	p.events = events
+	return p, err
+}
+
+// until reads the watch until something holds.
+func (p *pods) until(ctx context.Context, what string, holds func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %s (%d pods, %d bound): %w", what, len(p.byName), p.bound(), context.Cause(ctx))
+		case event, open := <-p.events.ResultChan():
+			if !open {
+				return errors.New("the watch of pods has ended")
+			}
+			pod, ok := event.Object.(*corev1.Pod)
+			switch {
+			case !ok:
+				return fmt.Errorf("watching pods: %v", event.Object)
+			case event.Type == watch.Deleted:
+				delete(p.byName, pod.Name)
+			default:
+				p.byName[pod.Name] = pod
+			}
+		}
+	}
+	return nil
+}
+
+// bound counts pods that have a node.
+func (p *pods) bound() int {
+	n := 0
+	for _, pod := range p.byName {
+		if pod.Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}

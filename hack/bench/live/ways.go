@@ -1,0 +1,159 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Way of getting gangs of whole hosts bound.
+type Way struct {
+	Name string
+	// objects to create for so many gangs of so many pods, one batch after the other.
+	objects func(shape hall.Shape, gangs, pods int) [][]client.Object
+	// gangOf says which gang a pod belongs to; nil: there are no gangs to check.
+	gangOf func(*corev1.Pod) string
+}
+
+// Ways to compare. Deployments go through the operator; groups and bare pods are created directly.
+var (
+	// Packed deployments: one replica over several nodes, in one rack.
+	Packed = Way{Name: "packed deployments", objects: packed, gangOf: func(p *corev1.Pod) string { return p.Labels[graph.LabelGraph] }}
+	// Plain deployments: as many pods in single-pod replicas, without constraint.
+	Plain = Way{Name: "plain deployments", objects: plain}
+	// InTree is a PodGroup per gang, with a topology constraint.
+	InTree = Way{Name: "in-tree PodGroups", objects: inTree, gangOf: func(p *corev1.Pod) string { return *p.Spec.SchedulingGroup.PodGroupName }}
+	// Bare pods without any pin, and pinned to a rack by its label, by the names of its nodes, or by their hostname labels.
+	Bare        = Way{Name: "bare pods", objects: bare(func(*corev1.Pod, hall.Shape, int) {})}
+	ByLabel     = Way{Name: "pinned by rack label", objects: bare(pinLabel), gangOf: gangLabel}
+	ByNodeNames = Way{Name: "pinned by node names", objects: bare(pinNodeNames), gangOf: gangLabel}
+	ByHostnames = Way{Name: "pinned by hostname labels", objects: bare(pinHostnames), gangOf: gangLabel}
+)
+
+// deployments makes one deployment per gang.
+func deployments(gangs int, service nvidiav1alpha1.ServiceSpec) [][]client.Object {
+	service.ComponentType = nvidiav1alpha1.ComponentTypeWorker
+	service.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(hall.GPUs)}}
+	service.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{
+		Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
+	}}
+	batch := make([]client.Object, 0, gangs)
+	for i := range gangs {
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("graph-%03d", i)}}
+		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"worker": service.DeepCopy()}
+		if service.TopologyConstraint != nil {
+			dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: topologyName}
+		}
+		batch = append(batch, dgd)
+	}
+	return [][]client.Object{batch}
+}
+
+func packed(_ hall.Shape, gangs, pods int) [][]client.Object {
+	return deployments(gangs, nvidiav1alpha1.ServiceSpec{
+		Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(pods)}, //nolint:gosec // small
+		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
+	})
+}
+
+func plain(_ hall.Shape, gangs, pods int) [][]client.Object {
+	return deployments(gangs, nvidiav1alpha1.ServiceSpec{Replicas: ptr.To(int32(pods))}) //nolint:gosec // small
+}
+
+// bench is the label of the gang a bare pod belongs to.
+const gangLabelKey = "bench.trellis.dev/gang"
+
+func gangLabel(p *corev1.Pod) string { return p.Labels[gangLabelKey] }
+
+// barePod is a pod nobody owns.
+func barePod(name, gang string, gpus int) *corev1.Pod {
+	p := hall.Pod(name, gpus, "")
+	p.Namespace, p.UID, p.Status = namespace, "", corev1.PodStatus{}
+	p.Labels = map[string]string{gangLabelKey: gang}
+	p.Spec.Containers[0].Resources.Limits = p.Spec.Containers[0].Resources.Requests
+	p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
+	return p
+}
+
+func podGroup(name string, pods int, level hall.Level) *schedulingv1beta1.PodGroup {
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(pods)} //nolint:gosec // small
+	g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+		Topology: []schedulingv1beta1.TopologyConstraint{{Key: level.Key()}},
+	}
+	return g
+}
+
+func inTree(_ hall.Shape, gangs, pods int) [][]client.Object {
+	var groups, members []client.Object
+	for i := range gangs {
+		name := fmt.Sprintf("gang-%03d", i)
+		groups = append(groups, podGroup(name, pods, hall.Rack))
+		for k := range pods {
+			p := barePod(fmt.Sprintf("%s-%d", name, k), name, hall.GPUs)
+			p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+			members = append(members, p)
+		}
+	}
+	return [][]client.Object{groups, members}
+}
+
+// bare makes pods; pin ties one to the rack of that number.
+func bare(pin func(p *corev1.Pod, shape hall.Shape, rack int)) func(hall.Shape, int, int) [][]client.Object {
+	return func(shape hall.Shape, gangs, pods int) [][]client.Object {
+		var members []client.Object
+		for i := range gangs {
+			for k := range pods {
+				p := barePod(fmt.Sprintf("gang-%03d-%d", i, k), fmt.Sprint(i), hall.GPUs)
+				pin(p, shape, i%shape.Racks())
+				members = append(members, p)
+			}
+		}
+		return [][]client.Object{members}
+	}
+}
+
+func pinLabel(p *corev1.Pod, shape hall.Shape, rack int) {
+	labels := shape.Node(rack * shape.HostsPerRack).Labels
+	p.Spec.NodeSelector = map[string]string{}
+	for _, l := range hall.Levels {
+		p.Spec.NodeSelector[l.Key()] = labels[l.Key()]
+	}
+}
+
+func pinNodeNames(p *corev1.Pod, shape hall.Shape, rack int) {
+	require(p, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: hostsOf(shape, rack)},
+	}})
+}
+
+func pinHostnames(p *corev1.Pod, shape hall.Shape, rack int) {
+	require(p, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: hostsOf(shape, rack)},
+	}})
+}
+
+func hostsOf(shape hall.Shape, rack int) []string {
+	hosts := make([]string, 0, shape.HostsPerRack)
+	for i := range shape.HostsPerRack {
+		hosts = append(hosts, hall.HostName(rack*shape.HostsPerRack+i))
+	}
+	return hosts
+}
+
+func require(p *corev1.Pod, terms ...corev1.NodeSelectorTerm) {
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
+}

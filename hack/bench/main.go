@@ -1,0 +1,64 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench measures Trellis against its peers, all in one run on one machine, and prints one table: make bench.
+//
+// Peers are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a sandbox, and a
+// brute-force search. Every answer of every side goes through the same check (package hall), and a wrong one ends the run.
+// docs/performance.md says what is measured how, and what is fair about it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == memoryChild {
+		exit(holdTree(os.Args[2]))
+	}
+	var o options
+	smoke := flag.Bool("smoke", false, "small sizes: shows that everything works, measures nothing worth knowing")
+	only := flag.String("only", "", "rows to run, by name, separated by commas (default: all)")
+	flag.BoolVar(&o.sandbox, "sandbox", true, "run the rows that need a control plane, too")
+	out := flag.String("out", "", "file for the figures as JSON")
+	flag.Parse()
+	o.sizes = fullSizes
+	if *smoke {
+		o.sizes = smokeSizes
+	}
+	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	exit(run(ctx, o, *out))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func run(ctx context.Context, o options, out string) error {
+	chosen, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	r := newReport(o.sizes)
+	for _, part := range chosen {
+		fmt.Fprintf(os.Stderr, "measuring: %s\n", part.what)
+		if err := part.measure(ctx, o.sizes, r); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	if err := r.print(os.Stdout); err != nil || out == "" {
+		return err
+	}
+	return r.write(out)
+}

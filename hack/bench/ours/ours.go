@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ours asks the planner of this repository.
+package ours
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Planner is a picture of a hall and the planner on it, as the operator's scheduling loop has them.
+type Planner struct {
+	Cluster *topology.Cluster
+	levels  topology.Levels
+	shapes  map[int]*topology.Shape
+}
+
+// New takes a hall's nodes and bound pods in.
+func New(nodes []*corev1.Node, bound []*corev1.Pod) *Planner {
+	p := &Planner{Cluster: topology.NewCluster(), shapes: map[int]*topology.Shape{}}
+	for _, l := range hall.Levels {
+		p.levels = append(p.levels, topology.Level{Domain: l.Name(), Key: l.Key()})
+	}
+	for _, n := range nodes {
+		p.Cluster.SetNode(n)
+	}
+	for _, pod := range bound {
+		p.Cluster.SetPod(pod)
+	}
+	return p
+}
+
+// Graph is an ask in the planner's terms: a deployment whose one multinode service has one replica per gang.
+func (p *Planner) Graph(a hall.Ask) placement.Graph {
+	shape, ok := p.shapes[a.GPUs]
+	if !ok {
+		shape = topology.ShapeOf(hall.Pod("", a.GPUs, ""))
+		p.shapes[a.GPUs] = shape
+	}
+	s := placement.Service{Name: "worker", Multinode: true, Required: int(a.Each), Preferred: topology.NoLevel}
+	for g := range a.Gangs {
+		r := placement.Replica{Ordinal: g}
+		for i := range a.Pods {
+			id := PodID(a.Name, g, i)
+			r.Pods = append(r.Pods, placement.Pod{ID: id, Name: id, Shape: shape})
+		}
+		s.Waiting = append(s.Waiting, r)
+	}
+	return placement.Graph{
+		Name: a.Name, Levels: p.levels, Required: int(a.Whole), Preferred: topology.NoLevel, Services: []placement.Service{s},
+	}
+}
+
+// PodID names a pod of an ask.
+func PodID(ask string, gang, pod int) string { return fmt.Sprintf("%s-%d-%d", ask, gang, pod) }
+
+// Plan places a graph as the operator does: its reservations stay.
+func (p *Planner) Plan(g placement.Graph) placement.Result {
+	return placement.PlanGraph(p.Cluster, g, placement.Options{})
+}
+
+// Place places an ask whole, or leaves everything as it was and says why.
+func (p *Planner) Place(a hall.Ask) (hall.Answer, error) {
+	p.Cluster.Begin()
+	r := p.Plan(p.Graph(a))
+	if !r.Placed() {
+		why := Why(r)
+		p.Cluster.Rollback()
+		return nil, why
+	}
+	p.Cluster.Commit()
+	return AnswerOf(r), nil
+}
+
+// Why is the first refusal in a result.
+func Why(r placement.Result) error {
+	for _, one := range r.Replicas {
+		if one.Refusal != nil {
+			return hall.Refused(one.Refusal.Message())
+		}
+	}
+	return nil
+}
+
+// AnswerOf puts a result that placed everything into the common form.
+func AnswerOf(r placement.Result) hall.Answer {
+	answer := make(hall.Answer, 0, len(r.Replicas))
+	for _, one := range r.Replicas {
+		hosts := make([]string, 0, len(one.Pods))
+		for _, pod := range one.Pods {
+			hosts = append(hosts, pod.Node)
+		}
+		answer = append(answer, hosts)
+	}
+	return answer
+}
+
+// PlaceTogether places several asks of one gang each as the services of one deployment that must share a domain of a level.
+func (p *Planner) PlaceTogether(level hall.Level, asks []hall.Ask) ([]hall.Answer, error) {
+	g := placement.Graph{Name: "together", Levels: p.levels, Required: int(level), Preferred: topology.NoLevel}
+	for _, a := range asks {
+		s := p.Graph(a).Services[0]
+		s.Name = a.Name
+		g.Services = append(g.Services, s)
+	}
+	r := p.Plan(g)
+	if !r.Placed() {
+		return nil, Why(r)
+	}
+	all, answers := AnswerOf(r), make([]hall.Answer, len(asks))
+	for i, one := range r.Replicas {
+		for k, a := range asks {
+			if a.Name == one.Service {
+				answers[k] = hall.Answer{all[i]}
+			}
+		}
+	}
+	return answers, nil
+}

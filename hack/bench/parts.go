@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+)
+
+// options of one run.
+type options struct {
+	sizes   sizes
+	only    []string
+	sandbox bool
+}
+
+// part is what is measured together.
+type part struct {
+	name, what string
+	// live: it needs a control plane.
+	live    bool
+	measure func(context.Context, sizes, *report) error
+}
+
+var parts = []part{
+	{name: "rack", what: "one rack gang in steady state", measure: rackGang},
+	{name: "thousand", what: "a gang of a thousand pods, cold", measure: thousandPods},
+	{name: "many", what: "many small gangs", measure: manyGangs},
+	{name: "refusal", what: "saying why nothing fits", measure: refusal},
+	{name: "fill", what: "filling a cluster until the first refusal", measure: fill},
+	{name: "optimal", what: "finding a packing whenever there is one", measure: optimal},
+	{name: "memory", what: "memory of the tree", measure: memory},
+	{name: "fill-intree", what: "the same through the in-tree scheduler", live: true, measure: fillInTree},
+	{name: "bind", what: "created to bound in a sandbox", live: true, measure: bind},
+}
+
+func (o options) chosen() ([]part, error) {
+	for _, name := range o.only {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			return nil, fmt.Errorf("there is no row %q", name)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(parts), func(p part) bool {
+		if len(o.only) > 0 {
+			return !slices.Contains(o.only, p.name)
+		}
+		return p.live && !o.sandbox
+	}), nil
+}
+
+// sizes of everything in a run.
+type sizes struct {
+	smoke bool
+	// repeats of a measurement, of which the median counts.
+	repeats int
+	// steady is where the rack gang is placed; small and large are where its cost is compared.
+	steady, small, large hall.Shape
+	// steps of the rack gang in one repeat, and of the peer's.
+	steps, peerSteps int
+	thousand         hall.Shape
+	thousandPods     int
+	many             hall.Shape
+	gangs            int
+	full             hall.Shape
+	fill             hall.Shape
+	sequences        int
+	cases            int
+	memoryNodes      int
+	memoryPods       int
+	live             liveSizes
+}
+
+var fullSizes = sizes{
+	repeats: 9,
+	steady:  hall.Shape{Hosts: 40_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10},
+	small:   hall.Shape{Hosts: 1_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10},
+	large:   hall.Shape{Hosts: 100_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10},
+	steps:   2_000, peerSteps: 5,
+	thousand: hall.Shape{Hosts: 2_500, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 4}, thousandPods: 1_000,
+	many: hall.Shape{Hosts: 5_000, HostsPerRack: 100, RacksPerBlock: 10, BlocksPerZone: 5}, gangs: 2_250,
+	full: hall.Shape{Hosts: 5_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 4},
+	fill: hall.Shape{Hosts: 512, HostsPerRack: 16, RacksPerBlock: 8, BlocksPerZone: 2}, sequences: 20,
+	cases:       2_000,
+	memoryNodes: 100_000, memoryPods: 200_000,
+	live: fullLive,
+}
+
+var smokeSizes = sizes{
+	smoke: true, repeats: 1,
+	steady: hall.Shape{Hosts: 1_200, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},
+	small:  hall.Shape{Hosts: 800, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},
+	large:  hall.Shape{Hosts: 1_600, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},
+	steps:  50, peerSteps: 50,
+	thousand: hall.Shape{Hosts: 200, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2}, thousandPods: 60,
+	many: hall.Shape{Hosts: 100, HostsPerRack: 20, RacksPerBlock: 5, BlocksPerZone: 1}, gangs: 45,
+	full: hall.Shape{Hosts: 200, HostsPerRack: 16, RacksPerBlock: 5, BlocksPerZone: 2},
+	fill: hall.Shape{Hosts: 64, HostsPerRack: 8, RacksPerBlock: 4, BlocksPerZone: 1}, sequences: 3,
+	cases:       100,
+	memoryNodes: 1_000, memoryPods: 2_000,
+	live: smokeLive,
+}
