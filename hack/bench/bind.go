@@ -101,7 +101,7 @@ func fillInTree(ctx context.Context, s sizes, r *report) (err error) {
 	defer func() { err = errors.Join(err, c.Down()) }()
 	var our, peer int
 	for seed := range s.live.sequences {
-		asks := sequence(s.fill, hall.Random(uint64(seed))) //nolint:gosec // counts from 0
+		asks := sequence(s.fill, hall.Random(uint64(seed)))
 		a, err := untilRefused(s.fill, asks, ours.New(s.fill.Nodes(), nil))
 		if err != nil {
 			return err

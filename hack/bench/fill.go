@@ -61,7 +61,7 @@ func fill(_ context.Context, s sizes, r *report) error {
 	var our, peer, worse int
 	nodes := s.fill.Nodes()
 	for seed := range s.sequences {
-		asks := sequence(s.fill, hall.Random(uint64(seed))) //nolint:gosec // counts from 0
+		asks := sequence(s.fill, hall.Random(uint64(seed)))
 		a, err := untilRefused(s.fill, asks, ours.New(nodes, nil))
 		if err != nil {
 			return err

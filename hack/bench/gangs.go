@@ -160,7 +160,7 @@ func refusal(_ context.Context, s sizes, r *report) error {
 			found, why := snapshot.Find(request)
 			took := time.Since(start)
 			if found != nil {
-				return 0, errors.New("Kueue placed on a full cluster")
+				return 0, errors.New("placed on a full cluster by Kueue")
 			}
 			peerWords = why
 			return took, nil

@@ -145,10 +145,10 @@ func (r *report) write(file string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // a folder of build results
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(data, '\n'), 0o644) //nolint:gosec // anybody may read it
+	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
 // number writes a figure with three digits that count.

@@ -144,4 +144,4 @@ func (s Shape) Full(random *rand.Rand) []*corev1.Pod {
 }
 
 // Random makes the randomness of a run: the same for the same seed.
-func Random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) } //nolint:gosec // it shall repeat
+func Random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

@@ -46,7 +46,7 @@ func (noClient) List(context.Context, client.ObjectList, ...client.ListOption) e
 // Cache is Kueue's picture of a hall.
 type Cache struct {
 	cache *schdcache.Cache
-	ctx   context.Context //nolint:containedctx // carries the silent logger for all calls
+	ctx   context.Context
 }
 
 // New takes a hall's nodes and bound pods in.
@@ -99,7 +99,7 @@ func queue() *kueue.ClusterQueue {
 
 // Snapshot is what one scheduling cycle works on.
 type Snapshot struct {
-	ctx    context.Context //nolint:containedctx // carries the silent logger for all calls
+	ctx    context.Context
 	queue  *schdcache.ClusterQueueSnapshot
 	flavor *schdcache.TASFlavorSnapshot
 }
@@ -132,10 +132,10 @@ func NewRequest(a hall.Ask) Request {
 		t = &kueue.PodSetTopologyRequest{Unconstrained: ptr.To(true)}
 	case a.Gangs > 1:
 		t = &kueue.PodSetTopologyRequest{
-			Required: ptr.To(a.Whole.Key()), PodSetSliceRequiredTopology: ptr.To(a.Each.Key()), PodSetSliceSize: ptr.To(int32(a.Pods)), //nolint:gosec // small
+			Required: ptr.To(a.Whole.Key()), PodSetSliceRequiredTopology: ptr.To(a.Each.Key()), PodSetSliceSize: ptr.To(int32(a.Pods)),
 		}
 	}
-	count := int32(a.Gangs * a.Pods) //nolint:gosec // small
+	count := int32(a.Gangs * a.Pods)
 	ps := &kueue.PodSet{
 		Name: podSetName, Count: count, TopologyRequest: t, Template: corev1.PodTemplateSpec{Spec: hall.Pod("", a.GPUs, "").Spec},
 	}

@@ -20,7 +20,7 @@ import (
 // Filler hands asks to Kubernetes' own gang scheduling, one after the other.
 type Filler struct {
 	cluster *Cluster
-	ctx     context.Context //nolint:containedctx // a Filler lives for one call of Fill
+	ctx     context.Context
 	pods    *pods
 }
 
@@ -90,7 +90,7 @@ func groupsOf(a hall.Ask) (groups, members []client.Object) {
 			Spec: schedulingv1alpha3.CompositePodGroupSpec{
 				WorkloadRef: &schedulingv1alpha3.WorkloadReference{WorkloadName: a.Name, TemplateName: "all"},
 				SchedulingPolicy: schedulingv1alpha3.CompositePodGroupSchedulingPolicy{
-					Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(a.Gangs)}, //nolint:gosec // small
+					Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(a.Gangs)},
 				},
 				SchedulingConstraints: &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{
 					Topology: []schedulingv1alpha3.TopologyConstraint{{Key: a.Whole.Key()}},

@@ -62,13 +62,13 @@ func deployments(gangs int, service nvidiav1alpha1.ServiceSpec) [][]client.Objec
 
 func packed(_ hall.Shape, gangs, pods int) [][]client.Object {
 	return deployments(gangs, nvidiav1alpha1.ServiceSpec{
-		Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(pods)}, //nolint:gosec // small
+		Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(pods)},
 		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
 	})
 }
 
 func plain(_ hall.Shape, gangs, pods int) [][]client.Object {
-	return deployments(gangs, nvidiav1alpha1.ServiceSpec{Replicas: ptr.To(int32(pods))}) //nolint:gosec // small
+	return deployments(gangs, nvidiav1alpha1.ServiceSpec{Replicas: ptr.To(int32(pods))})
 }
 
 // bench is the label of the gang a bare pod belongs to.
@@ -88,7 +88,7 @@ func barePod(name, gang string, gpus int) *corev1.Pod {
 
 func podGroup(name string, pods int, level hall.Level) *schedulingv1beta1.PodGroup {
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(pods)} //nolint:gosec // small
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(pods)}
 	g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
 		Topology: []schedulingv1beta1.TopologyConstraint{{Key: level.Key()}},
 	}
