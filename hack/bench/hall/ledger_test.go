@@ -80,6 +80,7 @@ func TestPackable(t *testing.T) {
 		"fills a zone":             {[]Ask{ask("a", Rack, 2, 8), ask("b", Rack, 2, 8)}, true},
 		"one too many":             {[]Ask{ask("a", Rack, 2, 8), ask("b", Rack, 2, 8), ask("c", Zone, 1, 1)}, false},
 		"only in another order":    {[]Ask{ask("a", Zone, 2, 5), ask("b", Rack, 2, 8), ask("c", Zone, 2, 3)}, true},
+		"more hosts than a rack":   {[]Ask{ask("a", Rack, 3, 8)}, false},
 		"enough GPUs, no one host": {[]Ask{ask("a", Zone, 5, 5)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
