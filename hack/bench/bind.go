@@ -68,18 +68,12 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 	if _, err := c.Bind(ctx, live.Plain, s.gangs, s.pods); err != nil { // warm
 		return nil, err
 	}
-	ways := append([]live.Way{live.Plain, live.Packed, live.InTree}, pinnings...)
-	sides := make([]side, 0, len(ways))
-	for _, way := range ways {
-		sides = append(sides, func() (time.Duration, error) { return c.Bind(ctx, way, s.gangs, s.pods) })
-	}
-	t, err := medians(s.rounds, sides...)
-	if err != nil {
+	speed = map[string]float64{}
+	if err := timeWays(ctx, c, s, s.rounds, []live.Way{live.Plain, live.Packed, live.InTree}, speed); err != nil {
 		return nil, err
 	}
-	speed = map[string]float64{}
-	for i, way := range ways {
-		speed[way.Name] = float64(s.gangs*s.pods) / t[i].Seconds()
+	if err := timeWays(ctx, c, s, 1, pinnings, speed); err != nil {
+		return nil, err
 	}
 	name := fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(shape.Hosts)), shape.Racks())
 	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.Plain.Name], live.Plain.Name, 0.9)
@@ -90,6 +84,22 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 	}
 	r.note("%s", text[:len(text)-1]+".")
 	return speed, nil
+}
+
+// timeWays adds the pods per second of some ways, which take turns.
+func timeWays(ctx context.Context, c *live.Cluster, s liveSizes, rounds int, ways []live.Way, speed map[string]float64) error {
+	sides := make([]side, 0, len(ways))
+	for _, way := range ways {
+		sides = append(sides, func() (time.Duration, error) { return c.Bind(ctx, way, s.gangs, s.pods) })
+	}
+	t, err := medians(rounds, sides...)
+	if err != nil {
+		return err
+	}
+	for i, way := range ways {
+		speed[way.Name] = float64(s.gangs*s.pods) / t[i].Seconds()
+	}
+	return nil
 }
 
 // fillInTree: the first of the sequences of fill, one graph at a time, through the kube-scheduler.

@@ -15,6 +15,9 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
@@ -34,6 +37,7 @@ func main() {
 	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	ctrl.SetLogger(logr.Discard())
 	exit(run(ctx, o, *out))
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +54,8 @@ func memory(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// peakOf returns the peak resident size of a child in megabytes.
+// peakOf returns the peak resident size of a child in megabytes. The child says it itself: what a parent is told includes its own size at the
+// time of the fork.
 func peakOf(c content) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,29 +67,50 @@ func peakOf(c content) (float64, error) {
 	}
 	child := exec.Command(self, memoryChild, string(argument))
 	child.Stderr = os.Stderr
-	if err := child.Run(); err != nil {
+	out, err := child.Output()
+	if err != nil {
 		return 0, fmt.Errorf("holding the tree of %s: %w", c.Side, err)
 	}
-	usage, ok := child.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, errors.New("this system does not tell the memory of a process")
-	}
-	bytes := float64(usage.Maxrss)
-	if runtime.GOOS != "darwin" { // which counts bytes; others count kilobytes
-		bytes *= 1024
-	}
-	return bytes / 1e6, nil
+	bytes, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	return bytes / 1e6, err
 }
 
-// holdTree is what the child does. Objects come and go one by one, as from a watch, and one gang of each of two shapes is placed.
+// peak is the most that this process ever had resident, in bytes.
+func peak() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil { // no Linux
+		var usage syscall.Rusage
+		err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+		return usage.Maxrss, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kilobytes * 1024, err
+		}
+	}
+	return 0, errors.New("/proc/self/status does not tell VmHWM")
+}
+
+// holdTree is what the child does: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes is placed.
 func holdTree(argument string) error {
 	var c content
 	if err := json.Unmarshal([]byte(argument), &c); err != nil {
 		return err
 	}
+	hold := holdOurs
 	if c.Side == "kueue" {
-		return holdPeer(c)
+		hold = holdPeer
 	}
+	if err := hold(c); err != nil {
+		return err
+	}
+	bytes, err := peak()
+	fmt.Println(bytes)
+	return err
+}
+
+func holdOurs(c content) error {
 	p := ours.New(nil, nil)
 	for i := range c.Nodes {
 		p.Cluster.SetNode(c.shape().Node(i))

@@ -52,7 +52,6 @@ type Cache struct {
 // New takes a hall's nodes and bound pods in.
 func New(nodes []*corev1.Node, bound []*corev1.Pod) (*Cache, error) {
 	log := logr.Discard()
-	ctrl.SetLogger(log)
 	c := &Cache{cache: schdcache.New(noClient{}), ctx: ctrl.LoggerInto(context.Background(), log)}
 	topology := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: topologyName}}
 	for _, l := range hall.Levels {

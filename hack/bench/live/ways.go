@@ -133,9 +133,13 @@ func pinLabel(p *corev1.Pod, shape hall.Shape, rack int) {
 }
 
 func pinNodeNames(p *corev1.Pod, shape hall.Shape, rack int) {
-	require(p, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: hostsOf(shape, rack)},
-	}})
+	var terms []corev1.NodeSelectorTerm // a field may be compared with one value only
+	for _, host := range hostsOf(shape, rack) {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{host}},
+		}})
+	}
+	require(p, terms...)
 }
 
 func pinHostnames(p *corev1.Pod, shape hall.Shape, rack int) {
