@@ -32,7 +32,7 @@ dist: ## Write dist/install.yaml and the chart's package
 ##@ Test
 
 .PHONY: test
-test: lint verify build control-plane ## Lint, check generated files, run every test
+test: lint verify build control-plane bench-smoke ## Lint, check generated files, run every test
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
 		-timeout 20m $(GOTESTFLAGS) ./...
 
@@ -57,6 +57,7 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
+	@cd hack/bench && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)

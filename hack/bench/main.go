@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -55,14 +56,19 @@ func run(ctx context.Context, o options, out string) error {
 		return err
 	}
 	r := newReport(o.sizes)
+	var failed []error
 	for _, part := range chosen {
 		fmt.Fprintf(os.Stderr, "measuring: %s\n", part.what)
 		if err := part.measure(ctx, o.sizes, r); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", part.name, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	if err := r.print(os.Stdout); err != nil || out == "" {
-		return err
+	failed = append(failed, r.print(os.Stdout))
+	if out != "" {
+		failed = append(failed, r.write(out))
 	}
-	return r.write(out)
+	return errors.Join(failed...)
 }

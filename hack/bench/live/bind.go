@@ -5,6 +5,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,7 +87,10 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 			return err
 		}
 	}
-	return p.until(ctx, "all pods are gone", func() bool { return len(p.byName) == 0 })
+	if err := p.until(ctx, "all pods are gone", func() bool { return len(p.byName) == 0 }); err != nil {
+		return err
+	}
+	return errors.Join(c.untilNone(ctx, &schedulingv1beta1.PodGroupList{}), c.untilNone(ctx, &schedulingv1alpha3.CompositePodGroupList{}))
 }
 
 func (c *Cluster) deleteAll(ctx context.Context, kind client.Object) error {

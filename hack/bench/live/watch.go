@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,6 +69,33 @@ func (p *pods) until(ctx context.Context, what string, holds func() bool) error 
 		}
 	}
 	return nil
+}
+
+// untilNone waits until there is no object of a kind: a PodGroup outlives its deletion until its pods are gone.
+func (c *Cluster) untilNone(ctx context.Context, list client.ObjectList) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if err := c.c.List(ctx, list, client.InNamespace(namespace)); err != nil || meta.LenList(list) == 0 {
+			return err
+		}
+		events, err := c.c.Watch(ctx, list, client.InNamespace(namespace), &client.ListOptions{
+			Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()},
+		})
+		if err != nil {
+			return err
+		}
+		for left := meta.LenList(list); left > 0; {
+			event, open := <-events.ResultChan()
+			if !open {
+				break // and look again
+			}
+			if event.Type == watch.Deleted {
+				left--
+			}
+		}
+		events.Stop()
+	}
 }
 
 // bound counts pods that have a node.
