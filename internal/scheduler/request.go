@@ -32,6 +32,8 @@ type Request struct {
 	Graph placement.Graph
 	// Blocked replicas are not planned at all, because a level they need is gone.
 	Blocked []Waiting
+	// Surplus replicas are more than the service wants for good, for the time of an update: without a place nobody has to be told.
+	Surplus func(service string, ordinal int) bool
 	// Wanted and Placed count the replicas that the engine places.
 	Wanted, Placed int
 }
@@ -39,7 +41,13 @@ type Request struct {
 // NewRequest translates a graph for the planner.
 func NewRequest(o Observation) Request {
 	v := newView(o.observed())
-	return Request{Graph: v.graph, Blocked: v.blocked, Wanted: v.wanted, Placed: v.placed}
+	surplus := func(service string, ordinal int) bool { return v.surplus[replicaKey{service, ordinal}] }
+	return Request{Graph: v.graph, Blocked: v.blocked, Surplus: surplus, Wanted: v.wanted, Placed: v.placed}
+}
+
+// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods.
+func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
+	return ordinalsOf(sg, podsByOrdinal(pods))
 }
 
 // NewCluster returns an empty picture of a cluster that knows which pods stand and fall together.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -96,7 +97,7 @@ func (p *Planner) answer(r *request) Graph {
 	}
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byService) {
-		for ordinal := range int(sg.Spec.Replicas) {
+		for _, ordinal := range scheduler.Ordinals(sg, groupPods(sg, r.existing)) {
 			one := Replica{Service: sg.Spec.Service, Ordinal: ordinal, Free: !graph.Gated(sg)}
 			result, isPlanned := planned[replicaKey{one.Service, ordinal}]
 			existing := pods[replicaKey{sg.Name, ordinal}]
@@ -107,6 +108,9 @@ func (p *Planner) answer(r *request) Graph {
 				p.planned(&one, g.Levels, result, existing)
 			default:
 				p.existing(&one, g.Levels, sg, existing)
+			}
+			if one.Reason != nil && r.asked.Surplus(one.Service, ordinal) {
+				continue
 			}
 			g.Replicas = append(g.Replicas, one)
 		}
@@ -159,6 +163,11 @@ func (r *request) score() float64 {
 	return 0
 }
 
+// groupPods are those of one group.
+func groupPods(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, sg) })
+}
+
 // podsByReplica sorts pods by the name of their group and the ordinal of their replica.
 func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
 	out := map[replicaKey][]*corev1.Pod{}
@@ -193,7 +202,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 
 // existing fills in a replica that nothing was planned for: it is placed, or about to be made anew.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
-	if len(pods) < int(graph.PodsPerReplica(sg)) || slices.ContainsFunc(pods, leaving) {
+	if len(pods) == 0 || len(pods) < graph.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
 		one.Reason = &Reason{Code: scheduler.CodeCreating, Message: beingReplaced}
 		return
 	}

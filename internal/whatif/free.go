@@ -9,6 +9,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -23,7 +24,7 @@ func (p *Planner) planFree(r *request) {
 		}
 		g := placement.Graph{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
 		service := placement.Service{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
-		for ordinal := range int(sg.Spec.Replicas) {
+		for _, ordinal := range scheduler.Ordinals(sg, groupPods(sg, r.existing)) {
 			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
 			if pod == nil {
 				continue

@@ -123,13 +123,14 @@ type request struct {
 func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, error) {
 	existing := p.index.groups[nameOf(dgd)]
 	inputs := graph.Inputs{
-		Topology: p.world.Topology(profileOf(dgd, existing)), Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Engine: graph.EngineGates,
+		Topology: p.world.Topology(profileOf(dgd, existing)), Engine: graph.EngineGates,
+		Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for service, sg := range existing {
 		if !graph.PlannedHere(sg.Spec.Engine) {
 			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Engine)
 		}
-		inputs.Frozen[service] = sg.Spec.Topology
+		inputs.Frozen[service], inputs.Restarts[service] = sg.Spec.Topology, sg.Spec.Restart
 	}
 	if len(existing) == 0 && !validation.Constrained(dgd) {
 		inputs.Default = p.defaultTopology()

@@ -14,6 +14,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // wanted makes the pods of a group that do not exist and that the operator would make now, gates and all. A replica of which pods are let
@@ -22,16 +23,16 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	if !graph.Gated(sg) {
 		return nil
 	}
-	made, barred := map[string]bool{}, map[int32]bool{}
+	made, barred := map[string]bool{}, map[int]bool{}
 	for _, pod := range existing {
 		ordinal, _, ok := graph.ReplicaOf(pod)
 		made[pod.Name] = true
-		barred[ordinal] = barred[ordinal] || ok && (leaving(pod) || !gates.Closed(pod))
+		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !gates.Closed(pod))
 	}
 	var out []*corev1.Pod
-	for ordinal := range sg.Spec.Replicas {
+	for _, ordinal := range scheduler.Ordinals(sg, existing) {
 		for index := range graph.PodsPerReplica(sg) {
-			if pod := graph.BuildPod(sg, ordinal, index); !barred[ordinal] && !made[pod.Name] {
+			if pod := graph.BuildPod(sg, int32(ordinal), index); !barred[ordinal] && !made[pod.Name] {
 				own(pod, sg)
 				out = append(out, p.ranked(pod))
 			}

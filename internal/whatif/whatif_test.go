@@ -142,6 +142,27 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-0 in b/r1 already, Worker-1 in b/r0, Worker-2 InsufficientCapacity",
 		},
+		"scaled in, the younger one stayed": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 2), released("b", "r1", true))
+				w.Pods = w.Pods[2:]
+				w.Groups[0].Spec.Replicas = 1
+				return deployment("g", 1)
+			},
+			"Worker-1 in b/r1 already",
+		},
+		"an update that would like room beside what runs does not wait for it": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 2), func(pod *corev1.Pod) {
+					released("b", "r"+pod.Labels[graph.LabelReplica], true)(pod)
+				})
+				dgd := deployment("g", 2)
+				dgd.Annotations = map[string]string{"nvidia.com/deployment-rolling-update-max-surge": "1"}
+				dgd.Spec.Services["Worker"].ExtraPodSpec.MainContainer.Image = "app:2"
+				return dgd
+			},
+			"Worker-0 in b/r0 already, Worker-1 in b/r1 already",
+		},
 		"let go and not bound holds room": {
 			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
 				w.exist(t, deployment("other", 1), released("a", "r0", false))

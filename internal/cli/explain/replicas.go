@@ -30,13 +30,7 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 	for _, r := range plan.Replicas {
 		planned[fmt.Sprintf("%s-%d", r.Service, r.Ordinal)] = r
 	}
-	pods := map[string][]*corev1.Pod{}
-	for _, pod := range s.Pods {
-		if pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name) {
-			key := pod.Labels[graph.LabelScalingGroup] + "-" + pod.Labels[graph.LabelReplica]
-			pods[key] = append(pods[key], pod)
-		}
-	}
+	pods := s.podsByGroup()
 	list := []Replica{}
 	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
@@ -44,8 +38,17 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 		if !graph.PlannedHere(sg.Spec.Engine) {
 			continue // its pods are none of Trellis'
 		}
-		for ordinal := range int(sg.Spec.Replicas) {
-			r := s.replica(sg, ordinal, pods[fmt.Sprintf("%s-%d", graph.LabelValue(sg.Name), ordinal)])
+		byOrdinal := map[int][]*corev1.Pod{}
+		ordinals := scheduler.Ordinals(sg, pods[sg.Name])
+		for _, pod := range pods[sg.Name] {
+			if ordinal, _, ok := graph.ReplicaOf(pod); ok {
+				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
+				ordinals = append(ordinals, int(ordinal)) // also of those that go for good
+			}
+		}
+		slices.Sort(ordinals)
+		for _, ordinal := range slices.Compact(ordinals) {
+			r := s.replica(sg, ordinal, byOrdinal[ordinal])
 			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)]; ok && s.mayPlan() {
 				r.compare(p)
 			}
@@ -55,15 +58,30 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 	return list
 }
 
+// podsByGroup are the deployment's pods by the name of their scaling group.
+func (s *Snapshot) podsByGroup() map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, pod := range s.Pods {
+		if pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name) {
+			out[pod.Labels[graph.LabelScalingGroup]] = append(out[pod.Labels[graph.LabelScalingGroup]], pod)
+		}
+	}
+	return out
+}
+
 // replica reads one replica from its pods.
 func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
 	r := Replica{Service: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
+	size := int(graph.PodsPerReplica(sg))
+	if len(pods) > 0 {
+		size = graph.ReplicaSize(sg, pods[0])
+	}
 	closed, unbound, unready := pick(pods, gates.Closed), pick(pods, isUnbound), pick(pods, isUnready)
 	switch {
 	case len(pick(pods, isLeaving)) > 0:
 		r.State, r.Since = StateLeaving, earliest(pick(pods, isLeaving), func(p *corev1.Pod) *metav1.Time { return p.DeletionTimestamp })
-	case len(pods) < int(graph.PodsPerReplica(sg)):
-		r.State, r.Since, r.Detail = StateCreating, earliest(pods, created), fmt.Sprintf("%d of %d pods made", len(pods), graph.PodsPerReplica(sg))
+	case len(pods) < size:
+		r.State, r.Since, r.Detail = StateCreating, earliest(pods, created), fmt.Sprintf("%d of %d pods made", len(pods), size)
 	case len(closed) > 0:
 		r.State, r.Since = StateGated, earliest(closed, created)
 		if len(closed) < len(pods) {
