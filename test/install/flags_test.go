@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 )
 
@@ -20,7 +21,7 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 	variants := installs(t)
 	var err error
 	if variants["helm, all set"], err = chart(
-		namespace, `watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `logging={"level":"debug","format":"console"}`,
+		namespace, `watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +31,10 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 			o := parse(t, pod.Containers[0].Args)
 			if o.Namespace = namespace; o.Complete() != nil {
 				t.Error(o.Complete())
+			}
+			platform := graph.Platform{NATS: "nats://n:4222", ETCD: "e1:2379,e2:2379", ModelExpress: "http://m", Prometheus: "http://p:9090"}
+			if set := name == "helm, all set"; set != (o.Platform == platform) {
+				t.Errorf("what graphs share is %+v", o.Platform)
 			}
 			if all[corev1.Service](t, install, "Service")[o.WebhookService] == nil {
 				t.Errorf("no Service %s, which the certificate is made for", o.WebhookService)
