@@ -22,7 +22,7 @@ func TestRandomOrders(t *testing.T) {
 		s := newSimulation(want, number(0, 9, "room"))
 		highest := 8 + want.MaxSurge // no more than 8 replicas are ever wanted
 		for range number(1, 60, "steps") {
-			act(t, s, number)
+			act(s, number)
 			checkStep(t, s, highest)
 		}
 		s.want.Stopped, s.broken = false, map[int]bool{}
@@ -35,7 +35,7 @@ func TestRandomOrders(t *testing.T) {
 }
 
 // act is one thing that happens.
-func act(t *rapid.T, s *simulation, number func(int, int, string) int) {
+func act(s *simulation, number func(int, int, string) int) {
 	switch number(0, 15, "what") {
 	case 0:
 		s.want.Replicas = number(0, 8, "replicas")

@@ -194,13 +194,10 @@ func (l *life) killNode() string {
 
 func (l *life) loseLevel() string {
 	l.disturb()
-	topology := &grovev1alpha1.ClusterTopology{}
-	if err := l.c.Get(l.t.Context(), key("", l.name), topology); err != nil {
+	without := l.topology()
+	without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(level grovev1alpha1.TopologyLevel) bool { return level.Domain == "rack" })
+	if !l.setTopology(without) {
 		return "(it is gone as a whole)"
-	}
-	topology.Spec.Levels = slices.DeleteFunc(topology.Spec.Levels, func(level grovev1alpha1.TopologyLevel) bool { return level.Domain == "rack" })
-	if err := l.c.Update(l.t.Context(), topology); err != nil {
-		l.t.Fatal(err)
 	}
 	l.whole = false
 	return "rack"
@@ -222,17 +219,25 @@ func (l *life) restore() string {
 		l.addHosts(*l.dead)
 		l.dead = nil
 	}
-	topology := &grovev1alpha1.ClusterTopology{}
-	if err := l.c.Get(l.t.Context(), key("", l.name), topology); err != nil {
+	if !l.setTopology(l.topology()) {
 		l.create(l.topology())
-	} else {
-		topology.Spec = l.topology().Spec
-		if err := l.c.Update(l.t.Context(), topology); err != nil {
-			l.t.Fatal(err)
-		}
 	}
 	l.whole = true
 	return ""
+}
+
+// setTopology changes the topology's levels; false: there is none.
+func (l *life) setTopology(to *grovev1alpha1.ClusterTopology) bool {
+	before := &grovev1alpha1.ClusterTopology{}
+	if err := l.c.Get(l.t.Context(), key("", l.name), before); err != nil {
+		return false
+	}
+	now := before.DeepCopy()
+	now.Spec = to.Spec
+	if err := l.c.Patch(l.t.Context(), now, client.MergeFrom(before)); err != nil {
+		l.t.Fatal(err)
+	}
+	return true
 }
 
 // recreate deletes the deployment and creates it again at once. Without its topology it would be refused.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
@@ -24,9 +25,10 @@ type service struct {
 	name string
 	// group is nil while there is none.
 	group *trellisv1alpha1.ScalingGroup
-	// desired replicas of revision; the revision is not known, and not compared, when the deployment cannot be resolved.
+	// desired replicas of revision, made for restart; these two are not known, and not compared, when the deployment cannot be resolved.
 	desired  int32
 	revision *string
+	restart  *trellisv1alpha1.Restart
 }
 
 // lookAt puts every service of the deployment beside its scaling group, in name order. wanted may be nil.
@@ -40,7 +42,7 @@ func lookAt(o observed, wanted *graph.Graph) []service {
 	}
 	for i := range out {
 		if at := slices.IndexFunc(wanted.Services, func(s graph.Service) bool { return s.Name == out[i].name }); at >= 0 {
-			out[i].revision = &wanted.Services[at].Revision
+			out[i].revision, out[i].restart = &wanted.Services[at].Revision, wanted.Services[at].Restart
 		}
 	}
 	return out
@@ -51,8 +53,9 @@ func behind(s service) bool {
 	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
 }
 
+// otherRevision: the group was not told yet of the revision, or of the restart, that is asked for.
 func (s service) otherRevision() bool {
-	return s.revision != nil && s.group.Spec.Revision != *s.revision
+	return s.revision != nil && (s.group.Spec.Revision != *s.revision || !equality.Semantic.DeepEqual(s.group.Spec.Restart, s.restart))
 }
 
 // refused is why the API server refuses pods of the group, or "".

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -42,7 +45,7 @@ func newServer(t *testing.T) *server {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set; make test sets it")
 	}
-	log.SetLogger(log.Log)
+	log.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, trellisv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -73,7 +76,9 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, c: c, r: &Reconciler{Client: c, Live: cl.GetAPIReader()}}
+	s := &server{t: t, c: c, r: &Reconciler{
+		Client: c, Live: cl.GetAPIReader(), Engines: engine.New(engine.Options{}, gates.Placer{Client: c, Live: cl.GetAPIReader()}),
+	}}
 	s.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}))
 	s.must(c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"rack": "r"}}}))
 	return s
