@@ -27,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -73,7 +75,7 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, c: c, r: &Reconciler{Client: c, Live: cl.GetAPIReader()}}
+	s := &server{t: t, c: c, r: &Reconciler{Client: c, Live: cl.GetAPIReader(), Engines: engine.New(engine.Options{}, gates.Placer{Client: c, Live: cl.GetAPIReader()})}}
 	s.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}))
 	s.must(c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"rack": "r"}}}))
 	return s
