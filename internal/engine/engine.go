@@ -9,7 +9,7 @@
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is let go   objects that hold the gang together  (PodGroup: the gang's groups)
 //	Release   a pod                     pins added, gate opened, one patch
-//	Objection while a pod is not bound  what the engine's scheduler says     (folded into the condition Placed)
+//	Object    while a pod is not bound  what the engine's scheduler says     (folded into the condition Placed)
 //	TakeBack  a pod that cannot bind    deleted, to be planned again
 //
 // The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
@@ -114,9 +114,17 @@ type Placer interface {
 	Release(ctx context.Context, pod *corev1.Pod, pin Pin) error
 	// TakeBack undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and made anew.
 	TakeBack(ctx context.Context, pod *corev1.Pod) error
-	// Objection is what the engine's scheduler holds against a released pod that is not bound; "" when nothing is known. own reads the
-	// kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
-	Objection(ctx context.Context, own client.Reader, pod *corev1.Pod, all []*corev1.Pod) string
+	// Object says what stands against a released pod that is not bound. own reads the kinds of Watches from the cache, nil while they
+	// are not watched; all are the pods of the graph.
+	Object(ctx context.Context, own client.Reader, pod *corev1.Pod, all []*corev1.Pod) Objection
+}
+
+// Objection is what keeps a released pod from being bound; the zero value: nothing is known.
+type Objection struct {
+	// Message for the user.
+	Message string
+	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is taken back.
+	Passing bool
 }
 
 // Workload is an engine that makes the pods itself.

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,13 +18,20 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/podgroup"
 )
 
 // newEngines returns every engine there is.
-func newEngines(mgr ctrl.Manager, writer client.Client, o Options) *engine.Engines {
+func newEngines(mgr ctrl.Manager, writer client.Client, o Options) (*engine.Engines, error) {
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	pods := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
 	return engine.New(engine.Options{Open: ownCache(mgr, o)},
-		gates.Placer{Client: writer, Live: mgr.GetAPIReader()},
-	)
+		pods,
+		podgroup.Placer{Placer: pods, Discovery: served, Namespace: o.Namespace},
+	), nil
 }
 
 // ownCache opens caches beside the manager's for kinds that come and go.

@@ -91,7 +91,11 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	engines, groupsChanged := newEngines(mgr, writer, o), make(chan event.GenericEvent, 4096)
+	engines, err := newEngines(mgr, writer, o)
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	groupsChanged := make(chan event.GenericEvent, 4096)
 	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
 	loop := scheduler.New(mgr.GetCache(), engines, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor,

@@ -54,13 +54,13 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 		o.bars = placer.Unsuited(o.groups)
 	}
 	own := s.engines.Own(placer.Name())
-	o.objections = map[string]string{}
+	o.objections = map[string]engine.Objection{}
 	for _, pod := range o.pods {
 		if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) {
 			continue
 		}
-		if why := placer.Objection(ctx, own, pod, o.pods); why != "" {
-			o.objections[topology.PodID(pod)] = why
+		if objection := placer.Object(ctx, own, pod, o.pods); objection.Message != "" {
+			o.objections[topology.PodID(pod)] = objection
 		}
 	}
 	s.trackObjections(*o)
@@ -72,7 +72,7 @@ func (s *Scheduler) trackObjections(o observed) {
 	defer s.mu.Unlock()
 	for _, pod := range o.pods {
 		id := topology.PodID(pod)
-		if o.objections[id] == "" {
+		if _, objected := o.objections[id]; !objected {
 			delete(s.objected, id)
 			continue
 		}
@@ -90,28 +90,21 @@ func (s *Scheduler) stuckSince(o observed, pod *corev1.Pod) (since time.Time, wh
 	if since, stuck := s.stuck[id]; stuck {
 		return since, whyUnschedulable(pod)
 	}
-	return s.objected[id], o.objections[id]
+	return s.objected[id], o.objections[id].Message
 }
 
 // object notes that a replica which has its place is not bound there by the engine's scheduler.
 func (v *view) object(service string, state replicaState) bool {
 	for _, pod := range state.open {
-		if why := v.objections[topology.PodID(pod)]; why != "" {
+		if why := v.objections[topology.PodID(pod)]; why.Message != "" && !why.Passing {
 			v.refused = append(v.refused, Waiting{
 				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
-				Message: "by Trellis' count it has room in " + where(state.path) + "; " + why,
+				Message: "by Trellis' count it has room in " + orCluster(state.path) + "; " + why.Message,
 			})
 			return true
 		}
 	}
 	return false
-}
-
-func where(path topology.Path) string {
-	if len(path) == 0 {
-		return "the cluster"
-	}
-	return path.String()
 }
 
 // gangsOf sorts releases by gang.

@@ -14,6 +14,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -31,7 +32,7 @@ type observed struct {
 	releasing map[string]topology.Path
 	// bars is why the graph's engine releases nothing now; "" when it does. objections are what its scheduler holds against released pods.
 	bars       string
-	objections map[string]string
+	objections map[string]engine.Objection
 }
 
 // view is a graph in the planner's terms, with what it takes to carry a plan out.
@@ -50,7 +51,7 @@ type view struct {
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
 	// objections are as observed.
-	objections map[string]string
+	objections map[string]engine.Objection
 	// surplus replicas are more than the service wants for good: they wait for room beside an update and nobody has to be told.
 	surplus map[replicaKey]bool
 	// wanted and placed count gated replicas.

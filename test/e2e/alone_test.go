@@ -24,12 +24,15 @@ import (
 )
 
 // newEnvironment brings up a cluster of its own, beside the shared one, for stories in which the operator or its webhooks go away.
-func newEnvironment(t *testing.T, name string, args ...string) environment {
+func newEnvironment(t *testing.T, name string, change ...func(*sandbox.Options)) environment {
 	t.Helper()
-	cluster, err := sandbox.Up(t.Context(), sandbox.Options{
+	options := sandbox.Options{
 		Name: name, Dir: filepath.Join(t.TempDir(), "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true,
-		Manager: sandbox.ManagerOptions{Args: args},
-	})
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	cluster, err := sandbox.Up(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

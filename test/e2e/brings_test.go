@@ -122,7 +122,7 @@ func TestWhatADeploymentBrings(t *testing.T) {
 
 	t.Log("an ingress is taken back; what somebody damaged is mended")
 	w.patch("one", `{"spec":{"services":{"Frontend":{"ingress":{"enabled":false}}}}}`)
-	w.gone(&networkingv1.Ingress{}, "one-frontend")
+	w.isGone(&networkingv1.Ingress{}, "one-frontend")
 	if err := w.c.Delete(t.Context(), get(w, &rbacv1.Role{}, w.name, "one-k8s-service-discovery-role")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,17 +141,17 @@ func TestWhatADeploymentBrings(t *testing.T) {
 		return nil
 	})
 	w.delete("one")
-	w.gone(&corev1.PersistentVolumeClaim{}, "one-weights")
-	w.gone(&corev1.ServiceAccount{}, "one-k8s-service-discovery")
-	w.gone(pool.DeepCopy(), "one-pool")
+	w.isGone(&corev1.PersistentVolumeClaim{}, "one-weights")
+	w.isGone(&corev1.ServiceAccount{}, "one-k8s-service-discovery")
+	w.isGone(pool.DeepCopy(), "one-pool")
 	for _, name := range []string{"planner-serviceaccount", "epp-serviceaccount"} {
 		get(w, &corev1.ServiceAccount{}, w.name, name)
 		get(w, &rbacv1.RoleBinding{}, w.name, name)
 	}
 	w.delete("two")
-	w.gone(&corev1.ServiceAccount{}, "planner-serviceaccount")
-	w.gone(&corev1.ServiceAccount{}, "epp-serviceaccount")
-	w.gone(&corev1.Service{}, "dynamo-model-"+modelHash)
+	w.isGone(&corev1.ServiceAccount{}, "planner-serviceaccount")
+	w.isGone(&corev1.ServiceAccount{}, "epp-serviceaccount")
+	w.isGone(&corev1.Service{}, "dynamo-model-"+modelHash)
 	get(w, &corev1.PersistentVolumeClaim{}, w.name, "datasets")
 }
 
@@ -238,7 +238,7 @@ func (w *world) delete(name string) {
 	}
 }
 
-func (w *world) gone(o client.Object, name string) {
+func (w *world) isGone(o client.Object, name string) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("%T %s is gone", o, name), func() error {
 		err := w.c.Get(w.t.Context(), key(w.name, name), o)

@@ -43,7 +43,9 @@ func TestManifestsBecomeReady(t *testing.T) {
 		t.Skip("no samples beside the repository")
 	}
 	t.Parallel()
-	e := newEnvironment(t, "manifests", "--take-back-after="+takeBackAfter.String())
+	e := newEnvironment(t, "manifests", func(o *sandbox.Options) {
+		o.Manager.Args = []string{"--take-back-after=" + takeBackAfter.String()}
+	})
 	e.addSampleNodes(t)
 	isRoomy := func(file string) bool {
 		return slices.ContainsFunc(roomy, func(part string) bool { return strings.Contains(file, part) })

@@ -9,6 +9,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -74,7 +75,7 @@ func run(m *testing.M) (code int) {
 				_ = os.WriteFile(filepath.Join(os.TempDir(), "trellis-e2e-manager.log"), logs, 0o600)
 			}
 		}
-		if err := cluster.Down(context.Background()); err != nil {
+		if err := errors.Join(cluster.Down(context.Background()), tearDownPodGroups(context.Background())); err != nil {
 			log.Print("taking the sandbox down: ", err)
 			code = 1
 		}

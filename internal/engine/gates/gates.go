@@ -55,9 +55,9 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // Form implements engine.Placer: the pins hold the gang together.
 func (Placer) Form(context.Context, engine.Gang) error { return nil }
 
-// Objection implements engine.Placer: a gang that cannot be bound is taken back soon, which says it.
-func (Placer) Objection(context.Context, client.Reader, *corev1.Pod, []*corev1.Pod) string {
-	return ""
+// Object implements engine.Placer: a gang that cannot be bound is taken back soon, which says it.
+func (Placer) Object(context.Context, client.Reader, *corev1.Pod, []*corev1.Pod) engine.Objection {
+	return engine.Objection{}
 }
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.

@@ -1,0 +1,269 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// podGroupCluster schedules pod groups, and has an operator that uses them. It is brought up for the first test that asks.
+var podGroupCluster struct {
+	once sync.Once
+	environment
+	err error
+}
+
+func podGroups(t *testing.T) environment {
+	t.Helper()
+	p := &podGroupCluster
+	p.once.Do(func() {
+		var dir string
+		if dir, p.err = os.MkdirTemp("", "trellis-e2e"); p.err != nil {
+			return
+		}
+		p.cluster, p.err = sandbox.Up(context.Background(), sandbox.Options{
+			Name: "podgroup", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
+			Engine: sandbox.PodGroup, Operator: true,
+			Manager: sandbox.ManagerOptions{Args: []string{"--engine=PodGroup", "--take-back-after=" + takeBackAfter.String()}},
+		})
+		if p.err == nil {
+			p.c = newClient(p.cluster)
+		}
+	})
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	return p.environment
+}
+
+// tearDownPodGroups ends that cluster, if there is one.
+func tearDownPodGroups(ctx context.Context) error {
+	if podGroupCluster.cluster == nil {
+		return nil
+	}
+	return podGroupCluster.cluster.Down(ctx)
+}
+
+const engineReady = nvidiav1alpha1.ConditionEngineReady
+
+// groups are the pod groups of a service, in name order, without those on their way out.
+func (w *world) groups(service string) []schedulingv1beta1.PodGroup {
+	w.t.Helper()
+	all := list(w, &schedulingv1beta1.PodGroupList{}).Items
+	return slices.DeleteFunc(all, func(g schedulingv1beta1.PodGroup) bool {
+		return !strings.HasSuffix(g.Labels[graph.LabelScalingGroup], "-"+strings.ToLower(service)) || g.DeletionTimestamp != nil
+	})
+}
+
+// What the kube-scheduler is given: a tree for the base gang, groups without a parent for what comes later, a new group for each
+// generation, none left over.
+func TestPodGroupsOfAGraph(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, podGroups(t), "groups", racks(4, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.ready("g")
+	w.hasCondition("g", engineReady, metav1.ConditionTrue, "EngineAvailable", "PodGroup, chosen by the operator's flag --engine")
+	if got := w.dgd("g").Status.Engine; got != "PodGroup" {
+		t.Errorf("status.engine = %q", got)
+	}
+
+	t.Log("the base gang is a tree, the largest group first, packed by the levels' labels")
+	roots := list(w, &schedulingv1alpha3.CompositePodGroupList{}).Items
+	workers, frontends := w.groups("Worker"), w.groups("Frontend")
+	if len(roots) != 1 || len(workers) != 1 || len(frontends) != 1 {
+		t.Fatalf("%d roots, %d and %d groups", len(roots), len(workers), len(frontends))
+	}
+	root, replica, single := roots[0], workers[0], frontends[0]
+	if root.Spec.SchedulingPolicy.Gang.MinGroupCount != 2 || root.Spec.SchedulingConstraints.Topology[0].Key != zoneKey {
+		t.Errorf("root: %+v", root.Spec)
+	}
+	if ptr.Deref(replica.Spec.ParentCompositePodGroupName, "") != root.Name || replica.Spec.SchedulingPolicy.Gang.MinCount != 2 ||
+		replica.Spec.SchedulingConstraints.Topology[0].Key != rackKey || replica.Spec.DisruptionMode.All == nil {
+		t.Errorf("worker's group: %+v", replica.Spec)
+	}
+	if ptr.Deref(single.Spec.ParentCompositePodGroupName, "") != root.Name || single.Spec.SchedulingPolicy.Gang.MinCount != 1 || single.Spec.SchedulingConstraints != nil {
+		t.Errorf("frontend's group: %+v", single.Spec)
+	}
+	if replica.Name > single.Name || single.CreationTimestamp.Before(&replica.CreationTimestamp) {
+		t.Errorf("the kube-scheduler would take %s before %s", single.Name, replica.Name)
+	}
+	for _, g := range []schedulingv1beta1.PodGroup{replica, single} {
+		if !meta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) {
+			t.Errorf("the kube-scheduler has not scheduled %s as a group: %+v", g.Name, g.Status)
+		}
+	}
+	if n := len(list(w, &schedulingv1beta1.WorkloadList{}).Items); n != 1 {
+		t.Errorf("%d Workloads", n)
+	}
+
+	t.Log("a later replica is on its own, and so is one that comes back")
+	w.scale("g", "Worker", 2)
+	w.ready("g")
+	w.replaced("Worker", 4, func() { w.deletePod("g-worker-0-1"); w.deletePod("g-worker-1-1") })
+	w.ready("g")
+	w.until("only the groups of living pods are left", func() error {
+		if n := len(w.groups("Worker")); n != 2 {
+			return fmt.Errorf("%d groups", n)
+		}
+		return nil
+	})
+	for _, g := range w.groups("Worker") {
+		if g.Name == replica.Name || g.Spec.ParentCompositePodGroupName != nil {
+			t.Errorf("group %s, parent %q", g.Name, ptr.Deref(g.Spec.ParentCompositePodGroupName, ""))
+		}
+	}
+	if got := w.domains("zone", w.all()...); len(got) != 1 {
+		t.Errorf("the graph is in %v", got)
+	}
+
+	t.Log("with the deployment everything goes")
+	if err := w.c.Delete(t.Context(), w.dgd("g")); err != nil {
+		t.Fatal(err)
+	}
+	w.until("nothing is left", func() error {
+		n := len(list(w, &schedulingv1beta1.PodGroupList{}).Items) + len(list(w, &schedulingv1alpha3.CompositePodGroupList{}).Items) +
+			len(list(w, &schedulingv1beta1.WorkloadList{}).Items) + len(w.all())
+		if n > 0 {
+			return fmt.Errorf("%d objects", n)
+		}
+		return nil
+	})
+}
+
+// A gang that the kube-scheduler does not take is explained from both sides, and not one pod of it is bound.
+func TestSchedulerRefusesAPodGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, podGroups(t), "refuses", racks(2, 8, "a/r0")...)
+	w.outOfSight("a-r0-0")
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.waitsFor("SchedulerRefuses", "by Trellis' count it has room in a/r0", "the kube-scheduler says: pod group is unschedulable")
+	for _, pod := range w.all() {
+		if pod.Spec.NodeName != "" {
+			t.Errorf("%s is bound without its gang", pod.Name)
+		}
+	}
+	w.hasEvent("Pod", "g-worker-0-0", "SchedulerRefuses", "the kube-scheduler says")
+	w.inSight("a-r0-0")
+	w.ready("g")
+}
+
+// What one tree cannot hold waits and says so.
+func TestPodGroupWantsOnePriority(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, podGroups(t), "priorities", racks(2, 8, "a/r0")...)
+	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
+	dgd.Spec.Services["Frontend"].ExtraPodSpec.PodSpec = &corev1.PodSpec{PriorityClassName: "system-cluster-critical"}
+	w.create(dgd)
+	w.hasCondition("g", engineReady, metav1.ConditionFalse, "EngineUnsupported", "one priorityClassName", `service Frontend has "system-cluster-critical", service Worker has ""`)
+	w.waitsFor("EngineNotReady", "one priorityClassName")
+	w.nothingReleased("Worker", 2)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"services":{"Frontend":{"extraPodSpec":{"priorityClassName":null}}}}}`))
+	if err := w.c.Patch(t.Context(), w.dgd("g"), patch); err != nil {
+		t.Fatal(err)
+	}
+	w.ready("g")
+}
+
+// The API is switched off and on under running deployments: none of their pods is touched, nothing new is made half constrained, and all
+// of it goes on by itself when the API is back.
+func TestPodGroupAPIComesAndGoes(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t, "switched", func(o *sandbox.Options) {
+		o.Manager = sandbox.ManagerOptions{Args: []string{"--take-back-after=" + takeBackAfter.String()}}
+	})
+	w := newWorldIn(t, e, "switched", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+	create := func(name string) {
+		dgd := w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack")})
+		dgd.Annotations = map[string]string{graph.AnnotationEngine: graph.EnginePodGroup}
+		w.create(dgd)
+	}
+	t.Log("before the API is there, the deployment waits, says what is missing, and makes no pod; others go on by Gates")
+	create("g")
+	w.hasCondition("g", engineReady, metav1.ConditionFalse, "APINotServed", "does not serve podgroups and workloads of scheduling.k8s.io/v1beta1", "--feature-gates=GenericWorkload=true")
+	w.waitsFor("EngineNotReady", "does not serve")
+	if n := len(w.all()); n > 0 {
+		t.Errorf("%d pods were made", n)
+	}
+	w.create(w.graphOf("plain", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("plain")
+
+	t.Log("it is switched on: no restart of the operator is needed")
+	switchTo := func(engine sandbox.Engine) {
+		if err := e.cluster.SwitchEngine(t.Context(), engine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switchTo(sandbox.PodGroup)
+	w.ready("g")
+	w.hasCondition("g", engineReady, metav1.ConditionTrue, "EngineAvailable")
+	before := w.uids()
+
+	t.Log("it is switched off under the running deployment")
+	switchTo(sandbox.Gates)
+	w.hasCondition("g", engineReady, metav1.ConditionFalse, "APINotServed", "what runs is left alone")
+	w.ready("g")
+	w.scale("g", "Worker", 2)
+	w.waitsFor("EngineNotReady", "Worker-1")
+	w.scale("plain", "Worker", 2)
+	w.ready("plain")
+	for uid := range before {
+		if !w.uids()[uid] {
+			t.Error("a pod that ran is gone")
+		}
+	}
+
+	t.Log("and on again: what waited goes on")
+	switchTo(sandbox.PodGroup)
+	w.ready("g")
+	for uid := range before {
+		if !w.uids()[uid] {
+			t.Error("a pod that ran is gone")
+		}
+	}
+	for ordinal, pods := range w.replicasOf("Worker") {
+		if len(pods) != 4 { // two deployments
+			t.Errorf("replica %d: %d pods", ordinal, len(pods))
+		}
+	}
+	losesAMember(t, e)
+}
+
+// losesAMember: a member of a base gang is lost while the gang waits for the kube-scheduler. Its successor cannot join the tree, so the
+// gang is taken back, and starts as a new one.
+func losesAMember(t *testing.T, e environment) {
+	w := newWorldIn(t, e, "loses", racks(2, 8, "a/r0", "a/r1")...)
+	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
+		t.Fatal(err)
+	}
+	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
+	dgd.Annotations = map[string]string{graph.AnnotationEngine: graph.EnginePodGroup}
+	w.create(dgd)
+	w.hasCondition("g", placed, metav1.ConditionTrue, "AllReplicasPlaced")
+	w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-1") })
+	w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "its gang has 1 of 2 pod groups")
+	if err := w.cluster.StartComponent(t.Context(), "kube-scheduler"); err != nil {
+		t.Fatal(err)
+	}
+	w.ready("g")
+}

@@ -1,0 +1,388 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+const placed = nvidiav1alpha1.ConditionPlaced
+
+// rule is one thing that holds for every user under every engine whose pods are Trellis' own. It is told on a real cluster: pods are bound
+// by the kube-scheduler, and where they are is read from their nodes.
+type rule struct {
+	nodes []host
+	// graph of the deployment "g": its level, and its services. nil services: the story creates its own.
+	level    string
+	services services
+	// preferred is the deployment's preferred level.
+	preferred string
+	// before the deployment is created; after it was, it is Ready unless waits is set.
+	before func(w *world)
+	// waits are parts of the message of Placed while the deployment does not fit.
+	waits []string
+	after func(w *world)
+}
+
+// in is what a step checks most: the domains of a level in which a service's pods are, all services for "".
+func (w *world) in(service, level string, want ...string) {
+	w.t.Helper()
+	if got := w.domains(level, w.of(service)...); !slices.Equal(got, want) {
+		w.t.Errorf("%s is in %v, want %v", service, got, want)
+	}
+}
+
+// of are the pods of a service, of all services for "".
+func (w *world) of(service string) []corev1.Pod {
+	w.t.Helper()
+	if service == "" {
+		return w.all()
+	}
+	var pods []corev1.Pod
+	replicas := w.replicasOf(service)
+	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
+		pods = append(pods, replicas[ordinal]...)
+	}
+	return pods
+}
+
+// eachInOne: each replica of a service, of size pods, is whole in one domain of the level.
+func (w *world) eachInOne(service, level string, size int) {
+	w.t.Helper()
+	for ordinal, pods := range w.replicasOf(service) {
+		if got := w.domains(level, pods...); len(got) != 1 || len(pods) != size {
+			w.t.Errorf("%s-%d: %d pods in %v, want %d in one %s", service, ordinal, len(pods), got, size, level)
+		}
+	}
+}
+
+func (w *world) free(pod *corev1.Pod) {
+	w.t.Helper()
+	if err := w.c.Delete(w.t.Context(), pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) waitsFor(reason string, parts ...string) {
+	w.t.Helper()
+	w.hasCondition("g", placed, metav1.ConditionFalse, reason, parts...)
+}
+
+func (w *world) gone(service string) {
+	w.t.Helper()
+	w.until(service+" has no pods", func() error {
+		if n := len(w.of(service)); n > 0 {
+			return fmt.Errorf("%d pods", n)
+		}
+		return nil
+	})
+}
+
+var rules = map[string]rule{
+	"1 the graph is in one domain": {
+		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone",
+		services: services{"Prefill": worker(2, 1, 8, ""), "Decode": worker(1, 2, 8, ""), "Frontend": frontend(1)},
+		after:    func(w *world) { w.in("", "zone", "b") },
+	},
+	"1 the graph fits into no domain": {
+		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone",
+		services: services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(1, 1, 8, "")},
+		waits:    []string{"2 of 3"},
+		after: func(w *world) {
+			w.nothingReleased("Prefill", 2)
+			w.nothingReleased("Decode", 1)
+			w.addHosts(host{zone: "b", rack: "r0", name: "b-new", gpus: 8})
+			w.ready("g")
+			w.in("", "zone", "b")
+		},
+	},
+	"2 a multinode replica is in one domain, another may be in another": {
+		nodes: racks(2, 8, "a/r0", "a/r1"), services: services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)},
+		after: func(w *world) {
+			w.eachInOne("Worker", "rack", 2)
+			w.in("Worker", "rack", "a/r0", "a/r1")
+		},
+	},
+	"2 a single-node service is in one domain with all replicas": {
+		nodes: racks(2, 4, "a/r0", "a/r1"), services: services{"Worker": worker(6, 1, 1, "rack")},
+		after: func(w *world) {
+			if got := w.domains("rack", w.of("Worker")...); len(got) != 1 {
+				w.t.Errorf("it is in %v", got)
+			}
+		},
+	},
+	"2 racks of one name in two zones are two racks": {
+		nodes: racks(1, 8, "a/r0", "b/r0"), services: services{"Worker": worker(1, 2, 8, "rack")},
+		waits: []string{"in one rack", "1 of 2"},
+		after: func(w *world) {
+			w.nothingReleased("Worker", 2)
+			w.addHosts(host{zone: "b", rack: "r0", name: "b-new", gpus: 8})
+			w.ready("g")
+			w.in("", "rack", "b/r0")
+		},
+	},
+	"2 units lie inside the graph's domain": {
+		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(2)},
+		after: func(w *world) {
+			w.eachInOne("Worker", "rack", 2)
+			w.in("", "zone", "b")
+		},
+	},
+	"4 preferred is reached": {
+		nodes: append(racks(1, 8, "a/r0"), racks(2, 8, "a/r1")...), level: "zone", preferred: "rack", services: services{"Worker": worker(2, 1, 8, "")},
+		after: func(w *world) { w.in("", "rack", "a/r1") },
+	},
+	"4 preferred is climbed from": {
+		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", preferred: "rack", services: services{"Worker": worker(1, 3, 8, "")},
+		after: func(w *world) { w.in("", "rack", "a/r0", "a/r1") },
+	},
+	"5 a gang starts whole or not at all": {
+		nodes: racks(2, 8, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")},
+		waits: []string{"2 of 3"},
+		after: func(w *world) {
+			w.nothingReleased("Worker", 3)
+			w.addHosts(host{zone: "a", rack: "r1", name: "a-new", gpus: 8})
+			w.ready("g")
+			w.in("", "rack", "a/r1")
+		},
+	},
+	"5 further replicas come as they fit": {
+		nodes: racks(2, 8, "a/r0"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
+		waits: []string{"1 of 2 packed replicas have a place", "Worker-1"},
+		after: func(w *world) {
+			w.addHosts(racks(2, 8, "a/r1")...)
+			w.ready("g")
+			w.eachInOne("Worker", "rack", 2)
+		},
+	},
+	"6 look ahead": {
+		nodes: racks(2, 8, "a/r0", "b/r0", "b/r1"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
+		after: func(w *world) { w.in("", "zone", "b") },
+	},
+	"6 tightest fit": {
+		nodes: append(racks(4, 8, "a/r0"), racks(2, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
+		after: func(w *world) { w.in("", "rack", "a/r1") },
+	},
+	"7 scale-out stays in the graph's domain": {
+		nodes: append(racks(2, 8, "a/r0"), racks(2, 8, "b/r0", "b/r1", "b/r2")...), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
+		after: func(w *world) {
+			w.in("", "zone", "a")
+			w.scale("g", "Worker", 2)
+			w.waitsFor("InsufficientCapacity", "Worker-1")
+			w.nothingReleasedOf("Worker", 1)
+			w.addHosts(racks(2, 8, "a/r1")...)
+			w.ready("g")
+			w.in("", "zone", "a")
+			w.eachInOne("Worker", "rack", 2)
+		},
+	},
+	"7 a lost member brings the replica back where it was": {
+		nodes: append(racks(2, 8, "a/r0"), racks(3, 8, "a/r1")...), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)},
+		after: func(w *world) {
+			w.in("Worker", "rack", "a/r0")
+			w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-1") })
+			w.ready("g")
+			w.in("Worker", "rack", "a/r0")
+		},
+	},
+	"7 a replica moves whole when its rack is full": {
+		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
+		after: func(w *world) {
+			first := w.domains("rack", w.of("Worker")...)
+			node := get(w, &corev1.Node{}, "", w.of("Worker")[0].Spec.NodeName)
+			if err := w.c.Patch(w.t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+				w.t.Fatal(err)
+			}
+			w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-0") })
+			w.ready("g")
+			if now := w.domains("rack", w.of("Worker")...); len(now) != 1 || slices.Equal(now, first) {
+				w.t.Errorf("the replica was in %v and is in %v", first, now)
+			}
+		},
+	},
+	"7 with all members gone the graph is free": {
+		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone", services: services{"Worker": worker(1, 2, 8, "")},
+		after: func(w *world) {
+			first := w.domains("zone", w.all()...)[0]
+			w.scale("g", "Worker", 0)
+			w.gone("Worker")
+			w.ready("g")
+			w.occupy("other", first+"-r0-0", 1)
+			w.scale("g", "Worker", 1)
+			w.ready("g")
+			if got := w.domains("zone", w.all()...); len(got) != 1 || got[0] == first {
+				w.t.Errorf("the graph is in %v, want the zone other than %s", got, first)
+			}
+		},
+	},
+	"8 a lost level: what runs stays, what needs it waits": {
+		nodes: racks(2, 8, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
+		after: func(w *world) {
+			before := w.uids()
+			topology := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
+			without := topology.DeepCopy()
+			without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == "rack" })
+			if err := w.c.Patch(w.t.Context(), without, client.MergeFrom(topology)); err != nil {
+				w.t.Fatal(err)
+			}
+			w.scale("g", "Worker", 2)
+			w.waitsFor("LevelGone", "Worker-1", "'rack'")
+			w.nothingReleasedOf("Worker", 1)
+			for uid := range before {
+				if !w.uids()[uid] {
+					w.t.Error("a pod that ran before the level was lost is gone")
+				}
+			}
+		},
+	},
+	"9 room is counted per node": {
+		nodes: append(racks(3, 7, "a/r0"), racks(1, 8, "b/r0")...), level: "zone", services: services{"Worker": worker(1, 1, 8, "")},
+		after: func(w *world) { w.in("", "host", "b/r0/"+w.node("b-r0-0")) },
+	},
+	"9 shapes of several sizes bind as planned": {
+		nodes: racks(2, 8, "a/r0"), level: "rack", services: services{"Small": worker(2, 1, 4, ""), "Large": worker(1, 1, 8, "")},
+		after: func(w *world) { w.noEvent("TakenBack") },
+	},
+	"13 what cannot bind is taken back whole and planned again": {
+		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
+		before: func(w *world) { w.outOfSight("a-r0-0") },
+		waits:  []string{},
+		after: func(w *world) {
+			w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
+			w.inSight("a-r0-0")
+			w.ready("g")
+			w.eachInOne("Worker", "rack", 2)
+		},
+	},
+	"15 a rolling update stays where it is": {
+		nodes: racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
+		after: func(w *world) {
+			zone := w.domains("zone", w.all()...)
+			w.replaced("Worker", 4, func() {
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"services":{"Worker":{"extraPodSpec":{"mainContainer":{"image":"example.com/vllm:2"}}}}}}`))
+				if err := w.c.Patch(w.t.Context(), w.dgd("g"), patch); err != nil {
+					w.t.Fatal(err)
+				}
+			})
+			w.ready("g")
+			w.in("", "zone", zone...)
+			w.eachInOne("Worker", "rack", 2)
+		},
+	},
+}
+
+// nothingReleasedOf: the pods of one replica exist, and none has been let go.
+func (w *world) nothingReleasedOf(service string, ordinal int32) {
+	w.t.Helper()
+	w.until("the replica is there", func() error {
+		if len(w.replicasOf(service)[ordinal]) == 0 {
+			return fmt.Errorf("no pods")
+		}
+		return nil
+	})
+	for _, pod := range w.replicasOf(service)[ordinal] {
+		if len(pod.Spec.SchedulingGates) == 0 || pod.Spec.NodeName != "" {
+			w.t.Errorf("pod %s was released", pod.Name)
+		}
+	}
+}
+
+// replaced waits until a service has n pods of which none was there before what was done.
+func (w *world) replaced(service string, n int, do func()) {
+	w.t.Helper()
+	before := map[types.UID]bool{}
+	for _, pod := range w.of(service) {
+		before[pod.UID] = true
+	}
+	do()
+	w.until("the pods are new", func() error {
+		now := w.of(service)
+		for i := range now {
+			if before[now[i].UID] {
+				return fmt.Errorf("%s is an old one", now[i].Name)
+			}
+		}
+		if len(now) != n {
+			return fmt.Errorf("%d pods, want %d", len(now), n)
+		}
+		return nil
+	})
+}
+
+// outOfSight has the kube-scheduler find a host unfit for a reason that Trellis does not count: the anti-affinity of a pod that is there.
+// inSight ends it.
+func (w *world) outOfSight(host string) {
+	w.t.Helper()
+	guard := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "guard-" + host},
+		Spec: corev1.PodSpec{
+			NodeName: w.node(host), TerminationGracePeriodSeconds: new(int64),
+			Containers: []corev1.Container{{Name: "main", Image: "example.com/other:1"}},
+			Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "nvidia.com/dynamo-component", Operator: metav1.LabelSelectorOpExists}}},
+				TopologyKey:   corev1.LabelHostname,
+			}}}},
+		},
+	}
+	w.create(guard)
+}
+
+func (w *world) inSight(host string) {
+	w.t.Helper()
+	w.free(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "guard-" + host}})
+}
+
+// Every rule under every engine that places pods of Trellis' own.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	engines := map[string]environment{"gates": shared, "podgroup": podGroups(t)}
+	for engine, environment := range engines {
+		for name, r := range rules {
+			t.Run(engine+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				r.tell(newWorldIn(t, environment, "r-"+dashed(name), r.nodes...))
+			})
+		}
+	}
+}
+
+func dashed(name string) string {
+	name = strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, name), "-")
+	return strings.Trim(name[:min(len(name), 40)], "-")
+}
+
+func (r rule) tell(w *world) {
+	if r.before != nil {
+		r.before(w)
+	}
+	dgd := w.graphOf("g", r.level, r.services)
+	dgd.Spec.TopologyConstraint.PreferredPackDomain = r.preferred
+	w.create(dgd.DeepCopy())
+	switch {
+	case r.waits == nil:
+		w.ready("g")
+	case len(r.waits) > 0:
+		w.waitsFor("InsufficientCapacity", r.waits...)
+	}
+	if r.after != nil {
+		r.after(w)
+	}
+}
