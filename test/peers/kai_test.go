@@ -86,7 +86,7 @@ func TestKAITopology(t *testing.T) {
 // TestPodGroups: taken whole; a second write of the same says nothing new; what KAI and others set in between stays.
 func TestPodGroups(t *testing.T) {
 	g := peertest.KAI(t, deployment(t, "members"))
-	want := kai.PodGroups(g)[0]
+	want := kai.RenderPodGroup(g)
 	object := accepted(t, sent(t, want, ""))
 	apply(t, sent(t, want, ""), "trellis")
 
@@ -99,7 +99,7 @@ func TestPodGroups(t *testing.T) {
 	foreign.SetUID("")
 	touched := apply(t, foreign, "kai")
 
-	again := kai.PodGroups(g)[0]
+	again := kai.RenderPodGroup(g)
 	kai.Keep(again, read[kai.PodGroup](t, touched))
 	wanted := sent(t, again, "")
 	if at := peer.Missing(wanted, touched); at != "metadata.labels.kai.scheduler/queue" {
@@ -126,13 +126,13 @@ func TestPodGroupGrows(t *testing.T) {
 	g.Released = func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool {
 		return !sg.Spec.Multinode || released[ordinal]
 	}
-	first := accepted(t, sent(t, kai.PodGroups(g)[0], ""))
-	apply(t, sent(t, kai.PodGroups(g)[0], ""), "trellis")
+	first := accepted(t, sent(t, kai.RenderPodGroup(g), ""))
+	apply(t, sent(t, kai.RenderPodGroup(g), ""), "trellis")
 	released[1] = true
-	grown := apply(t, sent(t, kai.PodGroups(g)[0], ""), "trellis")
+	grown := apply(t, sent(t, kai.RenderPodGroup(g), ""), "trellis")
 	before, after := read[kai.PodGroup](t, first), read[kai.PodGroup](t, grown)
 	if len(after.Spec.SubGroups) != len(before.Spec.SubGroups)+1 || *after.Spec.MinSubGroup != *before.Spec.MinSubGroup {
-		t.Errorf("grew from\n%s to\n%s", peertest.SketchKAI([]*kai.PodGroup{before}), peertest.SketchKAI([]*kai.PodGroup{after}))
+		t.Errorf("grew from\n%s to\n%s", peertest.SketchKAI(before), peertest.SketchKAI(after))
 	}
 	waiting := status(t, grown, `
   schedulingConditions:

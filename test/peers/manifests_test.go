@@ -28,7 +28,7 @@ func TestManifests(t *testing.T) {
 			}
 			groups := resolved.ScalingGroups()
 			k := kai.Graph{Namespace: namespace, Name: dgd.Name, Queue: "q", Topology: topology.Name, Groups: groups}
-			for _, pg := range kai.PodGroups(k) {
+			if pg := kai.RenderPodGroup(k); pg != nil {
 				accepted(t, sent(t, pg, ""), metav1.DryRunAll)
 			}
 			for _, set := range peertest.Sets(groups, k.Join) {

@@ -65,10 +65,10 @@ func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*Clus
 	for _, level := range ct.Spec.Levels {
 		switch {
 		case !bindingDomain.MatchString(level.Domain):
-			return nil, fmt.Errorf("Grove takes domains that begin with a letter, and ClusterTopology %q has %q; rename the level", ct.Name, level.Domain)
+			return nil, fmt.Errorf("level %q of ClusterTopology %q: Grove takes domains that begin with a letter; rename the level", level.Domain, ct.Name)
 		case len(level.Key) > maxBindingKey:
-			return nil, fmt.Errorf("Grove takes label keys of at most %d characters, and the key of level %q of ClusterTopology %q has %d; use a shorter label",
-				maxBindingKey, level.Domain, ct.Name, len(level.Key))
+			return nil, fmt.Errorf("level %q of ClusterTopology %q: Grove takes label keys of at most %d characters, and this one has %d; use a shorter label",
+				level.Domain, ct.Name, maxBindingKey, len(level.Key))
 		}
 		b.Spec.Levels = append(b.Spec.Levels, BindingLevel(level))
 	}

@@ -16,11 +16,10 @@
 // Three things about KAI shape what is written:
 //
 //   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were let go are listed: our
-//     planner has found room for them, and one without room never stands before another. Pods that are free of any constraint have a
-//     PodGroup of their own for each service.
+//     planner has found room for them, and one without room never stands before another. Pods free of any constraint are in no gang.
 //   - A PodGroup with running pods that falls below its minimum is evicted as a whole after a grace period. A serving graph that lost one
-//     replica should keep the rest, so the period is negative, which means never. KAI before 0.17 does not know the field; there the lost
-//     replica is off the list as soon as its pods are made anew.
+//     replica should keep the rest, so the period is negative, which means never. KAI before 0.17 does not know the field; there the
+//     scheduler's own default has to be set so.
 //   - A new subgroup is not drawn to where the graph already is. Pods carry the label path of the graph's domain as their node selector.
 //
 // A preferred level that is as broad as the required one would keep KAI from scheduling at all; package pack drops it.

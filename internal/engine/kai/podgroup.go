@@ -5,7 +5,6 @@ package kai
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,53 +32,36 @@ type Graph struct {
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
 }
 
-// PodGroups returns the PodGroup of all packed services, which has the deployment's name, and one for each service whose pods are free.
-// A service of which no replica was let go is not in them. Owner references are the caller's.
-func PodGroups(g Graph) []*PodGroup {
-	gang := g.podGroup(g.Name)
+// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was let go. A service of which no replica was let go is not in
+// it. Owner references are the caller's.
+func RenderPodGroup(g Graph) *PodGroup {
 	t := pack.TopologyOf(g.Groups)
-	gang.Spec.PriorityClassName = pack.PriorityClass(g.Groups)
-	gang.Spec.TopologyConstraint = g.constraint(t, pack.Graph(t))
-	var services int32
-	var free []*PodGroup
-	for _, sg := range pack.Sorted(g.Groups) {
-		replicas := g.released(sg)
-		switch {
-		case len(replicas) == 0:
-		case !pack.Packed(sg):
-			free = append(free, g.free(sg))
-		default:
-			services++
-			gang.Spec.SubGroups = append(gang.Spec.SubGroups, g.subGroups(sg, replicas)...)
-		}
-	}
-	if services == 0 {
-		return free
-	}
-	gang.Spec.MinSubGroup = ptr.To[int32](1)
-	if pack.BaseGang(g.Groups) {
-		gang.Spec.MinSubGroup = ptr.To(services)
-	}
-	return slices.Concat([]*PodGroup{gang}, free)
-}
-
-func (g Graph) podGroup(name string) *PodGroup {
-	return &PodGroup{
+	pg := &PodGroup{
 		TypeMeta: metav1.TypeMeta{APIVersion: PodGroupKind.GroupVersion().String(), Kind: PodGroupKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: g.Namespace, Name: name,
+			Namespace: g.Namespace, Name: g.Name,
 			Labels:      map[string]string{LabelQueue: graph.LabelValue(g.Queue)},
 			Annotations: map[string]string{annotationWrittenQueue: g.Queue},
 		},
-		Spec: PodGroupSpec{Queue: g.Queue, StalenessGracePeriod: neverStale},
+		Spec: PodGroupSpec{
+			Queue: g.Queue, StalenessGracePeriod: neverStale, PriorityClassName: pack.PriorityClass(g.Groups),
+			TopologyConstraint: g.constraint(t, pack.Graph(t)),
+		},
 	}
-}
-
-// free is the PodGroup of pods that do not depend on each other.
-func (g Graph) free(sg *trellisv1alpha1.ScalingGroup) *PodGroup {
-	pg := g.podGroup(freeName(sg))
-	pg.Spec.MinMember = ptr.To[int32](1)
-	pg.Spec.PriorityClassName = pack.PriorityClass([]*trellisv1alpha1.ScalingGroup{sg})
+	var services int32
+	for _, sg := range pack.Sorted(g.Groups) {
+		if replicas := g.released(sg); len(replicas) > 0 && pack.Packed(sg) {
+			services++
+			pg.Spec.SubGroups = append(pg.Spec.SubGroups, g.subGroups(sg, replicas)...)
+		}
+	}
+	if services == 0 {
+		return nil
+	}
+	pg.Spec.MinSubGroup = ptr.To[int32](1)
+	if pack.BaseGang(g.Groups) {
+		pg.Spec.MinSubGroup = ptr.To(services)
+	}
 	return pg
 }
 
@@ -127,8 +109,6 @@ func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	return sg.Name + "-" + strconv.Itoa(int(ordinal))
 }
 
-func freeName(sg *trellisv1alpha1.ScalingGroup) string { return sg.Name + "-free" }
-
 // Keep takes over into a PodGroup to be written what somebody else decided about the existing one: a queue that is not the one Trellis
 // wrote last. All other fields of others are not in our type and stay by themselves.
 func Keep(want, have *PodGroup) {
@@ -140,26 +120,31 @@ func Keep(want, have *PodGroup) {
 	want.Labels[LabelQueue] = graph.LabelValue(have.Spec.Queue)
 }
 
-// Join makes the pod a member of its PodGroup.
+// Join makes a pod of a gang a member of the PodGroup. The queue need not be known: the PodGroup's counts.
 func (g Graph) Join(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
-	group, leaf := g.membership(sg, ordinal)
+	if !pack.Packed(sg) {
+		return
+	}
 	pod.Spec.SchedulerName = SchedulerName
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPodGroup, group)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPodGroup, g.Name)
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSkipGrouper, "true")
-	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, graph.LabelValue(g.Queue))
-	if leaf != "" {
-		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelSubGroup, leaf)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelSubGroup, leafOf(sg, ordinal))
+	if g.Queue != "" {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, graph.LabelValue(g.Queue))
 	}
 }
 
-func (g Graph) membership(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (group, leaf string) {
-	switch {
-	case !pack.Packed(sg):
-		return freeName(sg), ""
-	case sg.Spec.Multinode:
-		return g.Name, replicaName(sg, ordinal)
+// Joined says whether a pod of a gang is a member as Join makes it.
+func (g Graph) Joined(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulerName == SchedulerName && pod.Annotations[AnnotationSkipGrouper] == "true" &&
+		pod.Annotations[AnnotationPodGroup] == g.Name && pod.Labels[LabelSubGroup] != ""
+}
+
+func leafOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
+	if sg.Spec.Multinode {
+		return replicaName(sg, ordinal)
 	}
-	return g.Name, serviceName(sg)
+	return serviceName(sg)
 }
 
 // Problems says why KAI cannot place the graph, however much room there is.

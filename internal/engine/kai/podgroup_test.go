@@ -44,7 +44,7 @@ func TestKeep(t *testing.T) {
 	pod := func(queue string) *kai.PodGroup {
 		g := peertest.KAI(t, dgd)
 		g.Queue = queue
-		return kai.PodGroups(g)[0]
+		return kai.RenderPodGroup(g)
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ spec:
     X-0: {componentType: worker}
     X-all: {componentType: worker}`)
 	seen := map[string]bool{}
-	for _, sub := range kai.PodGroups(peertest.KAI(t, dgd))[0].Spec.SubGroups {
+	for _, sub := range kai.RenderPodGroup(peertest.KAI(t, dgd)).Spec.SubGroups {
 		if seen[sub.Name] {
 			t.Errorf("two subgroups are named %q", sub.Name)
 		}
@@ -116,7 +116,7 @@ spec:
   services:
     A: {componentType: worker, multinode: {nodeCount: 2}}
     B: {componentType: worker}`)
-	class := func() string { return kai.PodGroups(peertest.KAI(t, dgd))[0].Spec.PriorityClassName }
+	class := func() string { return kai.RenderPodGroup(peertest.KAI(t, dgd)).Spec.PriorityClassName }
 	if got := class(); got != "high" {
 		t.Errorf("got %q, want high", got)
 	}

@@ -35,12 +35,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 	k, g := peertest.KAI(b, dgd), peertest.Grove(b, dgd)
 	engines := map[string]func() []any{
-		"KAI": func() (out []any) {
-			for _, pg := range kai.PodGroups(k) {
-				out = append(out, pg)
-			}
-			return out
-		},
+		"KAI":   func() []any { return []any{kai.RenderPodGroup(k)} },
 		"Grove": func() []any { return []any{grove.Render(g, grove.Dialect{Shape: grove.ShapePack})} },
 		"LWS": func() (out []any) { // 50 sets
 			for _, set := range peertest.Sets(k.Groups, k.Join) {

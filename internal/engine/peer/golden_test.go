@@ -37,16 +37,12 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kaiObjects := []any{topology}
-	for _, pg := range kai.PodGroups(k) {
-		kaiObjects = append(kaiObjects, pg)
-	}
 	var sets []any
 	for _, set := range peertest.Sets(k.Groups, k.Join) {
 		sets = append(sets, set)
 	}
 	for name, objects := range map[string][]any{
-		"kai":                kaiObjects,
+		"kai":                {topology, kai.RenderPodGroup(k)},
 		"lws-under-kai":      sets[:1],
 		"grove-pack":         {binding, grove.Render(g, grove.Dialect{Shape: grove.ShapePack})},
 		"grove-topologyName": {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapeNamed}))},

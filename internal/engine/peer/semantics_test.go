@@ -4,6 +4,7 @@
 package peer_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,8 +64,8 @@ g
     deep-wkr 3 (least 3)
   flat 3 (least 1) in one rack`,
 		lws: `
-g-deep-0 size 4
-g-deep-1 size 4`,
+g-deep-0 size 4 gate trellis.dev/placement
+g-deep-1 size 4 gate trellis.dev/placement`,
 	},
 	"4.2 a unit's domain inside the graph's; what is inherited is not repeated": {
 		spec: `
@@ -84,7 +85,7 @@ g in one zone
     deep-wkr 1 (least 1)
   flat 1 (least 1)`,
 		lws: `
-g-deep-0 size 2`,
+g-deep-0 size 2 gate trellis.dev/placement`,
 	},
 	"4.4 preferred inside required, at both places": {
 		spec: `
@@ -134,7 +135,7 @@ g rack first
     b-wkr 1 (least 1)
   a 1 (least 1) rack first`,
 		lws: `
-g-b-0 size 2`,
+g-b-0 size 2 gate trellis.dev/placement`,
 	},
 	"4.5 one replica of every service goes first, whole": {
 		spec: `
@@ -156,9 +157,9 @@ g in one zone
   flat 3 (least 1)`,
 		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"},
 		lws: `
-g-deep-0 size 2
-g-deep-1 size 2
-g-deep-2 size 2`,
+g-deep-0 size 2 gate trellis.dev/placement
+g-deep-1 size 2 gate trellis.dev/placement
+g-deep-2 size 2 gate trellis.dev/placement`,
 	},
 	"4.5 multinode without a constraint is a gang, single pods are free": {
 		spec: `
@@ -169,8 +170,7 @@ services:
 g needs 1
   g-deep-all needs 1
     g-deep-0 pods 2
-    g-deep-1 pods 2
-g-flat-free pods 1`,
+    g-deep-1 pods 2`,
 		grove: `
 g
   deep 2 (least 1)
@@ -178,8 +178,8 @@ g
     deep-wkr 1 (least 1)
   flat 3 (least 1)`,
 		lws: `
-g-deep-0 size 2
-g-deep-1 size 2`,
+g-deep-0 size 2 gate trellis.dev/placement
+g-deep-1 size 2 gate trellis.dev/placement`,
 	},
 	"4.5 a service with no replicas is no part of the gang": {
 		spec: `
@@ -214,9 +214,9 @@ g in one zone
     deep-wkr 1 (least 1)`,
 		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"},
 		lws: `
-g-deep-0 size 2
-g-deep-1 size 2
-g-deep-2 size 2`,
+g-deep-0 size 2 gate trellis.dev/placement
+g-deep-1 size 2 gate trellis.dev/placement
+g-deep-2 size 2 gate trellis.dev/placement`,
 	},
 	"4.7 nothing let go, nothing said": {
 		spec: `
@@ -243,7 +243,7 @@ func TestSemantics(t *testing.T) {
 			g := peertest.Grove(t, dgd)
 			dialect := grove.Dialect{Shape: grove.ShapePack}
 			for engine, sketch := range map[string][2]string{
-				"KAI":   {c.kai, peertest.SketchKAI(kai.PodGroups(k))},
+				"KAI":   {c.kai, peertest.SketchKAI(kai.RenderPodGroup(k))},
 				"Grove": {c.grove, peertest.SketchGrove(grove.Render(g, dialect))},
 				"LWS":   {c.lws, peertest.SketchLWS(peertest.Sets(k.Groups, nil))},
 			} {
@@ -268,18 +268,18 @@ func TestEveryPodHasItsLeaf(t *testing.T) {
 			dgd := deployment(t, c.spec)
 			k := peertest.KAI(t, dgd)
 			least := map[string]int32{}
-			for _, pg := range kai.PodGroups(k) {
+			if pg := kai.RenderPodGroup(k); pg != nil {
 				for _, sub := range pg.Spec.SubGroups {
 					if sub.MinMember != nil {
 						least[pg.Name+"/"+sub.Name] = *sub.MinMember
 					}
 				}
-				if pg.Spec.MinMember != nil {
-					least[pg.Name+"/"] = *pg.Spec.MinMember
-				}
 			}
 			pods := map[string]int32{}
 			for _, pod := range peertest.Pods(k) {
+				if pod.Annotations[kai.AnnotationPodGroup] == "" {
+					continue // free
+				}
 				if pod.Spec.SchedulerName != kai.SchedulerName || pod.Annotations[kai.AnnotationSkipGrouper] != "true" || pod.Labels[kai.LabelQueue] != k.Queue {
 					t.Errorf("pod %s is not KAI's: %q %v %v", pod.Name, pod.Spec.SchedulerName, pod.Labels, pod.Annotations)
 				}
@@ -312,7 +312,7 @@ spec:
 		want   string
 	}{
 		"Gates": {peertest.Groups(t, dgd, "Gates"), nil, "g-deep-0 size 4 gate trellis.dev/placement\ng-deep-1 size 4 gate trellis.dev/placement\n"},
-		"KAI":   {k.Groups, k.Join, "g-deep-0 size 4 member g-deep-0\ng-deep-1 size 4 member g-deep-1\n"},
+		"KAI":   {k.Groups, k.Join, "g-deep-0 size 4 gate trellis.dev/placement member g-deep-0\ng-deep-1 size 4 gate trellis.dev/placement member g-deep-1\n"},
 	} {
 		if diff := cmp.Diff(c.want, peertest.SketchLWS(peertest.Sets(c.groups, c.join))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", engine, diff)
@@ -334,7 +334,7 @@ func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") 
 
 func contains(list []string, group string, ordinal int32) bool {
 	for _, entry := range list {
-		if entry == group+"/"+string(rune('0'+ordinal)) {
+		if entry == fmt.Sprintf("%s/%d", group, ordinal) {
 			return true
 		}
 	}

@@ -100,18 +100,19 @@ func Sets(groups []*trellisv1alpha1.ScalingGroup, join func(*corev1.Pod, *trelli
 	return out
 }
 
-// SketchKAI has a line for each PodGroup and subgroup: its minimum of children or pods, and its constraint.
-func SketchKAI(groups []*kai.PodGroup) string {
+// SketchKAI has a line for the PodGroup and each subgroup: its minimum of children or pods, and its constraint.
+func SketchKAI(pg *kai.PodGroup) string {
+	if pg == nil {
+		return ""
+	}
 	var out strings.Builder
-	for _, pg := range groups {
-		line(&out, 0, pg.Name, minimum(pg.Spec.MinSubGroup, pg.Spec.MinMember), kaiPack(pg.Spec.TopologyConstraint))
-		for _, sub := range pg.Spec.SubGroups {
-			depth := 1
-			if sub.Parent != "" {
-				depth = 2
-			}
-			line(&out, depth, sub.Name, minimum(sub.MinSubGroup, sub.MinMember), kaiPack(sub.TopologyConstraint))
+	line(&out, 0, pg.Name, minimum(pg.Spec.MinSubGroup, nil), kaiPack(pg.Spec.TopologyConstraint))
+	for _, sub := range pg.Spec.SubGroups {
+		depth := 1
+		if sub.Parent != "" {
+			depth = 2
 		}
+		line(&out, depth, sub.Name, minimum(sub.MinSubGroup, sub.MinMember), kaiPack(sub.TopologyConstraint))
 	}
 	return out.String()
 }
