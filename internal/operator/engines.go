@@ -16,22 +16,29 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	groveworkload "github.com/trellis-k8s/trellis/internal/engine/grove/workload"
+	kaiplacer "github.com/trellis-k8s/trellis/internal/engine/kai/placer"
 	"github.com/trellis-k8s/trellis/internal/engine/podgroup"
 )
 
-// newEngines returns every engine there is.
-func newEngines(mgr ctrl.Manager, writer client.Client, o Options) (*engine.Engines, error) {
+// newEngines returns every engine there is, and those that have a topology object of their own.
+func newEngines(mgr ctrl.Manager, writer client.Client, o Options) (*engine.Engines, []clustertopology.Peer, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pods := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
+	kai, grove := kaiplacer.New(writer, mgr.GetAPIReader()), groveworkload.New(writer, mgr.GetAPIReader())
+	peers := []clustertopology.Peer{{Engine: kai.Name(), Keep: kai.KeepTopology}, {Engine: grove.Name(), Keep: grove.KeepBinding}}
 	return engine.New(engine.Options{Open: ownCache(mgr, o)},
 		pods,
 		podgroup.Placer{Placer: pods, Discovery: served, Namespace: o.Namespace},
-	), nil
+		kai,
+		grove,
+	), peers, nil
 }
 
 // ownCache opens caches beside the manager's for kinds that come and go.

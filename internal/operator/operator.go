@@ -91,7 +91,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	engines, err := newEngines(mgr, writer, o)
+	engines, peers, err := newEngines(mgr, writer, o)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -118,7 +118,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&clustertopology.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis")}).SetupWithManager(mgr)
+			return (&clustertopology.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Engines: engines, Peers: peers}).SetupWithManager(mgr)
 		},
 		func() error { return mgr.AddHealthzCheck("ping", healthz.Ping) },
 	} {

@@ -67,7 +67,12 @@ const (
 	ConditionInUse = "InUse"
 	// ConditionDefault is there on topologies annotated as the cluster's default, and True on the one of them that counts: the oldest.
 	ConditionDefault = "Default"
+	// ConditionSchedulersInSync is True while the topology objects of other schedulers that deployments use say the same as this one. It is
+	// absent while no deployment needs any.
+	ConditionSchedulersInSync = "SchedulersInSync"
 
+	ReasonTopologiesAgree    = "TopologiesAgree"
+	ReasonTopologiesDiffer   = "TopologiesDiffer"
 	ReasonAllNodesLabeled    = "AllNodesLabeled"
 	ReasonLabelsMissing      = "LabelsMissing"
 	ReasonNoNodes            = "NoNodes"

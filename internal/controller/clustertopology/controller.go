@@ -6,6 +6,7 @@ package clustertopology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -22,11 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -35,6 +39,10 @@ import (
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
+	// Engines say which of Peers work here.
+	Engines *engine.Engines
+	// Peers have a topology object of their own.
+	Peers []Peer
 }
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=get;patch
@@ -54,8 +62,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		UpdateFunc: func(e event.UpdateEvent) bool { return isDefault(e.ObjectOld) != isDefault(e.ObjectNew) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return isDefault(e.Object) },
 	}
+	newGroup := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustertopology").
+		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(profileOfGroup), builder.WithPredicates(newGroup)).
+		WatchesRawSource(source.Channel(r.peersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
 		For(&grovev1alpha1.ClusterTopology{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(relabelled)).
 		Watches(&nvidiav1alpha1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
@@ -103,16 +116,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
 	}
 	status := statusOf(ct, survey(ct, nodes.Items), users.Items, constraint.Defaults(topologies.Items))
+	peers, failure := r.keepPeers(ctx, ct)
+	setPeers(ct, &status, peers)
+	return ctrl.Result{}, errors.Join(failure, r.report(ctx, ct, status))
+}
+
+// report writes the status when it changed.
+func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) error {
 	if equality.Semantic.DeepEqual(ct.Status, status) {
-		return ctrl.Result{}, nil
+		return nil
 	}
 	changed := ct.DeepCopy()
 	changed.Status = status
 	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(ct)); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(err)
 	}
 	r.announce(ct, status)
-	return ctrl.Result{}, nil
+	return nil
 }
 
 func survey(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) topology.Survey {

@@ -35,5 +35,5 @@ var (
 // LabelPartOf on every object and pod of a PodCliqueSet has its name.
 const LabelPartOf = "app.kubernetes.io/part-of"
 
-// labelReplica on a pod is the replica of its scaling group.
-const labelReplica = "grove.io/podcliquescalinggroup-replica-index"
+// LabelReplica on a pod is the replica of its scaling group.
+const LabelReplica = "grove.io/podcliquescalinggroup-replica-index"

@@ -41,7 +41,7 @@ func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.R
 // podVars are the same as on pods of our own. The replica's number, which the others contain, is read from a label of Grove.
 func (n names) podVars(sg *trellisv1alpha1.ScalingGroup, worker bool) []corev1.EnvVar {
 	vars := []corev1.EnvVar{{Name: framework.EnvReplica, ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + labelReplica + "']"},
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + LabelReplica + "']"},
 	}}}
 	for _, v := range framework.PodVars(0, 0, graph.PodsPerReplica(sg), func(index int32) string {
 		return n.address(sg, "$("+framework.EnvReplica+")", index)

@@ -131,7 +131,7 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Place is where one replica sits: the domain of its nodes.
+// Place is where one pod sits: the domain of its node.
 type Place struct {
 	Service string
 	Replica int32
@@ -164,6 +164,8 @@ func Strays(t *trellisv1alpha1.ResolvedTopology, places []Place) string {
 			out = append(out, fmt.Sprintf("%s-%d in %s", p.Service, p.Replica, p.Domain.Truncate(level)))
 		}
 	}
+	slices.Sort(out)
+	out = slices.Compact(out)
 	if len(out) == 0 {
 		return ""
 	}

@@ -28,6 +28,9 @@ type names struct {
 	services map[string]string
 }
 
+// SetName is the name of a deployment's PodCliqueSet.
+func SetName(g Graph) string { return nameAll(g.Name, g.Groups).set }
+
 func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	label := graph.DNSLabel(deployment)
 	if label != deployment {

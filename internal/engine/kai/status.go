@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 )
@@ -19,6 +20,8 @@ const conditionUnschedulable = "UnschedulableOnNodePool"
 // Waiting is why KAI has not placed what was let go.
 type Waiting struct {
 	Reason, Message string
+	// Since when KAI says it.
+	Since metav1.Time
 }
 
 // WhyWaiting reads KAI's latest word on a PodGroup. It means something only while pods that were let go are unbound, because KAI leaves
@@ -37,7 +40,7 @@ func WhyWaiting(pg *PodGroup) (Waiting, bool) {
 	if last == nil {
 		return Waiting{}, false
 	}
-	w := Waiting{Reason: last.Reason}
+	w := Waiting{Reason: last.Reason, Since: last.LastTransitionTime}
 	var words []string
 	for _, r := range last.Reasons {
 		if w.Reason == "" {

@@ -1,0 +1,113 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertopology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Peer is an engine with a topology object of its own.
+type Peer struct {
+	Engine string
+	// Keep brings the engine's object in step and says what cannot be, or "".
+	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
+}
+
+// peersChanged has all topologies looked at when an engine comes or goes, or when one of its topology objects, which are of no namespace, changed.
+func (r *Reconciler) peersChanged() <-chan event.GenericEvent {
+	changed := make(chan event.GenericEvent, 64)
+	tell := func() {
+		select {
+		case changed <- event.GenericEvent{Object: &grovev1alpha1.ClusterTopology{}}:
+		default: // all are to be looked at anyway
+		}
+	}
+	r.Engines.OnState(func(string) { tell() })
+	r.Engines.OnChange(func(name types.NamespacedName) {
+		if name.Namespace == "" {
+			tell()
+		}
+	})
+	return changed
+}
+
+func profileOfGroup(_ context.Context, o client.Object) []reconcile.Request {
+	t := o.(*trellisv1alpha1.ScalingGroup).Spec.Topology
+	if t == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.Profile}}}
+}
+
+// kept is what came of the topology objects of engines in use.
+type kept struct {
+	// engines in use that are ready, by name.
+	engines []string
+	differs []string
+}
+
+// keepPeers writes topology objects only for engines that deployments with this topology use: the others may not even know it.
+func (r *Reconciler) keepPeers(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups); err != nil {
+		return kept{}, fmt.Errorf("listing scaling groups: %w", err)
+	}
+	var out kept
+	var failures []error
+	for _, peer := range r.Peers {
+		used := slices.ContainsFunc(groups.Items, func(sg trellisv1alpha1.ScalingGroup) bool {
+			return sg.Spec.Engine == peer.Engine && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
+		})
+		if !used || ct.DeletionTimestamp != nil || !r.Engines.State(ctx, peer.Engine).Ready {
+			continue
+		}
+		out.engines = append(out.engines, peer.Engine)
+		why, err := peer.Keep(ctx, ct)
+		if err != nil {
+			why = err.Error()
+			failures = append(failures, err)
+		}
+		if why != "" {
+			out.differs = append(out.differs, peer.Engine+": "+why)
+		}
+	}
+	return out, errors.Join(failures...)
+}
+
+func setPeers(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTopologyStatus, k kept) {
+	if len(k.engines) == 0 {
+		meta.RemoveStatusCondition(&status.Conditions, grovev1alpha1.ConditionSchedulersInSync)
+		return
+	}
+	c := metav1.Condition{
+		Type: grovev1alpha1.ConditionSchedulersInSync, Status: metav1.ConditionTrue, ObservedGeneration: ct.Generation,
+		Reason: grovev1alpha1.ReasonTopologiesAgree, Message: "the topology objects of " + strings.Join(k.engines, ", ") + " say the same",
+	}
+	if len(k.differs) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, truncate(strings.Join(k.differs, "; "))
+	}
+	meta.SetStatusCondition(&status.Conditions, c)
+}
+
+// truncate keeps a message within what a condition should hold.
+func truncate(s string) string {
+	if len(s) > 1500 {
+		return s[:1497] + "..."
+	}
+	return s
+}

@@ -1,0 +1,162 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/grove"
+	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/engine/peer"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Codes in the condition Placed under Grove.
+const (
+	// CodeWaitsForGrove means that Grove, or the scheduler behind it, has not placed every replica yet.
+	CodeWaitsForGrove = "WaitsForGrove"
+	// CodeOutsideGraphDomain means that Grove placed later replicas outside the domain that the deployment has to be in.
+	CodeOutsideGraphDomain = "OutsideGraphDomain"
+)
+
+// Observe implements engine.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
+func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (engine.Observation, error) {
+	out := engine.Observation{Counts: map[string]engine.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet"}
+	if own == nil || len(groups) == 0 {
+		return out, nil
+	}
+	all, err := w.siblings(ctx, groups[0])
+	if err != nil {
+		return out, err
+	}
+	g := w.graphOf(all, "")
+	var waiting []string
+	for _, sg := range groups {
+		s, err := service(ctx, own, g, sg)
+		if err != nil {
+			return out, err
+		}
+		out.Counts[sg.Spec.Service] = engine.Counts{Replicas: s.Replicas, Updated: s.Updated, Scheduled: s.Scheduled, Ready: s.Ready}
+		if s.Waiting != "" {
+			waiting = append(waiting, s.Waiting)
+		}
+	}
+	return out, w.judge(ctx, own, g, waiting, &out)
+}
+
+// judge says whether all is where it has to be.
+func (w *Workload) judge(ctx context.Context, own client.Reader, g grove.Graph, waiting []string, out *engine.Observation) error {
+	pcs := &grove.PodCliqueSet{}
+	found, err := read(ctx, own, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g), pcs)
+	if err != nil {
+		return err
+	}
+	strays, err := w.strays(ctx, g)
+	if err != nil {
+		return err
+	}
+	levels, judged := grove.Levels{}, false
+	if found {
+		levels, judged = grove.TopologyLevels(pcs)
+		if refusal := grove.Refusal(pcs); refusal != "" {
+			waiting = append(waiting, refusal)
+		}
+	}
+	switch {
+	case judged && !levels.Available && pack.TopologyOf(g.Groups) != nil:
+		out.Reason, out.Message = levels.Reason, levels.Message
+	case len(waiting) > 0:
+		out.Reason, out.Message = CodeWaitsForGrove, peer.Message(strings.Join(waiting, "; "))
+	case strays != "":
+		out.Reason, out.Message = CodeOutsideGraphDomain, strays
+	default:
+		out.Placed, out.Reason = true, nvidiav1alpha1.ReasonAllReplicasPlaced
+		out.Message = "Grove has scheduled all replicas"
+		if limits := grove.Limits(g, w.last().dialect); len(limits) > 0 {
+			out.Message = peer.Message(out.Message + "; " + strings.Join(limits, "; "))
+		}
+	}
+	return nil
+}
+
+func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
+	all := &trellisv1alpha1.ScalingGroupList{}
+	if err := w.Client.List(ctx, all, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(sg.Spec.Graph)}); err != nil {
+		return nil, fmt.Errorf("listing the scaling groups of the graph: %w", err)
+	}
+	var out []*trellisv1alpha1.ScalingGroup
+	for i := range all.Items {
+		if all.Items[i].Spec.Graph == sg.Spec.Graph {
+			out = append(out, &all.Items[i])
+		}
+	}
+	return out, nil
+}
+
+func service(ctx context.Context, own client.Reader, g grove.Graph, sg *trellisv1alpha1.ScalingGroup) (grove.Service, error) {
+	if sg.Spec.Multinode {
+		group := &grove.PodCliqueScalingGroup{}
+		found, err := read(ctx, own, grove.PodCliqueScalingGroupKind, g.Namespace, grove.Multinode(g, sg, nil).Name, group)
+		if !found {
+			group = nil
+		}
+		return grove.Multinode(g, sg, group), err
+	}
+	clique := &grove.PodClique{}
+	found, err := read(ctx, own, grove.PodCliqueKind, g.Namespace, grove.SingleNode(g, sg, nil).Name, clique)
+	if !found {
+		clique = nil
+	}
+	return grove.SingleNode(g, sg, clique), err
+}
+
+func read(ctx context.Context, own client.Reader, kind schema.GroupVersionKind, namespace, name string, into any) (bool, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if err := own.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return true, peer.Read(object, into)
+}
+
+// strays looks where the pods are, by the labels of their nodes.
+func (w *Workload) strays(ctx context.Context, g grove.Graph) (string, error) {
+	t := pack.TopologyOf(g.Groups)
+	if pack.Graph(t).Required == "" {
+		return "", nil
+	}
+	pods := &corev1.PodList{}
+	if err := w.Client.List(ctx, pods, client.InNamespace(g.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(g.Name)}); err != nil {
+		return "", fmt.Errorf("listing the pods of the graph: %w", err)
+	}
+	var levels topology.Levels
+	for _, level := range t.Levels {
+		levels = append(levels, topology.Level(level))
+	}
+	var places []grove.Place
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		node := &corev1.Node{}
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node) != nil {
+			continue
+		}
+		ordinal, _ := strconv.ParseInt(pod.Labels[grove.LabelReplica], 10, 32)
+		places = append(places, grove.Place{
+			Service: pod.Labels[graph.LabelComponent], Replica: int32(ordinal), Scaled: ordinal > 0, Domain: levels.PathOf(node.Labels),
+		})
+	}
+	return grove.Strays(t, places), nil
+}

@@ -1,0 +1,145 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placer is the engine KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
+//
+// The pods of a gang are gated until it has its place. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
+// is gone or waits anew leaves the list with the next gang that is let go.
+package placer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/engine/peer"
+	"github.com/trellis-k8s/trellis/internal/engine/peer/write"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Definitions of KAI's kinds.
+const (
+	podGroups  = "podgroups.scheduling.run.ai"
+	topologies = "topologies.kai.scheduler"
+)
+
+// Placer is the engine KAI. A gang is released and taken back as under Gates.
+type Placer struct {
+	gates.Placer
+	write.Writer
+	forming *forming
+}
+
+var _ engine.Placer = Placer{}
+
+// New returns the engine.
+func New(writer client.Client, live client.Reader) Placer {
+	return Placer{
+		Placer: gates.Placer{Client: writer, Live: live}, Writer: write.Writer{Client: writer, Live: live}, forming: newForming(),
+	}
+}
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podgroups.scheduling.run.ai;topologies.kai.scheduler,verbs=get
+// +kubebuilder:rbac:groups=scheduling.run.ai,resources=podgroups,verbs=create;get;list;patch;watch
+// +kubebuilder:rbac:groups=kai.scheduler,resources=topologies,verbs=create;delete;get;list;patch;watch
+
+// Name implements engine.Engine.
+func (Placer) Name() string { return graph.EngineKAI }
+
+// Probe implements engine.Engine: both kinds are served, and PodGroups know all that is written.
+func (p Placer) Probe(ctx context.Context) (engine.State, error) {
+	for _, name := range []string{podGroups, topologies} {
+		crd, err := p.Definition(ctx, name)
+		if err != nil {
+			return engine.State{}, err
+		}
+		if crd == nil {
+			return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: fmt.Sprintf("%s is not served; install KAI Scheduler 0.15 or newer", name)}, nil
+		}
+		if name != podGroups {
+			continue
+		}
+		if why := kai.Served(crd); why != "" {
+			return engine.State{Reason: nvidiav1alpha1.ReasonFieldsDropped, Message: why}, nil
+		}
+	}
+	return engine.Ready(), nil
+}
+
+// Unsuited implements engine.Engine.
+func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+	return strings.Join(kai.Graph{Groups: groups}.Problems(), "; ")
+}
+
+// Watches implements engine.Engine: KAI's word on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
+func (Placer) Watches() []engine.Watch {
+	podGroup, topology := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	podGroup.SetGroupVersionKind(kai.PodGroupKind)
+	topology.SetGroupVersionKind(kai.TopologyKind)
+	return []engine.Watch{
+		{Object: podGroup, Graph: func(o client.Object) (types.NamespacedName, bool) {
+			owner := metav1.GetControllerOf(o)
+			if owner == nil || owner.Kind != "DynamoGraphDeployment" {
+				return types.NamespacedName{}, false
+			}
+			return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
+		}},
+		{Object: topology, Graph: func(o client.Object) (types.NamespacedName, bool) { return types.NamespacedName{Name: o.GetName()}, true }},
+	}
+}
+
+// Prepare implements engine.Placer.
+func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, _ []*corev1.Pod) {
+	for _, pod := range fresh {
+		graphOf(sg).Join(pod, sg, ordinal)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationEngine, graph.EngineKAI)
+	}
+}
+
+// Kept implements engine.Placer.
+func (Placer) Kept(pods []*corev1.Pod) bool {
+	for _, pod := range pods {
+		if pod.Annotations[graph.AnnotationEngine] != graph.EngineKAI || !(kai.Graph{Name: pod.Annotations[kai.AnnotationPodGroup]}).Joined(pod) {
+			return false
+		}
+	}
+	return true
+}
+
+func graphOf(sg *trellisv1alpha1.ScalingGroup) kai.Graph {
+	return kai.Graph{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+}
+
+// Objection implements engine.Placer: KAI's word on the deployment's PodGroup, if it came after the pod, or else on the pod.
+func (Placer) Objection(ctx context.Context, own client.Reader, pod *corev1.Pod, _ []*corev1.Pod) string {
+	if pod.Status.NominatedNodeName != "" {
+		return "" // it waits for those who make room
+	}
+	if own != nil {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kai.PodGroupKind)
+		pg := &kai.PodGroup{}
+		if own.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}, object) == nil && peer.Read(object, pg) == nil {
+			if why, said := kai.WhyWaiting(pg); said && !why.Since.Time.Before(pod.CreationTimestamp.Time) {
+				return why.Message
+			}
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return peer.Message("KAI: " + c.Message)
+		}
+	}
+	return ""
+}
