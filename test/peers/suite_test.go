@@ -21,12 +21,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
+	"github.com/trellis-k8s/trellis/internal/operator"
 )
 
 const missingAssets = `KUBEBUILDER_ASSETS is not set: these tests need the directory that holds kube-apiserver and etcd.
@@ -41,6 +43,8 @@ var (
 	sharedDir = filepath.Join("..", "..", "..", "shared")
 
 	client *dynamic.DynamicClient
+	// typed is the operator's client, without a cache.
+	typed ctrlclient.Client
 	// groves are the PodCliqueSets of three releases by shape, each served in a group of its own so that all are there at once.
 	groves = map[grove.Shape]*apiextensionsv1.CustomResourceDefinition{}
 	// resources by kind, the newest of Grove's.
@@ -65,7 +69,7 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
 		return 1
 	}
-	env := &envtest.Environment{CRDs: crds}
+	env := &envtest.Environment{CRDs: crds, CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server with the peers' definitions:", err)
@@ -79,6 +83,10 @@ func runSuite(m *testing.M) int {
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
 	client = dynamic.NewForConfigOrDie(config)
+	if typed, err = ctrlclient.New(config, ctrlclient.Options{Scheme: operator.NewScheme()}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if err := served(context.Background(), crds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,0 +1,257 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/engine/kai/placer"
+	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/operator"
+)
+
+// made creates an object and deletes it after the test.
+func made[T ctrlclient.Object](t *testing.T, object T) T {
+	t.Helper()
+	if err := typed.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+	}
+	t.Cleanup(func() { _ = typed.Delete(context.Background(), object, ctrlclient.GracePeriodSeconds(0)) })
+	return object
+}
+
+// story is a deployment on the API server with its topology and scaling groups.
+type story struct {
+	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	groups []*trellisv1alpha1.ScalingGroup
+}
+
+func tell(t *testing.T, name, engineName string) story {
+	t.Helper()
+	dgd := deployment(t, name)
+	dgd.Spec.TopologyConstraint.TopologyProfile = name
+	for _, service := range dgd.Spec.Services {
+		if service.ExtraPodSpec == nil {
+			service.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{}}
+		}
+		service.ExtraPodSpec.MainContainer.Image = "registry.example/image:1"
+	}
+	dgd.Spec.PriorityClassName = ""
+	ct := peertest.Topology()
+	ct.Name, ct.UID = name, ""
+	made(t, ct)
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: ct, Engine: engineName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made(t, dgd)
+	s := story{dgd: dgd, groups: resolved.ScalingGroups()}
+	for _, sg := range s.groups {
+		made(t, sg)
+	}
+	return s
+}
+
+// pods of a replica as the scaling group controller makes them.
+func (s story) pods(t *testing.T, p engine.Placer, group int, ordinal int32) []*corev1.Pod {
+	t.Helper()
+	sg := s.groups[group]
+	var pods []*corev1.Pod
+	for index := range graph.PodsPerReplica(sg) {
+		pods = append(pods, graph.BuildPod(sg, ordinal, index))
+	}
+	p.Prepare(sg, ordinal, pods, nil)
+	for _, pod := range pods {
+		made(t, pod)
+	}
+	if !p.Kept(pods) {
+		t.Fatal("the API server does not keep what the placer makes of pods")
+	}
+	return pods
+}
+
+func (s story) gang(replicas ...engine.Replica) engine.Gang {
+	return engine.Gang{Name: s.dgd.Name, Graph: s.dgd, Groups: s.groups, Replicas: replicas}
+}
+
+func podGroup(t *testing.T, name string) (*kai.PodGroup, *unstructured.Unstructured) {
+	t.Helper()
+	object, err := client.Resource(resources["PodGroup"]).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read[kai.PodGroup](t, object), object
+}
+
+// TestKAIFormsGangs: what is let go is listed, together with what was let go before or at the same time, and what is gone is not.
+func TestKAIFormsGangs(t *testing.T) {
+	s, p := tell(t, "forms", graph.EngineKAI), placer.New(typed, typed)
+	decode, frontend := s.groups[0], s.groups[1]
+	base := []engine.Replica{{Group: decode, Ordinal: 0, Pods: s.pods(t, p, 0, 0)}, {Group: frontend, Ordinal: 0, Pods: s.pods(t, p, 1, 0)}}
+	later := engine.Replica{Group: decode, Ordinal: 1, Pods: s.pods(t, p, 0, 1)}
+
+	form := func(gang engine.Gang) string {
+		t.Helper()
+		if err := p.Form(t.Context(), gang); err != nil {
+			t.Fatal(err)
+		}
+		pg, _ := podGroup(t, "forms")
+		return peertest.SketchKAI(pg)
+	}
+	t.Log("the base gang")
+	want := `forms needs 2 in one zone, block first
+  forms-decode-all needs 1
+    forms-decode-0 pods 3 in one block, rack first
+  forms-frontend-all pods 1
+`
+	if diff := cmp.Diff(want, form(s.gang(base...))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	t.Log("again: nothing is written")
+	_, before := podGroup(t, "forms")
+	form(s.gang(base...))
+	if _, after := podGroup(t, "forms"); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Error("it was written though nothing changed")
+	}
+
+	t.Log("another replica, while the first one's gates are still closed")
+	both := strings.Replace(want, "  forms-frontend", "    forms-decode-1 pods 3 in one block, rack first\n  forms-frontend", 1)
+	if diff := cmp.Diff(both, form(s.gang(later))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	t.Log("the first replica is lost; it leaves the list with the next gang")
+	for _, pod := range base[0].Pods {
+		if err := typed.Delete(t.Context(), pod, ctrlclient.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := form(s.gang(later)); strings.Contains(got, "forms-decode-0") || !strings.Contains(got, "forms-decode-1") {
+		t.Errorf("got\n%s", got)
+	}
+
+	t.Log("a PodGroup of somebody else is left alone")
+	pg, object := podGroup(t, "forms")
+	object.SetOwnerReferences(nil)
+	if _, err := resourceOf(object).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Form(t.Context(), s.gang(base[1])); err == nil || !strings.Contains(err.Error(), "left alone") {
+		t.Errorf("%s was taken over: %v", pg.Name, err)
+	}
+}
+
+// TestKAIObjects: the user hears KAI's words about what waits now, not about what waited earlier.
+func TestKAIObjects(t *testing.T) {
+	s, p := tell(t, "objects", graph.EngineKAI), placer.New(typed, typed)
+	pods := s.pods(t, p, 1, 0)
+	if err := p.Form(t.Context(), s.gang(engine.Replica{Group: s.groups[1], Pods: pods})); err != nil {
+		t.Fatal(err)
+	}
+	says := func(since string) string {
+		_, object := podGroup(t, "objects")
+		status(t, object, `
+  schedulingConditions: [{type: UnschedulableOnNodePool, status: "True", reason: OverLimit, message: the queue is full, lastTransitionTime: "`+since+`"}]`)
+		return p.Objection(t.Context(), typed, pods[0], pods)
+	}
+	if got := says("2020-01-01T00:00:00Z"); got != "" {
+		t.Errorf("an earlier word counts: %q", got)
+	}
+	if got := says("2099-01-01T00:00:00Z"); got != "KAI: the queue is full" {
+		t.Errorf("got %q", got)
+	}
+	if got := p.Objection(t.Context(), nil, pods[0], pods); got != "" {
+		t.Errorf("not watched: %q", got)
+	}
+}
+
+func TestKAIProbe(t *testing.T) {
+	state, err := placer.New(typed, typed).Probe(t.Context())
+	if err != nil || !state.Ready {
+		t.Errorf("served: %+v %v", state, err)
+	}
+	empty := fake.NewClientBuilder().WithScheme(operator.NewScheme()).Build()
+	state, err = placer.New(empty, empty).Probe(t.Context())
+	if err != nil || state.Ready || state.Reason != nvidiav1alpha1.ReasonAPINotServed || !strings.Contains(state.Message, "install KAI") {
+		t.Errorf("not served: %+v %v", state, err)
+	}
+	older, err := definition("kai/scheduling.run.ai_podgroups.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(older.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties, "minSubGroup")
+	reader := fake.NewClientBuilder().WithScheme(operator.NewScheme()).WithObjects(older).Build()
+	state, err = placer.New(reader, reader).Probe(t.Context())
+	if err != nil || state.Ready || state.Reason != nvidiav1alpha1.ReasonFieldsDropped {
+		t.Errorf("older: %+v %v", state, err)
+	}
+}
+
+// TestKAIKeepsTopologies: made, replaced when levels change, and left alone when they are another's.
+func TestKAIKeepsTopologies(t *testing.T) {
+	p := placer.New(typed, typed)
+	ct := peertest.Topology()
+	ct.Name, ct.UID = "kept", ""
+	made(t, ct)
+	keep := func() string {
+		t.Helper()
+		why, err := p.KeepTopology(t.Context(), ct)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return why
+	}
+	get := func() *unstructured.Unstructured {
+		object, err := client.Resource(resources["Topology"]).Get(t.Context(), "kept", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	t.Cleanup(func() {
+		_ = client.Resource(resources["Topology"]).Delete(context.Background(), "kept", metav1.DeleteOptions{})
+	})
+	if why := keep(); why != "" {
+		t.Fatal(why)
+	}
+	first := get()
+	if why := keep(); why != "" || get().GetResourceVersion() != first.GetResourceVersion() {
+		t.Errorf("written again: %s", why)
+	}
+	ct.Spec.Levels = slices.Delete(ct.Spec.Levels, 1, 2)
+	if why := keep(); why != "" || get().GetUID() == first.GetUID() || len(read[kai.Topology](t, get()).Spec.Levels) != 3 {
+		t.Errorf("levels changed: %s", why)
+	}
+	foreign := get()
+	foreign.SetOwnerReferences(nil)
+	if _, err := client.Resource(resources["Topology"]).Update(t.Context(), foreign, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ct.Spec.Levels = ct.Spec.Levels[1:]
+	before := get().GetResourceVersion()
+	if why := keep(); !strings.Contains(why, "left alone") || get().GetResourceVersion() != before {
+		t.Errorf("another's: %q", why)
+	}
+	ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: kai.SchedulerName, TopologyReference: "site"}}
+	if why := keep(); !strings.Contains(why, `KAI has no Topology "site"`) {
+		t.Errorf("referenced and absent: %q", why)
+	}
+}
