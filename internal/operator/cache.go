@@ -14,15 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes room
-// on a node is kept. Pods and nodes are read from the whole cluster even when only some namespaces are managed.
+// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -41,23 +39,11 @@ func cacheOptions(namespaces []string) cache.Options {
 		o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: scheduler.StripPod}
 		return o
 	}
-	managed := map[string]cache.Config{}
+	o.DefaultNamespaces = map[string]cache.Config{}
 	for _, ns := range namespaces {
-		managed[ns] = cache.Config{}
+		o.DefaultNamespaces[ns] = cache.Config{}
 	}
-	for _, object := range []client.Object{
-		&nvidiav1alpha1.DynamoGraphDeployment{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, &trellisv1alpha1.ScalingGroup{}, &corev1.Service{},
-		&corev1.PersistentVolumeClaim{},
-	} {
-		o.ByObject[object] = cache.ByObject{Namespaces: managed}
-	}
-	for object, by := range o.ByObject {
-		if by.Label != nil {
-			by.Namespaces = managed
-			o.ByObject[object] = by
-		}
-	}
-	o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: disown(managed)}
+	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: disown(o.DefaultNamespaces)}
 	return o
 }
 
