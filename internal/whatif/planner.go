@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -86,6 +87,10 @@ func withoutAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1alph
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd))
+	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
+	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
+		warnings = append(warnings, "planned all the same: "+e.Detail)
+	}
 	for _, class := range p.unknownClasses(dgd) {
 		warnings = append(warnings, fmt.Sprintf("PriorityClass %q is not among the objects: planned without priority, so that nothing makes room", class))
 	}
@@ -135,7 +140,7 @@ func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, 
 	if len(existing) == 0 && !validation.Constrained(dgd) {
 		inputs.Default = p.defaultTopology()
 	}
-	resolved, err := graph.Resolve(dgd, inputs)
+	resolved, err := graph.Resolve(p.settled(dgd, existing), inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +154,24 @@ func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, 
 	}
 	r.observation.Pods = append(r.observation.Pods, r.existing...)
 	return r, nil
+}
+
+// settled is a deployment of the cluster as the operator acts on it: the number of replicas that a scaling adapter owns is the one that was
+// carried into the scaling group.
+func (p *Planner) settled(dgd *nvidiav1alpha1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1alpha1.DynamoGraphDeployment {
+	if p.world.Graph(nameOf(dgd)) != dgd {
+		return dgd
+	}
+	settled := dgd
+	for name, sg := range existing {
+		if service := dgd.Spec.Services[name]; replicas.HandedOver(service) && replicas.Of(service) != sg.Spec.Replicas {
+			if settled == dgd {
+				settled = dgd.DeepCopy()
+			}
+			settled.Spec.Services[name].Replicas = &sg.Spec.Replicas
+		}
+	}
+	return settled
 }
 
 func (p *Planner) defaultTopology() *grovev1alpha1.ClusterTopology {

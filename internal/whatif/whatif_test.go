@@ -261,6 +261,16 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-0 InsufficientCapacity",
 		},
+		"an adapter's number that is not carried over yet": {
+			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+				dgd := deployment("g", 1)
+				dgd.Spec.Services["Worker"].ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
+				w.exist(t, dgd, gated)
+				dgd.Spec.Services["Worker"].Replicas = ptr.To[int32](5) // written behind the adapter's back
+				return dgd
+			},
+			"Worker-0 in a/r0",
+		},
 		"another engine's": {
 			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), gated)
@@ -301,9 +311,16 @@ func TestPlansAddUp(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	dgd := deployment("g", 1)
 	dgd.Spec.PriorityClassName = "high"
-	got := strings.Join(NewPlanner(newWorld(1)).Warnings(dgd), "\n")
-	if !strings.Contains(got, `PriorityClass "high" is not among the objects`) {
-		t.Errorf("got %s", got)
+	dgd.Spec.Services["Worker"].ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
+	w := newWorld(1)
+	w.exist(t, dgd, gated)
+	scaled := dgd.DeepCopy()
+	scaled.Spec.Services["Worker"].Replicas = ptr.To[int32](5)
+	got := strings.Join(NewPlanner(w).Warnings(scaled), "\n")
+	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned all the same: spec.services[Worker].replicas cannot be modified directly"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
