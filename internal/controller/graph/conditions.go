@@ -190,10 +190,7 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 		if slices.Contains(reasons, nvidiav1alpha1.ReasonInsufficientCapacity) {
 			text += ". Not placed: " + placed.Message
 		}
-		if reason == nvidiav1alpha1.ReasonSomeResourcesNotReady {
-			text = whileMissing(o, text)
-		}
-		return no(kind, reason, text)
+		return no(kind, reason, whileMissing(o, text))
 	}
 }
 
