@@ -202,7 +202,7 @@ func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 		return nvidiav1alpha1.ReasonSomeResourcesNotReady
 	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
 		return nvidiav1alpha1.ReasonInsufficientCapacity
-	case s.rolling(o.dgd.Status.RollingUpdate):
+	case s.rolling():
 		return nvidiav1alpha1.ReasonRollingUpdate
 	case s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
 		return nvidiav1alpha1.ReasonPodsNotReady

@@ -66,12 +66,10 @@ func (s service) refused() string {
 	return ""
 }
 
-// rolling: replicas of an older revision still serve, or the update is said to go on.
-func (s service) rolling(update *nvidiav1alpha1.RollingUpdateStatus) bool {
-	if s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas || meta.IsStatusConditionFalse(s.group.Status.Conditions, trellisv1alpha1.ConditionRolledOut) {
-		return true
-	}
-	return update != nil && update.Phase == nvidiav1alpha1.RollingUpdateInProgress && !slices.Contains(update.UpdatedServices, s.name)
+// rolling: replicas of an older revision are still there, or their successors do not serve yet.
+func (s service) rolling() bool {
+	return meta.IsStatusConditionFalse(s.group.Status.Conditions, trellisv1alpha1.ConditionRolledOut) ||
+		s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas
 }
 
 // notReady says what keeps the service from serving as wanted, or "". All its replicas must be there, current and ready, and no others.

@@ -116,9 +116,10 @@ func TestConditions(t *testing.T) {
 		"all old replicas are gone, the last new one starts": {
 			change: func(o *observed) {
 				status(*o).ReadyReplicas = 1
-				o.dgd.Status.RollingUpdate = &nvidiav1alpha1.RollingUpdateStatus{Phase: nvidiav1alpha1.RollingUpdateInProgress}
+				status(*o).Conditions = []metav1.Condition{{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse}}
 			},
-			want: []string{levels, placed, "Ready=False/rolling_update_in_progress", "state pending"}, message: "Rolling update in progress: scalinggroup/g-work: desired=2, ready=1",
+			want:    []string{levels, placed, "Ready=False/rolling_update_in_progress", "RolledOut=False/RollingOut", "state pending"},
+			message: "Rolling update in progress: scalinggroup/g-work: desired=2, ready=1",
 		},
 		"the status of the scaling group is about an older spec": {
 			change: func(o *observed) { status(*o).ObservedGeneration = 4 }, behind: true,
