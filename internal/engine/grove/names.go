@@ -16,6 +16,7 @@ const (
 	maxNames = 45
 	// maxSetName leaves enough of it for a service's two names.
 	maxSetName   = 21
+	hashRoom     = len("-01234567")
 	leaderSuffix = "-ldr"
 	workerSuffix = "-wkr"
 )
@@ -34,26 +35,33 @@ func SetName(g Graph) string { return nameAll(g.Name, g.Groups).set }
 func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	label := graph.DNSLabel(deployment)
 	if label != deployment {
-		label = graph.Hashed(label, deployment, max(len(label)+9, maxSetName))
+		label = graph.Hashed(label, deployment, max(len(label)+hashRoom, maxSetName))
 	}
 	if label[0] >= '0' && label[0] <= '9' { // Grove makes a Service of this name, which has to begin with a letter
 		label = "dgd-" + label
 	}
-	n := names{set: label, services: map[string]string{}}
-	for _, sg := range groups {
-		if len(graph.DNSLabel(sg.Spec.Service)) > serviceLimit(sg, n.set) {
-			n.set = graph.Shorten(label, deployment, maxSetName)
-		}
+	if n, fits := nameServices(label, groups); fits {
+		return n
 	}
+	n, _ := nameServices(graph.Shorten(label, deployment, maxSetName), groups)
+	return n
+}
+
+// nameServices is false when a service's name has to be shortened and the set's leaves no room for the hash.
+func nameServices(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
+	n = names{set: set, services: map[string]string{}}
 	taken := map[string]bool{}
 	for _, multinode := range []bool{true, false} { // their cliques' names are given, those of others can give way
 		for _, sg := range pack.Sorted(groups) {
 			if sg.Spec.Multinode != multinode {
 				continue
 			}
-			name := graph.Shorten(graph.DNSLabel(sg.Spec.Service), sg.Spec.Service, serviceLimit(sg, n.set))
-			if taken[name] {
-				name = graph.Hashed(name, sg.Spec.Service, serviceLimit(sg, n.set))
+			name, limit := graph.DNSLabel(sg.Spec.Service), serviceLimit(sg, set)
+			if len(name) > limit || clashes(taken, name, multinode) {
+				if limit <= hashRoom {
+					return n, false
+				}
+				name = graph.Hashed(name, sg.Spec.Service, limit)
 			}
 			taken[name] = true
 			if multinode {
@@ -62,7 +70,12 @@ func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 			n.services[sg.Spec.Service] = name
 		}
 	}
-	return n
+	return n, true
+}
+
+// clashes: two cliques of one set cannot have one name.
+func clashes(taken map[string]bool, name string, multinode bool) bool {
+	return taken[name] || multinode && (taken[name+leaderSuffix] || taken[name+workerSuffix])
 }
 
 func serviceLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
