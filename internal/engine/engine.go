@@ -9,7 +9,7 @@
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is let go   objects that hold the gang together  (PodGroup: the gang's groups)
 //	Release   a pod                     pins added, gate opened, one patch
-//	Object    while a pod is not bound  what the engine's scheduler says     (folded into the condition Placed)
+//	Object    while pods are not bound  what the engine's scheduler says     (folded into the condition Placed)
 //	TakeBack  a pod that cannot bind    deleted, to be planned again
 //
 // The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
@@ -114,12 +114,12 @@ type Placer interface {
 	Release(ctx context.Context, pod *corev1.Pod, pin Pin) error
 	// TakeBack undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and made anew.
 	TakeBack(ctx context.Context, pod *corev1.Pod) error
-	// Object says what stands against a released pod that is not bound. own reads the kinds of Watches from the cache, nil while they
-	// are not watched; all are the pods of the graph.
-	Object(ctx context.Context, own client.Reader, pod *corev1.Pod, all []*corev1.Pod) Objection
+	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. own reads
+	// the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
+	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]Objection
 }
 
-// Objection is what keeps a released pod from being bound; the zero value: nothing is known.
+// Objection is what keeps a released pod from being bound.
 type Objection struct {
 	// Message for the user.
 	Message string

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -17,6 +18,9 @@ import (
 
 // Opener makes a cache for some kinds; it is started and stopped with them.
 type Opener func() (cache.Cache, error)
+
+// syncTimeout bounds the first list of an engine's kinds.
+const syncTimeout = 30 * time.Second
 
 // informers run for one engine while its kinds are served. They have a cache of their own: one that watches a kind that is not there
 // fails, and must not take the manager's with it.
@@ -82,7 +86,10 @@ func (e *Engines) open(ctx context.Context, one Engine) (*informers, error) {
 			log.FromContext(ctx).Error(err, "watching the engine's kinds", "engine", one.Name())
 		}
 	})
-	if !own.WaitForCacheSync(ctx) {
+	// A kind may go away while it is listed for the first time; the next look tries again.
+	first, enough := context.WithTimeout(ctx, syncTimeout)
+	defer enough()
+	if !own.WaitForCacheSync(first) {
 		running.stop()
 		return nil, fmt.Errorf("the first list of %s's kinds did not come", one.Name())
 	}

@@ -53,15 +53,14 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 	} else {
 		o.bars = placer.Unsuited(o.groups)
 	}
-	own := s.engines.Own(placer.Name())
-	o.objections = map[string]engine.Objection{}
+	var unbound []*corev1.Pod
 	for _, pod := range o.pods {
-		if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) {
-			continue
+		if pod.Annotations[graph.AnnotationGang] != "" && pod.Spec.NodeName == "" && !gates.Closed(pod) && !leaving(pod) {
+			unbound = append(unbound, pod)
 		}
-		if objection := placer.Object(ctx, own, pod, o.pods); objection.Message != "" {
-			o.objections[topology.PodID(pod)] = objection
-		}
+	}
+	if len(unbound) > 0 {
+		o.objections = placer.Object(ctx, s.engines.Own(placer.Name()), unbound, o.pods)
 	}
 	s.trackObjections(*o)
 }
@@ -72,7 +71,7 @@ func (s *Scheduler) trackObjections(o observed) {
 	defer s.mu.Unlock()
 	for _, pod := range o.pods {
 		id := topology.PodID(pod)
-		if _, objected := o.objections[id]; !objected {
+		if _, objected := o.objections[pod.UID]; !objected {
 			delete(s.objected, id)
 			continue
 		}
@@ -90,13 +89,13 @@ func (s *Scheduler) stuckSince(o observed, pod *corev1.Pod) (since time.Time, wh
 	if since, stuck := s.stuck[id]; stuck {
 		return since, whyUnschedulable(pod)
 	}
-	return s.objected[id], o.objections[id].Message
+	return s.objected[id], o.objections[pod.UID].Message
 }
 
 // object notes that a replica which has its place is not bound there by the engine's scheduler.
 func (v *view) object(service string, state replicaState) bool {
 	for _, pod := range state.open {
-		if why := v.objections[topology.PodID(pod)]; why.Message != "" && !why.Passing {
+		if why := v.objections[pod.UID]; why.Message != "" && !why.Passing {
 			v.refused = append(v.refused, Waiting{
 				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
 				Message: "by Trellis' count it has room in " + orCluster(state.path) + "; " + why.Message,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -32,7 +33,7 @@ type observed struct {
 	releasing map[string]topology.Path
 	// bars is why the graph's engine releases nothing now; "" when it does. objections are what its scheduler holds against released pods.
 	bars       string
-	objections map[string]engine.Objection
+	objections map[types.UID]engine.Objection
 }
 
 // view is a graph in the planner's terms, with what it takes to carry a plan out.
@@ -51,7 +52,7 @@ type view struct {
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
 	// objections are as observed.
-	objections map[string]engine.Objection
+	objections map[types.UID]engine.Objection
 	// surplus replicas are more than the service wants for good: they wait for room beside an update and nobody has to be told.
 	surplus map[replicaKey]bool
 	// wanted and placed count gated replicas.

@@ -21,6 +21,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 )
 
 // newEnvironment brings up a cluster of its own, beside the shared one, for stories in which the operator or its webhooks go away.
@@ -37,6 +38,9 @@ func newEnvironment(t *testing.T, name string, change ...func(*sandbox.Options))
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(proc.Tail(cluster.LogFile(sandbox.DefaultManager), 60))
+		}
 		if err := cluster.Down(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,8 +57,8 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 func (Placer) Form(context.Context, engine.Gang) error { return nil }
 
 // Object implements engine.Placer: a gang that cannot be bound is taken back soon, which says it.
-func (Placer) Object(context.Context, client.Reader, *corev1.Pod, []*corev1.Pod) engine.Objection {
-	return engine.Objection{}
+func (Placer) Object(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]engine.Objection {
+	return nil
 }
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.

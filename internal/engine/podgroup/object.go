@@ -22,25 +22,63 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Object implements engine.Placer: the words of the scheduler on the pod and on its group, or else what keeps the scheduler from looking
-// at the group at all.
-func (Placer) Object(ctx context.Context, own client.Reader, pod *corev1.Pod, all []*corev1.Pod) engine.Objection {
+// Object implements engine.Placer: the words of the scheduler on a pod and on its group, or else what keeps the scheduler from looking at
+// the group at all.
+func (Placer) Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]engine.Objection {
+	known := read(ctx, own, unbound[0], all)
+	out := map[types.UID]engine.Objection{}
+	for _, pod := range unbound {
+		if o := known.object(pod); o.Message != "" {
+			out[pod.UID] = o
+		}
+	}
+	return out
+}
+
+// seen are the pod groups of a graph.
+type seen struct {
+	watched bool
+	byName  map[string]*schedulingv1beta1.PodGroup
+	// members of each tree, by the name of its root.
+	members map[string][]*schedulingv1beta1.PodGroup
+	// released pods of each group.
+	released map[string]int32
+}
+
+func read(ctx context.Context, own client.Reader, of *corev1.Pod, all []*corev1.Pod) seen {
+	s := seen{byName: map[string]*schedulingv1beta1.PodGroup{}, members: map[string][]*schedulingv1beta1.PodGroup{}, released: map[string]int32{}}
+	groups := &schedulingv1beta1.PodGroupList{}
+	s.watched = own != nil && own.List(ctx, groups, client.InNamespace(of.Namespace), client.MatchingLabels{graph.LabelGraph: of.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy) == nil
+	for i := range groups.Items {
+		group := &groups.Items[i]
+		s.byName[group.Name] = group
+		if parent := ptr.Deref(group.Spec.ParentCompositePodGroupName, ""); parent != "" {
+			s.members[parent] = append(s.members[parent], group)
+		}
+	}
+	for _, pod := range all {
+		if pod.DeletionTimestamp == nil && !gates.Closed(pod) {
+			s.released[groupOf(pod)]++
+		}
+	}
+	return s
+}
+
+func (s seen) object(pod *corev1.Pod) engine.Objection {
 	if pod.Status.NominatedNodeName != "" {
 		return engine.Objection{} // it waits for those who make room
 	}
-	group := &schedulingv1beta1.PodGroup{}
-	watched := own != nil
-	missing := watched && own.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: groupOf(pod)}, group) != nil
+	group := s.byName[groupOf(pod)]
 	if said := words(pod, group); said != "" {
 		return engine.Objection{Message: "the kube-scheduler says: " + short(said)}
 	}
 	switch {
-	case !watched:
+	case !s.watched:
 		return engine.Objection{}
-	case missing:
+	case group == nil:
 		return engine.Objection{Passing: true, Message: fmt.Sprintf("its PodGroup %s is gone", groupOf(pod))}
 	}
-	return engine.Objection{Passing: true, Message: incomplete(ctx, own, group, all)}
+	return engine.Objection{Passing: true, Message: s.incomplete(group)}
 }
 
 // longest is how much is passed on of what the scheduler says: with many nodes and reasons that is long.
@@ -62,8 +100,10 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 			said = append(said, message)
 		}
 	}
-	if c := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); c != nil && c.Status == metav1.ConditionFalse {
-		add(c.Message)
+	if group != nil {
+		if c := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); c != nil && c.Status == metav1.ConditionFalse {
+			add(c.Message)
+		}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
@@ -76,35 +116,18 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 
 // incomplete says that a tree cannot be taken because members of it are not there: one was lost before the gang was bound, or is still
 // gated. The rest would wait for it for ever, since its successor is of another group.
-func incomplete(ctx context.Context, own client.Reader, group *schedulingv1beta1.PodGroup, all []*corev1.Pod) string {
-	members := []schedulingv1beta1.PodGroup{*group}
-	wanted := 1
+func (s seen) incomplete(group *schedulingv1beta1.PodGroup) string {
+	members := []*schedulingv1beta1.PodGroup{group}
 	if parent := group.Spec.ParentCompositePodGroupName; parent != nil {
-		groups := &schedulingv1beta1.PodGroupList{}
-		if err := own.List(ctx, groups, client.InNamespace(group.Namespace), client.MatchingLabels{graph.LabelGraph: group.Labels[graph.LabelGraph]}); err != nil {
-			return ""
-		}
-		members = members[:0]
-		for i := range groups.Items {
-			if ptr.Deref(groups.Items[i].Spec.ParentCompositePodGroupName, "") == *parent {
-				members = append(members, groups.Items[i])
-			}
-		}
-		wanted, _ = strconv.Atoi(group.Annotations[annotationGroups])
-	}
-	if len(members) < wanted {
-		return fmt.Sprintf("its gang has %d of %d pod groups", len(members), wanted)
-	}
-	released := map[string]int32{}
-	for _, pod := range all {
-		if pod.DeletionTimestamp == nil && !gates.Closed(pod) {
-			released[groupOf(pod)]++
+		members = s.members[*parent]
+		if wanted, _ := strconv.Atoi(group.Annotations[annotationGroups]); len(members) < wanted {
+			return fmt.Sprintf("its gang has %d of %d pod groups", len(members), wanted)
 		}
 	}
-	for i := range members {
-		gang := members[i].Spec.SchedulingPolicy.Gang
-		if gang != nil && released[members[i].Name] < gang.MinCount {
-			return fmt.Sprintf("%d of the %d pods of %s in its gang are there", released[members[i].Name], gang.MinCount, members[i].Name)
+	for _, member := range members {
+		gang := member.Spec.SchedulingPolicy.Gang
+		if gang != nil && s.released[member.Name] < gang.MinCount {
+			return fmt.Sprintf("%d of the %d pods of %s in its gang are there", s.released[member.Name], gang.MinCount, member.Name)
 		}
 	}
 	return ""
