@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -89,7 +90,7 @@ func (w *world) says(text string, parts ...string) {
 func plannedNodes(g plan.Graph) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range g.Replicas {
-		name := r.Service + "-" + string(rune('0'+r.Replica))
+		name := fmt.Sprintf("%s-%d", r.Service, r.Replica)
 		for _, pod := range r.Pods {
 			out[name] = append(out[name], pod.Node)
 		}
@@ -104,7 +105,7 @@ func (w *world) boundNodes(graph, service string) map[string][]string {
 	for ordinal, pods := range w.replicasOf(service) {
 		for _, pod := range pods {
 			if strings.HasPrefix(pod.Name, graph+"-") {
-				name := service + "-" + string(rune('0'+ordinal))
+				name := fmt.Sprintf("%s-%d", service, ordinal)
 				out[name] = append(out[name], pod.Spec.NodeName)
 				slices.Sort(out[name])
 			}
