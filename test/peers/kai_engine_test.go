@@ -170,7 +170,7 @@ func TestKAIObjects(t *testing.T) {
 		_, object := podGroup(t, "objects")
 		status(t, object, `
   schedulingConditions: [{type: UnschedulableOnNodePool, status: "True", reason: OverLimit, message: the queue is full, lastTransitionTime: "`+since+`"}]`)
-		return p.Objection(t.Context(), typed, pods[0], pods)
+		return p.Object(t.Context(), typed, pods, pods)[pods[0].UID].Message
 	}
 	if got := says("2020-01-01T00:00:00Z"); got != "" {
 		t.Errorf("an earlier word counts: %q", got)
@@ -178,8 +178,16 @@ func TestKAIObjects(t *testing.T) {
 	if got := says("2099-01-01T00:00:00Z"); got != "KAI: the queue is full" {
 		t.Errorf("got %q", got)
 	}
-	if got := p.Objection(t.Context(), nil, pods[0], pods); got != "" {
-		t.Errorf("not watched: %q", got)
+	if got := p.Object(t.Context(), nil, pods, pods); len(got) > 0 {
+		t.Errorf("not watched: %+v", got)
+	}
+	pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node"}}
+	if got := p.Object(t.Context(), nil, pods, pods)[pods[0].UID].Message; got != "KAI: no node" {
+		t.Errorf("on the pod alone: %q", got)
+	}
+	pods[0].Status.NominatedNodeName = "n"
+	if got := p.Object(t.Context(), typed, pods, pods); len(got) > 0 {
+		t.Errorf("room is being made for it: %+v", got)
 	}
 }
 

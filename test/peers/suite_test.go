@@ -69,7 +69,10 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
 		return 1
 	}
-	env := &envtest.Environment{CRDs: crds, CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{
+		CRDs: crds, Paths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfPathMissing: true,
+		MaxTime: 2 * time.Minute, // there are many, some large
+	}}
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server with the peers' definitions:", err)

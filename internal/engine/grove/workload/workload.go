@@ -178,7 +178,7 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 		return nil
 	}
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, to.Replicas))
-	if err := w.Client.SubResource("scale").Patch(ctx, object, patch, client.DisableReadYourWritesConsistency); err != nil {
+	if err := w.Client.SubResource("scale").Patch(ctx, object, patch, engine.Unwatched); err != nil {
 		return fmt.Errorf("scaling %s %s: %w", to.Kind, to.Name, err)
 	}
 	return nil

@@ -123,21 +123,40 @@ func graphOf(sg *trellisv1alpha1.ScalingGroup) kai.Graph {
 	return kai.Graph{Namespace: sg.Namespace, Name: sg.Spec.Graph}
 }
 
-// Objection implements engine.Placer: KAI's word on the deployment's PodGroup, if it came after the pod, or else on the pod.
-func (Placer) Objection(ctx context.Context, own client.Reader, pod *corev1.Pod, _ []*corev1.Pod) string {
-	if pod.Status.NominatedNodeName != "" {
-		return "" // it waits for those who make room
+// Object implements engine.Placer: KAI's word on the deployment's PodGroup, where it came after the pod, or else on the pod.
+func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]engine.Objection {
+	out := map[types.UID]engine.Objection{}
+	if len(unbound) == 0 {
+		return out
 	}
-	if own != nil {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(kai.PodGroupKind)
-		pg := &kai.PodGroup{}
-		if own.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}, object) == nil && peer.Read(object, pg) == nil {
-			if why, said := kai.WhyWaiting(pg); said && !why.Since.Time.Before(pod.CreationTimestamp.Time) {
-				return why.Message
-			}
+	word, said := wordOfGroup(ctx, own, unbound[0])
+	for _, pod := range unbound {
+		switch why := wordOnPod(pod); {
+		case pod.Status.NominatedNodeName != "": // it waits for those who make room
+		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
+			out[pod.UID] = engine.Objection{Message: word.Message}
+		case why != "":
+			out[pod.UID] = engine.Objection{Message: why}
 		}
 	}
+	return out
+}
+
+// wordOfGroup is what KAI said last of the graph's PodGroup; it leaves its word standing when all is well again.
+func wordOfGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
+	if own == nil {
+		return kai.Waiting{}, false
+	}
+	object, pg := &unstructured.Unstructured{}, &kai.PodGroup{}
+	object.SetGroupVersionKind(kai.PodGroupKind)
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}
+	if own.Get(ctx, key, object) != nil || peer.Read(object, pg) != nil {
+		return kai.Waiting{}, false // gone, or not to be read: nothing is known
+	}
+	return kai.WhyWaiting(pg)
+}
+
+func wordOnPod(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 			return peer.Message("KAI: " + c.Message)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 )
 
@@ -68,7 +69,7 @@ func (w Writer) Apply(ctx context.Context, owner metav1.Object, want, have *unst
 		want.SetUID(have.GetUID())
 	}
 	sent := want.DeepCopy()
-	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(FieldOwner), client.ForceOwnership, client.DisableReadYourWritesConsistency)
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(FieldOwner), client.ForceOwnership, engine.Unwatched)
 	if err != nil {
 		return fmt.Errorf("applying %s %s: %w", sent.GetKind(), sent.GetName(), err)
 	}
@@ -81,7 +82,7 @@ func (w Writer) Apply(ctx context.Context, owner metav1.Object, want, have *unst
 // Delete deletes exactly this object.
 func (w Writer) Delete(ctx context.Context, object *unstructured.Unstructured) error {
 	uid := object.GetUID()
-	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
+	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, engine.Unwatched)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
