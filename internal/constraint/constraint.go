@@ -29,8 +29,7 @@ func Annotations() []string {
 	return []string{AnnotationTopology, AnnotationPreferred, AnnotationRequired}
 }
 
-// AnnotationDefault, with the value "true" on a ClusterTopology, makes it the one that multinode services without any constraint are
-// packed by, as well as it goes.
+// AnnotationDefault is set to "true" on the ClusterTopology that multinode services without any constraint are packed by, as well as it goes.
 const AnnotationDefault = "trellis.dev/is-default-topology"
 
 // Annotated is the constraint that annotations state. Required and Preferred are node label keys.

@@ -94,7 +94,7 @@ func (s *Scheduler) trackPreempted(pod *corev1.Pod) {
 // tell says what is remarkable about a place that was found: who has to make room, and that a replica comes back elsewhere.
 func (s *Scheduler) tell(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult) {
 	name := fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
-	if p := replica.Preempts; p != nil && !(replica.Base && v.told) {
+	if p := replica.Preempts; p != nil && (!replica.Base || !v.told) {
 		if replica.Base {
 			v.told, name = true, "the base gang"
 		}

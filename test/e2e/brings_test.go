@@ -245,6 +245,9 @@ func (w *world) isGone(o client.Object, name string) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there, deleting=%v (%v)", o.GetDeletionTimestamp(), err)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("it is there, deleting=%v", o.GetDeletionTimestamp())
 	})
 }

@@ -133,7 +133,7 @@ func TestScaleInTakesTheOneThatDoesNotServe(t *testing.T) {
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack")}))
 	w.ready("g")
 	w.unready("g-worker-1-1")
-	w.hasCondition("g", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, nvidiav1alpha1.ReasonSomeResourcesNotReady, "ready=2")
+	w.hasCondition("g", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, nvidiav1alpha1.ReasonPodsNotReady, "ready=2")
 	before := w.uids()
 	w.scale("g", "Worker", 2)
 	w.until("replica 1 is gone", func() error { return w.sizes("Worker", 2, -1, 2) })

@@ -206,7 +206,7 @@ func prepPod(gang engine.Gang, service string) *corev1.Pod {
 func TestObject(t *testing.T) {
 	decode, frontend := service("Decode", 2, 8, "rack"), service("Frontend", 1, 0, "")
 	cases := map[string]struct {
-		change  func(gang *engine.Gang, p Placer, all []*corev1.Pod) []*corev1.Pod
+		change  func(_ *engine.Gang, p Placer, all []*corev1.Pod) []*corev1.Pod
 		message string
 		passing bool
 		blind   bool
@@ -248,7 +248,7 @@ func TestObject(t *testing.T) {
 			message: "1 of the 2 pods of", passing: true,
 		},
 		"its group is gone": {
-			change: func(gang *engine.Gang, p Placer, all []*corev1.Pod) []*corev1.Pod {
+			change: func(_ *engine.Gang, p Placer, all []*corev1.Pod) []*corev1.Pod {
 				_ = p.Client.Delete(context.Background(), &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: groupOf(all[0])}})
 				return all
 			},
@@ -272,7 +272,7 @@ func TestObject(t *testing.T) {
 			if c.change != nil {
 				all = c.change(&gang, p, all)
 			}
-			var own client.Reader = p.Live
+			own := p.Live
 			if c.blind {
 				own = nil
 			}

@@ -207,7 +207,7 @@ func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTop
 	}
 	binding, err := grove.RenderBinding(ct, kaiTopology)
 	if err != nil {
-		return err.Error(), nil
+		return err.Error(), nil //nolint:nilerr // it is about the topology: told on its status, and not to be tried again
 	}
 	want, err := peer.Object(binding)
 	if err != nil {

@@ -119,7 +119,7 @@ func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.Scal
 	if err := p.Writer.Client.Get(ctx, client.ObjectKey{Name: t.Profile}, ct); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("reading ClusterTopology %q: %w", t.Profile, err)
 	} else if err != nil {
-		return t.Profile, nil // gone: gangs that need it wait, the others have nothing to say of it
+		return t.Profile, nil //nolint:nilerr // gone: gangs that need it wait, the others have nothing to say of it
 	}
 	name, _ := kai.Reference(ct)
 	return name, nil
@@ -146,7 +146,7 @@ func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	}
 	topology, err := kai.RenderTopology(ct)
 	if err != nil {
-		return err.Error(), nil
+		return err.Error(), nil //nolint:nilerr // it is about the topology: told on its status, and not to be tried again
 	}
 	want, err := peer.Object(topology)
 	if err != nil {
