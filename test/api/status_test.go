@@ -22,6 +22,7 @@ const (
 status:
   observedGeneration: 1
   state: pending
+  engine: Gates
   summary: 1/2
   conditions:
   - {type: Ready, status: "False", reason: some_resources_are_not_ready, message: "Worker: desired 2, ready 1", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
@@ -65,7 +66,7 @@ var kinds = map[string]struct {
 	columns  [][2]string // as kubectl get -o wide prints them, Age last
 }{
 	"DynamoGraphDeployment": {deployments, graph, deploymentStatus, [][2]string{
-		{"Ready", "False"}, {"State", "pending"}, {"Services", "1/2"}, {"Domain", "zone-0"}, {"Reason", "some_resources_are_not_ready"}, {"Message", "Worker: desired 2, ready 1"},
+		{"Ready", "False"}, {"State", "pending"}, {"Services", "1/2"}, {"Domain", "zone-0"}, {"Reason", "some_resources_are_not_ready"}, {"Message", "Worker: desired 2, ready 1"}, {"Engine", "Gates"},
 	}},
 	"ClusterTopology": {topologies, topology, topologyStatus, [][2]string{
 		{"Levels", "zone > rack"}, {"Nodes", "12"}, {"Labeled", "False"}, {"Used by", "3"}, {"Message", "1 node lacks example.com/rack"},
