@@ -25,13 +25,15 @@ func (s *Scheduler) recoverAll(ctx context.Context) error {
 		return fmt.Errorf("listing graphs: %w", err)
 	}
 	for i := range graphs.Items {
+		s.mu.Lock()
 		o, err := s.observe(ctx, &graphs.Items[i])
+		if err == nil {
+			s.recoverReservations(o)
+		}
+		s.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("reading graph %s/%s: %w", graphs.Items[i].Namespace, graphs.Items[i].Name, err)
 		}
-		s.mu.Lock()
-		s.recoverReservations(o)
-		s.mu.Unlock()
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -36,18 +37,21 @@ type release struct {
 
 // schedule looks at one graph: take back what cannot bind, plan what waits, send the placed pods off, report.
 func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) {
+	name := client.ObjectKeyFromObject(dgd)
 	o, err := s.observe(ctx, dgd)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", client.ObjectKeyFromObject(dgd))
-		s.queue.addAt(client.ObjectKeyFromObject(dgd), s.options.Clock.Now().Add(time.Second))
+		s.notRead(ctx, name, err)
 		return
 	}
-	name := client.ObjectKeyFromObject(dgd)
 	s.askEngine(ctx, &o)
 	if s.takeBackStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
-	releases, verdict := s.decide(ctx, o)
+	releases, verdict, err := s.decideNow(ctx, &o)
+	if err != nil {
+		s.notRead(ctx, name, err)
+		return
+	}
 	for _, gang := range s.gangsOf(o, releases) {
 		s.letGo(ctx, gang)
 	}
@@ -57,10 +61,29 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 	}
 }
 
-// decide plans under the lock and reserves what it decides.
-func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict) {
+func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err error) {
+	log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", name)
+	s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
+}
+
+// decideNow reads the graph again and decides, both under the lock. The cache hears of everything before the picture of the cluster does, so
+// what is read while the picture stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that
+// the picture has on a node already, and they would be given room a second time.
+func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now, err := s.observe(ctx, o.dgd)
+	if err != nil {
+		return nil, Verdict{}, err
+	}
+	now.bars, now.objections = o.bars, o.objections
+	*o = now
+	releases, verdict := s.decide(ctx, now)
+	return releases, verdict, nil
+}
+
+// decide plans and reserves what it decides. Called with the lock held.
+func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict) {
 	o.releasing = s.releasing
 	v := newView(o)
 	s.recoverReservations(o)

@@ -188,11 +188,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		}
 		for _, r := range want.Replicas {
 			pods := slices.DeleteFunc(w.replicasOf(r.Service)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
-			level, planned := "rack", r.Domain["zone"]+"/"+r.Domain["rack"]
-			if g.Spec.Services[r.Service].TopologyConstraint == nil && g.Spec.TopologyConstraint.PackDomain == "zone" {
-				level, planned = "zone", r.Domain["zone"] // which rack is nobody's promise
-			}
-			if got := w.domains(level, pods...); !slices.Equal(got, []string{planned}) {
+			if got, planned := w.domains("rack", pods...), r.Domain["zone"]+"/"+r.Domain["rack"]; !slices.Equal(got, []string{planned}) {
 				t.Errorf("%s: %s-%d is in %v, planned for %s", g.Name, r.Service, r.Replica, got, planned)
 			}
 		}

@@ -1,0 +1,48 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+)
+
+// lockWatcher answers nothing and notes whether the picture of the cluster stood still when pods were read.
+type lockWatcher struct {
+	client.Reader
+	s      *Scheduler
+	locked []bool
+}
+
+func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.ListOption) error {
+	if _, pods := l.(*corev1.PodList); pods {
+		free := w.s.mu.TryLock()
+		if free {
+			w.s.mu.Unlock()
+		}
+		w.locked = append(w.locked, !free)
+	}
+	return nil
+}
+
+// A decision from a list of pods that is older than the picture of the cluster gives room to pods that have theirs already, on other hosts: what
+// is decided from is read while the picture stands still.
+func TestDecidesFromWhatIsNotOlderThanThePicture(t *testing.T) {
+	s := New(nil, engine.New(engine.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewVerdicts(func(types.NamespacedName) {}), Options{})
+	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
+	s.reader = w
+	s.schedule(t.Context(), asking(1, 1, 0).dgd)
+	if len(w.locked) == 0 || !w.locked[len(w.locked)-1] {
+		t.Errorf("pods were last read while the picture could change: %v", w.locked)
+	}
+}
