@@ -245,15 +245,23 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 			service.Anchor = state.path.Truncate(service.Required)
 		}
 	}
-	lost := lostLevel(sg.Spec.Topology, profile)
-	hints := hintsOf(sg)
+	about := groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), admitted: admittedShapes(sg, states)}
 	for _, state := range states {
 		if !v.surplus[replicaKey{service.Name, state.ordinal}] {
 			v.wanted++
 		}
-		v.addReplica(sg, &service, state, hints[int32(state.ordinal)], lost)
+		v.addReplica(about, &service, state)
 	}
 	v.graph.Services = append(v.graph.Services, service)
+}
+
+// groupView is what all replicas of one scaling group have in common.
+type groupView struct {
+	sg    *trellisv1alpha1.ScalingGroup
+	hints map[int32]topology.Path
+	lost  lostLevels
+	// admitted are the shapes of pods that exist, by role.
+	admitted map[string]*topology.Shape
 }
 
 func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
@@ -272,7 +280,7 @@ func parsePath(s string) topology.Path {
 	return strings.Split(s, "/")
 }
 
-func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.Service, state replicaState, hint topology.Path, lost lostLevels) {
+func (v *view) addReplica(g groupView, service *placement.Service, state replicaState) {
 	if state.leaving > 0 || (state.absent > 0 && len(state.open) > 0) {
 		return // the scaling group controller is replacing it
 	}
@@ -283,14 +291,14 @@ func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.S
 		}
 		return
 	}
-	replica := placement.Replica{Ordinal: state.ordinal, Hint: hint}
+	replica := placement.Replica{Ordinal: state.ordinal, Hint: g.hints[int32(state.ordinal)]}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
 	}
-	if level := lost.blocks(v.graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
+	if level := g.lost.blocks(v.graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
 		v.blocked = append(v.blocked, Waiting{
 			Service: service.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
-			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, sg.Spec.Topology.Profile),
+			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, g.sg.Spec.Topology.Profile),
 		})
 		return
 	}
@@ -302,26 +310,10 @@ func (v *view) addReplica(sg *trellisv1alpha1.ScalingGroup, service *placement.S
 	}
 	if state.absent > 0 {
 		v.incomplete[replicaKey{service.Name, state.ordinal}] = true
-		addWanted(sg, &replica, state)
+		g.addWanted(&replica, state)
 	}
 	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	service.Waiting = append(service.Waiting, replica)
-}
-
-// addWanted lets pods that are still to be made count in looking ahead.
-func addWanted(sg *trellisv1alpha1.ScalingGroup, replica *placement.Replica, state replicaState) {
-	made := map[int32]bool{}
-	for _, pod := range state.closed {
-		_, index, _ := graph.ReplicaOf(pod)
-		made[index] = true
-	}
-	for index := range graph.PodsPerReplica(sg) {
-		if made[index] {
-			continue
-		}
-		pod := graph.BuildPod(sg, int32(state.ordinal), index)
-		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + pod.Namespace + "/" + pod.Name, Name: pod.Name, Shape: topology.ShapeOf(pod)})
-	}
 }
 
 // blockBaseGang: the base gang goes together, so one blocked service holds all of them (design §4.5).
