@@ -220,6 +220,7 @@ func (w *world) hasCondition(name, kind string, status metav1.ConditionStatus, r
 	})
 }
 
+// ready waits until a deployment says that it is Ready, and its pods say so too: the word on a pod that was just lost may be a moment old.
 func (w *world) ready(name string) {
 	w.t.Helper()
 	w.until(name+" is Ready and successful", func() error {
@@ -227,6 +228,11 @@ func (w *world) ready(name string) {
 		got := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
 		if got == nil || got.Status != metav1.ConditionTrue || dgd.Status.ObservedGeneration != dgd.Generation || dgd.Status.State != nvidiav1alpha1.StateSuccessful {
 			return fmt.Errorf("state %s, Ready: %+v", dgd.Status.State, got)
+		}
+		for _, pod := range w.all() {
+			if pod.Labels[graph.LabelGraph] == graph.LabelValue(name) && pod.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
+			}
 		}
 		return nil
 	})

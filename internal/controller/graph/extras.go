@@ -48,6 +48,7 @@ func ownedKinds() []client.ObjectList {
 // applyExtras brings the objects beside groups and Services to what is wanted, and removes those that are wanted no longer.
 func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *graph.Graph) error {
 	var failures []error
+	waits := false // one object needs the one before it, as a binding its role: behind a leftover nothing can be made yet
 	keep := map[reflect.Type]map[string]bool{}
 	for _, object := range wanted.Owned() {
 		kind := reflect.TypeOf(object).Elem()
@@ -55,11 +56,13 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *graph.
 			keep[kind] = map[string]bool{}
 		}
 		keep[kind][object.GetName()] = true
-		if o.lacks(object) {
+		if o.lacks(object) || waits {
 			continue
 		}
 		existing := blank(object)
-		failures = append(failures, r.applyChild(ctx, o.dgd, object, existing, func() bool { return sameContent(object, existing) }))
+		err := r.applyChild(ctx, o.dgd, object, existing, func() bool { return sameContent(object, existing) })
+		waits = errors.As(err, new(*leftover))
+		failures = append(failures, err)
 	}
 	for _, object := range wanted.Shared() {
 		failures = append(failures, r.applyShared(ctx, o.dgd, object))

@@ -13,8 +13,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 func TestSameContent(t *testing.T) {
@@ -63,6 +69,45 @@ func TestNestedLeftovers(t *testing.T) {
 		if got := waitsForLeftovers(tc.failure); got != tc.want {
 			t.Errorf("%v: %v", tc.failure, got)
 		}
+	}
+}
+
+// A deployment is made anew while the garbage collector is at the Role of the earlier one: the binding, which needs the Role, is left for later,
+// and nothing fails.
+func TestNothingIsMadeBehindALeftover(t *testing.T) {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "new"},
+		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": {ComponentType: "worker"}}},
+	}
+	wanted, err := graph.Resolve(dgd, graph.Inputs{Engine: graph.EngineGates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []client.Object
+	for _, object := range wanted.Owned() {
+		if role, ok := object.(*rbacv1.Role); ok {
+			role = role.DeepCopy()
+			role.OwnerReferences = []metav1.OwnerReference{{APIVersion: "nvidia.com/v1alpha1", Kind: "DynamoGraphDeployment", Name: "g", UID: "old", Controller: ptr.To(true)}}
+			objects = append(objects, role)
+		}
+	}
+	if len(objects) != 1 {
+		t.Fatalf("%d roles", len(objects))
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	r := &Reconciler{Client: c, Live: c}
+	if err := r.applyExtras(t.Context(), observed{dgd: dgd}, wanted); !waitsForLeftovers(err) {
+		t.Errorf("got %v, want nothing but a leftover to wait for", err)
+	}
+	bindings := &rbacv1.RoleBindingList{}
+	if err := c.List(t.Context(), bindings); err != nil || len(bindings.Items) > 0 {
+		t.Errorf("%d bindings of a role that is about to go, %v", len(bindings.Items), err)
 	}
 }
 
