@@ -72,8 +72,11 @@ func prepare(t *topology.Tree, g *Group) *unit {
 }
 
 func (u *unit) gather(t *topology.Tree, g *Group) {
-	for _, p := range g.Pods {
+	for i, p := range g.Pods {
 		u.addPod(t, p)
+		if i == 0 { // most gangs are of one kind
+			u.own[0].pods = slices.Grow(u.own[0].pods, len(g.Pods)-1)
+		}
 	}
 	for _, sub := range g.Groups {
 		s := prepare(t, sub)

@@ -18,7 +18,7 @@ type Cluster struct {
 	nodes  []*node
 	byName map[string]*node
 	vacant []NodeID
-	pods   map[string]record
+	pods   map[string]*record
 	loads  map[string]*held
 	trees  map[string]*Tree
 	log    changeLog
@@ -38,7 +38,7 @@ type Cluster struct {
 	scratch corev1.Node
 }
 
-// record is one counted pod: bound, or a reservation (then shape is set).
+// record is one counted pod: bound, or a reservation (then shape is set). It is replaced, never changed: transactions keep the old one.
 type record struct {
 	node  *node
 	held  *held
@@ -54,7 +54,7 @@ func NewCluster() *Cluster {
 	c := &Cluster{
 		resources: map[string]int{},
 		byName:    map[string]*node{},
-		pods:      map[string]record{},
+		pods:      map[string]*record{},
 		loads:     map[string]*held{},
 		trees:     map[string]*Tree{},
 		pending:   map[string]int{},
@@ -146,7 +146,8 @@ func (c *Cluster) release(n *node) {
 func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	n := c.ensure(name)
 	if len(c.marks) > 0 {
-		c.undo = append(c.undo, undo{name: name, spec: n.spec, isNode: true})
+		old := n.spec
+		c.undo = append(c.undo, undo{name: name, spec: &old})
 	}
 	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
 	n.spec = spec

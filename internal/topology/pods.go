@@ -35,7 +35,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	l := loadOf(pod)
 	h := c.intern(&l)
 	old, known := c.pods[id]
-	r := record{held: h, standing: c.standingOf(pod)}
+	r := &record{held: h, standing: c.standingOf(pod)}
 	if known && old.shape == nil && old.held == h && old.standing == r.standing && old.node.name == pod.Spec.NodeName {
 		return
 	}
@@ -48,7 +48,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 }
 
 // swap moves one reservation that is interchangeable with the freed one from n to the freed one's host.
-func (c *Cluster) swap(n *node, freed record) {
+func (c *Cluster) swap(n *node, freed *record) {
 	best := ""
 	for _, id := range n.reserved {
 		r := c.pods[id]
@@ -57,9 +57,9 @@ func (c *Cluster) swap(n *node, freed record) {
 		}
 	}
 	if best != "" {
-		moved := c.pods[best]
+		moved := *c.pods[best]
 		moved.node = c.ensure(freed.node.name)
-		c.putPod(best, moved)
+		c.putPod(best, &moved)
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *Cluster) reachable(name string, pin map[string]string) bool {
 }
 
 // DeletePod forgets a pod, bound or reserved.
-func (c *Cluster) DeletePod(id string) { c.putPod(id, record{}) }
+func (c *Cluster) DeletePod(id string) { c.putPod(id, nil) }
 
 // Assume reserves room on a node for a pod that is released but not bound yet, or held.
 func (c *Cluster) Assume(id, node string, s *Shape) { c.AssumePinned(id, node, s, nil) }
@@ -77,13 +77,13 @@ func (c *Cluster) Assume(id, node string, s *Shape) { c.AssumePinned(id, node, s
 // AssumePinned is Assume for a pod that is pinned to nodes with the given labels: its reservation never moves out of them.
 func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
 	h := c.intern(&s.load)
-	c.putPod(id, record{node: c.ensure(node), held: h, shape: s, pin: pin})
+	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s, pin: pin})
 }
 
 // Forget drops a reservation; a bound pod stays counted.
 func (c *Cluster) Forget(id string) {
 	if r, ok := c.pods[id]; ok && r.shape != nil {
-		c.putPod(id, record{})
+		c.putPod(id, nil)
 	}
 }
 
@@ -112,30 +112,29 @@ func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
 	}
 }
 
-// putPod is the one place where what counts for a pod changes; a record without a node removes it.
-func (c *Cluster) putPod(id string, r record) {
-	if _, known := c.pods[id]; !known && r.node == nil {
-		return
-	}
-	if r.node != nil {
+// putPod is the one place where what counts for a pod changes; nil removes it.
+func (c *Cluster) putPod(id string, r *record) {
+	if r != nil {
 		r.node.add(r.held, 1)
 		c.log.touch(r.node.id)
+	} else if c.pods[id] == nil {
+		return
 	}
 	c.setRecord(id, r)
 }
 
 // setRecord does the book-keeping of putPod except counting the new pod on its node.
-func (c *Cluster) setRecord(id string, r record) {
-	old, known := c.pods[id]
+func (c *Cluster) setRecord(id string, r *record) {
+	old := c.pods[id]
 	if len(c.marks) > 0 {
 		u := undo{name: id, record: old}
-		if known {
+		if old != nil {
 			u.node = old.node.name
 			old.held.refs++
 		}
 		c.undo = append(c.undo, u)
 	}
-	if r.node != nil {
+	if r != nil {
 		r.held.refs++
 		r.node.pods++
 		c.reserve(id, r, 1)
@@ -143,7 +142,7 @@ func (c *Cluster) setRecord(id string, r record) {
 	} else {
 		delete(c.pods, id)
 	}
-	if known {
+	if old != nil {
 		old.node.add(old.held, -1)
 		old.node.pods--
 		c.log.touch(old.node.id)
@@ -154,7 +153,7 @@ func (c *Cluster) setRecord(id string, r record) {
 }
 
 // reserve keeps the lists of reservations and of bound pods.
-func (c *Cluster) reserve(id string, r record, k int) {
+func (c *Cluster) reserve(id string, r *record, k int) {
 	if r.shape == nil {
 		c.stand(id, r, k)
 		return

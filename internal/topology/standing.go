@@ -47,7 +47,7 @@ type Victim struct {
 	Gang     string
 	Priority int32
 
-	record record
+	record *record
 }
 
 // AnyBelow says whether any bound pod has a lower priority. It costs next to nothing.
@@ -80,7 +80,7 @@ func (c *Cluster) Clear(n NodeID) {
 }
 
 // Evict takes a victim off its node. It belongs into a transaction.
-func (c *Cluster) Evict(v Victim) { c.putPod(v.ID, record{}) }
+func (c *Cluster) Evict(v Victim) { c.putPod(v.ID, nil) }
 
 // Spare undoes Evict.
 func (c *Cluster) Spare(v Victim) { c.putPod(v.ID, v.record) }
@@ -103,7 +103,7 @@ func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 }
 
 // stand keeps the lists of bound pods.
-func (c *Cluster) stand(id string, r record, k int) {
+func (c *Cluster) stand(id string, r *record, k int) {
 	if k > 0 {
 		r.node.bound = append(r.node.bound, id)
 	} else if i := slices.Index(r.node.bound, id); i >= 0 {

@@ -30,7 +30,9 @@ type Tree struct {
 	order [][]DomainID
 	// home is the narrowest domain of each node.
 	home []DomainID
-	dead int
+	// latest is the domain found last: nodes arrive rack by rack more often than not.
+	latest DomainID
+	dead   int
 	// epoch tells one build from the next, shape one set of domains from the next.
 	epoch, shape uint64
 	// position is each living domain's place in its level's order, as of the shape in numbered.
@@ -99,7 +101,7 @@ func (t *Tree) build() {
 	t.dead = 0
 	t.domains = append(t.domains[:0], domain{parent: Nowhere})
 	t.order = make([][]DomainID, len(t.levels))
-	t.home = t.home[:0]
+	t.home, t.latest = slices.Grow(t.home[:0], len(t.cluster.nodes)), Root
 	for _, n := range t.cluster.nodes {
 		if n != nil {
 			t.settle(n)
@@ -128,7 +130,10 @@ func (t *Tree) settle(n *node) {
 	}
 	if now != Nowhere {
 		d := &t.domains[now]
-		i, _ := slices.BinarySearchFunc(d.nodes, n.name, t.byName)
+		i := len(d.nodes)
+		if i > 0 && t.byName(d.nodes[i-1], n.name) > 0 {
+			i, _ = slices.BinarySearchFunc(d.nodes, n.name, t.byName)
+		}
 		d.nodes = slices.Insert(d.nodes, i, n.id)
 	}
 	if old != Nowhere {
@@ -148,6 +153,9 @@ func (t *Tree) byName(id NodeID, name string) int {
 
 // grow returns the domain of a node's labels, made if it is new.
 func (t *Tree) grow(labels map[string]string) DomainID {
+	if t.isHome(t.latest, labels) {
+		return t.latest
+	}
 	at := Root
 	for _, l := range t.levels {
 		value := labels[l.Key]
@@ -167,7 +175,22 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 		}
 		at = t.domains[at].children[i]
 	}
+	t.latest = at
 	return at
+}
+
+// isHome says that a living domain is the narrowest one of a node's labels. Two nodes differ at the narrowest level first.
+func (t *Tree) isHome(d DomainID, labels map[string]string) bool {
+	path := t.domains[d].path
+	if t.domains[d].size == 0 || len(path) < len(t.levels) && labels[t.levels[len(path)].Key] != "" {
+		return false
+	}
+	for level, value := range slices.Backward(path) {
+		if labels[t.levels[level].Key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *Tree) byPath(id DomainID, p Path) int { return t.domains[id].path.Compare(p) }

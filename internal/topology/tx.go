@@ -3,13 +3,12 @@
 
 package topology
 
-// undo is what one change replaced: the spec of a node, or the record of a pod.
+// undo is what one change replaced: the spec of a node when spec is set, else the record of a pod, nil if it was not known.
 type undo struct {
-	isNode bool
 	name   string
-	spec   nodeSpec
-	record record
-	// node names the record's node, whose entry may be gone by the time it is put back; empty: the pod was not known.
+	spec   *nodeSpec
+	record *record
+	// node names the record's node, whose entry may be gone by the time it is put back.
 	node string
 }
 
@@ -43,20 +42,21 @@ func (c *Cluster) Rollback() {
 
 func (c *Cluster) putBack(u *undo) {
 	switch {
-	case u.isNode:
-		c.putSpec(u.name, u.spec)
-	case u.node == "":
-		c.putPod(u.name, record{})
+	case u.spec != nil:
+		c.putSpec(u.name, *u.spec)
+	case u.record == nil:
+		c.putPod(u.name, nil)
 	default:
-		u.record.node = c.ensure(u.node)
-		c.putPod(u.name, u.record)
-		c.unref(u.record.held)
+		r := *u.record
+		r.node = c.ensure(u.node)
+		c.putPod(u.name, &r)
+		c.unref(r.held)
 	}
 }
 
 // forgetUndo releases the load that an undo entry kept.
 func (c *Cluster) forgetUndo(u *undo) {
-	if !u.isNode && u.node != "" {
+	if u.record != nil {
 		c.unref(u.record.held)
 	}
 	*u = undo{}

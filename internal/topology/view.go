@@ -132,7 +132,7 @@ func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
 // Keep turns the room that Take took for one pod into that pod's reservation.
 func (c *Cluster) Keep(id string, n NodeID, v *View, pin map[string]string) {
-	c.setRecord(id, record{node: c.nodes[n], held: v.held, shape: v.shape, pin: pin})
+	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: v.shape, pin: pin})
 }
 
 // refresh recounts the nodes that changed since the last question.
