@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
@@ -90,7 +91,11 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 func timeWays(ctx context.Context, c *live.Cluster, s liveSizes, rounds int, ways []live.Way, speed map[string]float64) error {
 	sides := make([]side, 0, len(ways))
 	for _, way := range ways {
-		sides = append(sides, func() (time.Duration, error) { return c.Bind(ctx, way, s.gangs, s.pods) })
+		sides = append(sides, func() (time.Duration, error) {
+			took, err := c.Bind(ctx, way, s.gangs, s.pods)
+			fmt.Fprintf(os.Stderr, "  %s: %s\n", way.Name, took.Round(10*time.Millisecond))
+			return took, err
+		})
 	}
 	t, err := medians(rounds, sides...)
 	if err != nil {

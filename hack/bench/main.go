@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,7 +37,7 @@ func main() {
 		o.sizes = smokeSizes
 	}
 	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctrl.SetLogger(logr.Discard())
 	exit(run(ctx, o, *out))

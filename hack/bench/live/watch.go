@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -38,11 +39,17 @@ func (c *Cluster) follow(ctx context.Context) (*pods, error) {
 	for i := range list.Items {
 		p.byName[list.Items[i].Name] = &list.Items[i]
 	}
-	events, err := c.c.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), &client.ListOptions{
-		Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
-	})
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, podWatcher{c.c})
 	p.events = events
 	return p, err
+}
+
+// podWatcher opens watches for a RetryWatcher: the API server closes those that are not read for a while.
+type podWatcher struct{ c client.WithWatch }
+
+// WatchWithContext implements [cache.WatcherWithContext].
+func (w podWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return w.c.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
 }
 
 // until reads the watch until something holds.
