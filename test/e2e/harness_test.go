@@ -14,9 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -136,6 +138,12 @@ func (w *world) describe(ctx context.Context) string {
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, gates.Closed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+	}
+	groups := &schedulingv1beta1.PodGroupList{}
+	_ = w.c.List(ctx, groups, client.InNamespace(w.name)) // not served in every sandbox
+	for i := range groups.Items {
+		g := &groups.Items[i]
+		fmt.Fprintf(&b, "podgroup %s parent=%q deleting=%v %+v\n", g.Name, ptr.Deref(g.Spec.ParentCompositePodGroupName, ""), g.DeletionTimestamp != nil, g.Status.Conditions)
 	}
 	events := &eventsv1.EventList{}
 	_ = w.c.List(ctx, events, client.InNamespace(w.name))
