@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,6 +45,8 @@ type world struct {
 	environment
 	t    testing.TB
 	name string
+	// patience of this story, where it is not the usual one.
+	patience time.Duration
 }
 
 // host is a node of a world: its place and its GPUs.
@@ -158,7 +161,7 @@ func (w *world) describe(ctx context.Context) string {
 func (w *world) until(what string, look func() error) {
 	w.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, cmp.Or(w.patience, patience), true, func(context.Context) (bool, error) {
 		last = look()
 		return last == nil, nil
 	})
