@@ -136,10 +136,14 @@ func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
 	if create == nil {
 		create = client.New
 	}
-	return create(mgr.GetConfig(), client.Options{
+	c, err := create(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return patient{Client: c, wait: ownWritesWithin}, nil
 }
 
 func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {

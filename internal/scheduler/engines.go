@@ -65,7 +65,7 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 	s.trackObjections(*o)
 }
 
-// trackObjections notes since when the engine's scheduler has objected to a pod, so that its gang is taken back when it stays so.
+// trackObjections notes since when the engine's scheduler has objected to a pod: when it stays so, takeBackStuck takes the gang back.
 func (s *Scheduler) trackObjections(o observed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,11 +75,9 @@ func (s *Scheduler) trackObjections(o observed) {
 			delete(s.objected, id)
 			continue
 		}
-		if _, known := s.objected[id]; known {
-			continue
+		if _, known := s.objected[id]; !known {
+			s.objected[id] = s.options.Clock.Now()
 		}
-		s.objected[id] = s.options.Clock.Now()
-		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), s.objected[id].Add(s.options.TakeBackAfter))
 	}
 }
 

@@ -163,7 +163,7 @@ func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Po
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(graph.PodsPerReplica(sg))}
 		for _, pod := range byOrdinal[ordinal] {
-			if !leaving(pod) {
+			if !leaving(pod) && !superseded(sg, pod) {
 				state.absent = graph.ReplicaSize(sg, pod)
 			}
 		}
@@ -177,12 +177,15 @@ func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Po
 }
 
 func (v *view) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, releasing map[string]topology.Path) {
-	if leaving(pod) {
+	path, onItsWay := releasing[topology.PodID(pod)]
+	switch {
+	case leaving(pod):
 		state.leaving++
 		return
+	case superseded(sg, pod) && !onItsWay:
+		return // as if it were still to be made
 	}
 	state.absent--
-	path, onItsWay := releasing[topology.PodID(pod)]
 	switch {
 	case onItsWay:
 		state.path = path
@@ -201,6 +204,12 @@ func (v *view) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, po
 // leaving pods neither anchor nor wait.
 func leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// superseded: a pod that was never let go and is of an older revision. The scaling group controller makes it anew at once, whatever the
+// strategy, since nothing is lost with it. Let go meanwhile, it would be lost to its gang, and may not even suit it.
+func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
+	return gates.Closed(pod) && graph.Outdated(sg, pod)
 }
 
 // anchorGraph reads the graph domain from the path pinned on living members (design §4.7).

@@ -229,6 +229,18 @@ func TestView(t *testing.T) {
 				`work required=1 anchor="" placed=0`,
 			},
 		},
+		"what waits and is of an older revision is made anew first, so the gang waits for it": {
+			groups: mixed(1), profile: profile,
+			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
+				return []*corev1.Pod{outdated(newPod(g[0], 0, 0)), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
+			},
+			want: []string{
+				`graph anchor="" creating=false placed 0 of 2`,
+				`front required=-1 anchor="" placed=0 waits(0 pods=1 anchor="" hint="")`,
+				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
+				"1 incomplete",
+			},
+		},
 		"a single-node service with a level of its own is anchored by its living replicas": {
 			groups:  []*trellisv1alpha1.ScalingGroup{newGroup("decode", 2, 1, frozen("zone", "rack"))},
 			profile: profile,

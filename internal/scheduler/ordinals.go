@@ -31,7 +31,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
 		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
 		for _, pod := range byOrdinal[ordinal] {
-			if !leaving(pod) {
+			if !leaving(pod) && !superseded(sg, pod) {
 				r.State = rollout.Starting
 				r.Outdated = r.Outdated || graph.Outdated(sg, pod)
 			}

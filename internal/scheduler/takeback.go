@@ -38,12 +38,8 @@ func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
 		delete(s.stuck, id)
 		return
 	}
-	if _, known := s.stuck[id]; known {
-		return
-	}
-	s.stuck[id] = s.options.Clock.Now()
-	if sg := s.groupOf(pod); sg != nil {
-		s.queue.addAt(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, s.stuck[id].Add(s.options.TakeBackAfter))
+	if _, known := s.stuck[id]; !known {
+		s.stuck[id] = s.options.Clock.Now() // the event that told us has the graph looked at
 	}
 }
 
@@ -61,13 +57,18 @@ func whyUnschedulable(pod *corev1.Pod) string {
 }
 
 // takeBackStuck deletes every gang that has a pod stuck for too long, bound members included (design §4.13). Such a gang was never
-// whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own.
+// whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
+// a look at an earlier time, wanted for something else, stands for all that were asked for.
 func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
-	gangs := map[string]string{}
+	gangs, name := map[string]string{}, client.ObjectKeyFromObject(o.dgd)
 	s.mu.Lock()
 	for _, pod := range o.pods {
 		since, why := s.stuckSince(o, pod)
-		if why != "" && s.options.Clock.Since(since) >= s.options.TakeBackAfter {
+		switch due := since.Add(s.options.TakeBackAfter); {
+		case why == "":
+		case s.options.Clock.Now().Before(due):
+			s.queue.addAt(name, due)
+		default:
 			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 		}
 	}
@@ -75,7 +76,6 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 	if len(gangs) == 0 {
 		return false
 	}
-	name := client.ObjectKeyFromObject(o.dgd)
 	for gang, why := range gangs {
 		s.backOff(name, why)
 		gangsTakenBack.Inc()

@@ -55,6 +55,53 @@ var _ = Describe("changing a deployment", func() {
 		Entry("half a GPU", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"0.5"}}}}}}`, "spec.services[Worker].resources.limits.gpu", "must be a whole number"),
 	)
 
+	Context("whose engine is to be another", func() {
+		const (
+			key      = "metadata.annotations[trellis.dev/engine]"
+			text     = "the engine is immutable while the deployment has pods (service Worker has 2 replicas); scale all services to 0 first"
+			podGroup = `{"metadata":{"annotations":{"trellis.dev/engine":"PodGroup"}}}`
+			kai      = `{"metadata":{"annotations":{"trellis.dev/engine":"KAI"}}}`
+			none     = `{"metadata":{"annotations":{"trellis.dev/engine":null}}}`
+		)
+		has := func(replicas int32) {
+			typed := &nvidiav1alpha1.DynamoGraphDeployment{}
+			Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), typed)).To(Succeed())
+			typed.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: replicas}, "Frontend": {}}
+			Expect(admin.Status().Update(ctx, typed)).To(Succeed())
+		}
+
+		It("passes as long as there are no pods, and again when there are none any more", func() {
+			Expect(change(object, podGroup)).To(Succeed())
+			Expect(change(object, kai)).To(Succeed())
+			has(2)
+			has(0)
+			Expect(change(object, podGroup)).To(Succeed())
+			Expect(change(object, none)).To(Succeed())
+		})
+
+		It("is refused while there are pods: added, changed and removed", func() {
+			has(2)
+			Expect(change(object, podGroup)).To(badRequest(key, text))
+			has(0)
+			Expect(change(object, podGroup)).To(Succeed())
+			has(2)
+			Expect(change(object, kai)).To(badRequest(key, text))
+			Expect(change(object, none)).To(badRequest(key, text))
+			Expect(change(object, none, client.DryRunAll)).To(badRequest(key, text))
+			Expect(change(object, `{"metadata":{"labels":{"a":"b"}},"spec":{"services":{"Worker":{"replicas":0}}}}`)).To(Succeed(), "what else is changed, to scale to 0 above all")
+		})
+
+		It("is refused in the same breath with scaling to 0: the pods are there still", func() {
+			has(2)
+			Expect(change(object, `{"metadata":{"annotations":{"trellis.dev/engine":"PodGroup"}},"spec":{"services":{"Worker":{"replicas":0}}}}`)).To(badRequest(key, text))
+		})
+
+		It("is refused when there is no such engine, pods or not", func() {
+			Expect(change(object, `{"metadata":{"annotations":{"trellis.dev/engine":"Volcano"}}}`)).
+				To(badRequest(key, `must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`))
+		})
+	})
+
 	Context("whose ClusterTopology is gone", func() {
 		BeforeEach(func() { Expect(admin.Delete(ctx, topology("gb200"))).To(Succeed()) })
 

@@ -40,6 +40,7 @@ func newEnvironment(t *testing.T, name string, change ...func(*sandbox.Options))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(proc.Tail(cluster.LogFile(sandbox.DefaultManager), 60))
+			keepLog(cluster, "trellis-e2e-"+name+"-manager.log")
 		}
 		if err := cluster.Down(context.Background()); err != nil {
 			t.Error(err)

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,9 +15,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -42,6 +45,8 @@ type world struct {
 	environment
 	t    testing.TB
 	name string
+	// patience of this story, where it is not the usual one.
+	patience time.Duration
 }
 
 // host is a node of a world: its place and its GPUs.
@@ -137,6 +142,12 @@ func (w *world) describe(ctx context.Context) string {
 		p := &pods.Items[i]
 		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, gates.Closed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
 	}
+	groups := &schedulingv1beta1.PodGroupList{}
+	_ = w.c.List(ctx, groups, client.InNamespace(w.name)) // not served in every sandbox
+	for i := range groups.Items {
+		g := &groups.Items[i]
+		fmt.Fprintf(&b, "podgroup %s parent=%q deleting=%v %+v\n", g.Name, ptr.Deref(g.Spec.ParentCompositePodGroupName, ""), g.DeletionTimestamp != nil, g.Status.Conditions)
+	}
 	events := &eventsv1.EventList{}
 	_ = w.c.List(ctx, events, client.InNamespace(w.name))
 	for i := range events.Items {
@@ -150,7 +161,7 @@ func (w *world) describe(ctx context.Context) string {
 func (w *world) until(what string, look func() error) {
 	w.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, cmp.Or(w.patience, patience), true, func(context.Context) (bool, error) {
 		last = look()
 		return last == nil, nil
 	})

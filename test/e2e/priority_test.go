@@ -34,7 +34,16 @@ func (w *world) priorityClass(value int32) string {
 // one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is room, in the same rack
 // only if that is where the room is.
 func TestPriorityMakesRoom(t *testing.T) {
-	w := newWorld(t, "priority", racks(2, 8, "a/r0", "a/r1")...)
+	t.Parallel()
+	for name, environment := range map[string]environment{"gates": shared, "podgroup": podGroups(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			priorityMakesRoom(t, newWorldIn(t, environment, "priority", racks(2, 8, "a/r0", "a/r1")...))
+		})
+	}
+}
+
+func priorityMakesRoom(t *testing.T, w *world) {
 	high := w.priorityClass(1000)
 	w.create(w.graphOf("one", "", services{"Worker": worker(1, 1, 8, "rack")}))
 	w.ready("one")

@@ -71,9 +71,8 @@ func run(m *testing.M) (code int) {
 	}
 	defer func() {
 		if code != 0 {
-			if logs, err := os.ReadFile(cluster.LogFile("trellis-manager")); err == nil {
-				_ = os.WriteFile(filepath.Join(os.TempDir(), "trellis-e2e-manager.log"), logs, 0o600)
-			}
+			keepLog(cluster, "trellis-e2e-manager.log")
+			keepLog(podGroupCluster.cluster, "trellis-e2e-podgroup-manager.log")
 		}
 		if err := errors.Join(cluster.Down(context.Background()), tearDownPodGroups(context.Background())); err != nil {
 			log.Print("taking the sandbox down: ", err)
@@ -82,6 +81,16 @@ func run(m *testing.M) (code int) {
 	}()
 	shared = environment{cluster: cluster, c: newClient(cluster)}
 	return m.Run()
+}
+
+// keepLog leaves a manager's log where it can be read after the sandbox has gone.
+func keepLog(s *sandbox.Sandbox, name string) {
+	if s == nil {
+		return
+	}
+	if logs, err := os.ReadFile(s.LogFile(sandbox.DefaultManager)); err == nil {
+		_ = os.WriteFile(filepath.Join(os.TempDir(), name), logs, 0o600)
+	}
 }
 
 func newClient(s *sandbox.Sandbox) client.WithWatch {

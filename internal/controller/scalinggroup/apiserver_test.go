@@ -30,6 +30,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/podgroup"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -228,5 +229,38 @@ func TestGroupOnAnAPIServer(t *testing.T) {
 	}
 	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c == nil || c.Reason != trellisv1alpha1.ReasonChangeRefused {
 		t.Errorf("PodsInSync = %+v, want the refusal", c)
+	}
+}
+
+// TestAPIServerDropsWhatTheEngineNeeds: the engine is held to be ready, by a look that is not true any more, and the API server takes the
+// group out of every pod, as one whose gate GenericWorkload is off does. Such a pod would be scheduled on its own.
+func TestAPIServerDropsWhatTheEngineNeeds(t *testing.T) {
+	s := newServer(t)
+	placer := switched{Placer: podgroup.Placer{Placer: gates.Placer{Client: s.c, Live: s.r.Live}}, on: true}
+	s.r.Engines = engine.New(engine.Options{}, placer)
+	sg := group(2, 2)
+	sg.UID, sg.Spec.Engine = "", graph.EnginePodGroup
+	for i := range sg.Spec.Roles {
+		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
+	}
+	s.must(s.c.Create(t.Context(), sg))
+
+	err := s.reconcile()
+	for _, pod := range []string{"g-worker-0-0", "g-worker-0-1", "g-worker-1-0", "g-worker-1-1"} {
+		want := fmt.Sprintf("creating pod %s: the API server dropped what the engine PodGroup needs; the pod is deleted", pod)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	live := &corev1.PodList{}
+	s.must(s.r.Live.List(t.Context(), live, client.InNamespace("ns")))
+	for i := range live.Items {
+		if live.Items[i].DeletionTimestamp == nil {
+			t.Errorf("pod %s is left, with the group %v", live.Items[i].Name, live.Items[i].Spec.SchedulingGroup)
+		}
+	}
+	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c == nil || c.Status != metav1.ConditionFalse ||
+		!strings.Contains(c.Message, "dropped what the engine PodGroup needs") {
+		t.Errorf("PodsInSync = %+v, want it to say so", c)
 	}
 }

@@ -143,7 +143,7 @@ func TestFindByEnv(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	mark := fmt.Sprintf("TRELLIS_TEST_MARK=%s", t.TempDir())
-	p := start(t, "echo up; exec sleep 60", mark)
+	p := start(t, "echo up; kill -STOP $$", mark) // amid an exec a process has no environment
 	waitFor(t, p, "up")
 	found := FindByEnv(mark)
 	if len(found) != 1 || found[0].PID != p.PID {

@@ -22,18 +22,20 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(id))
 })
 
-// startTime says when the process with this pid was started; a zombie counts as ended.
+// startTime says when the process with this pid was started; a zombie counts as ended, once all of its threads have: as long as one of
+// them is still on its way out it may hold the files of all, listening sockets among them.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	// The second field is the program's name in brackets and may hold anything; the third is the state, the 22nd the start in clock ticks.
+	// The second field is the program's name in brackets and may hold anything; the third is the state, the 20th the number of
+	// threads, the 22nd the start in clock ticks.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
 		return "", fmt.Errorf("unexpected content of /proc/%d/stat", pid)
 	}
-	if fields[0] == "Z" || fields[0] == "X" {
+	if fields[0] == "X" || fields[0] == "Z" && fields[17] == "1" {
 		return "", os.ErrProcessDone
 	}
 	return bootID() + "/" + fields[19], nil

@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// ownWritesWithin is how long a read waits for the operator's own writes to show in the cache.
+const ownWritesWithin = 30 * time.Second
+
+// patient is a client whose reads wait for its own writes, but not for ever.
+//
+// controller-runtime waits until an event of the kind carries a resourceVersion as new as the write's. When a watch breaks and begins anew with
+// a list, as it does when the API server is restarted, there is no such event of an object that was written and then deleted in between: the list
+// does not hold it, and its deletion is told with its last known state. Every read of the kind would then wait until any other object of it
+// changes; in a quiet cluster that may be never. A read that has waited for long takes what the cache holds: at worst something is
+// written twice, which all writes here bear.
+type patient struct {
+	client.Client
+	wait time.Duration
+}
+
+// Get implements client.Reader.
+func (p patient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return p.read(ctx, func(ctx context.Context) error {
+		return p.Client.Get(ctx, key, obj, opts...)
+	}, func() error {
+		return p.Client.Get(ctx, key, obj, append(opts[:len(opts):len(opts)], client.DisableReadYourWritesConsistency)...)
+	})
+}
+
+// List implements client.Reader.
+func (p patient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return p.read(ctx, func(ctx context.Context) error {
+		return p.Client.List(ctx, list, opts...)
+	}, func() error {
+		return p.Client.List(ctx, list, append(opts[:len(opts):len(opts)], client.DisableReadYourWritesConsistency)...)
+	})
+}
+
+func (p patient) read(ctx context.Context, ownWrites func(context.Context) error, asIs func() error) error {
+	short, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
+	err := ownWrites(short)
+	if err == nil || short.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("the cache does not show what was written; reading it as it is", "waited", p.wait.String(), "reason", err.Error())
+	return asIs()
+}
