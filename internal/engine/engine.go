@@ -143,6 +143,16 @@ type Observation struct {
 	// Placed says whether every gang has its place; Reason and Message go into the condition Placed.
 	Placed          bool
 	Reason, Message string
+	// Levels is the engine's own word on the levels that the graph is packed by; nil while it has given none.
+	Levels *Levels
+	// Blind: the engine's objects could not be read now. Nothing is known to have changed.
+	Blind bool
+}
+
+// Levels is whether an engine finds the levels of the topology, for the condition TopologyLevelsAvailable.
+type Levels struct {
+	Available       bool
+	Reason, Message string
 }
 
 // Counts are replicas of one service.

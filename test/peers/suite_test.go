@@ -145,9 +145,7 @@ func definition(file string) (*apiextensionsv1.CustomResourceDefinition, error) 
 		return nil, err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err = yaml.Unmarshal(raw, crd)
-	crd.Spec.Names.ShortNames = nil // Grove's ClusterTopologyBinding has the short name of our ClusterTopology: only one of the two would be served
-	return crd, err
+	return crd, yaml.Unmarshal(raw, crd)
 }
 
 // nameTopologies gives every topologyConstraint of a schema a topologyName and free domains.

@@ -34,7 +34,7 @@ const (
 
 // Observe implements engine.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (engine.Observation, error) {
-	out := engine.Observation{Counts: map[string]engine.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet"}
+	out := engine.Observation{Counts: map[string]engine.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet", Blind: true}
 	if own == nil || len(groups) == 0 {
 		return out, nil
 	}
@@ -42,6 +42,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	if err != nil {
 		return out, err
 	}
+	out.Blind = false
 	g := w.graphOf(all, "")
 	var waiting []string
 	for _, sg := range groups {
@@ -70,7 +71,9 @@ func (w *Workload) judge(ctx context.Context, own client.Reader, g grove.Graph, 
 	}
 	levels, judged := grove.Levels{}, false
 	if found {
-		levels, judged = grove.TopologyLevels(pcs)
+		if levels, judged = grove.TopologyLevels(pcs); judged {
+			out.Levels = new(engine.Levels(levels))
+		}
 		if refusal := grove.Refusal(pcs); refusal != "" {
 			waiting = append(waiting, refusal)
 		}

@@ -72,6 +72,11 @@ func (w *Workload) Probe(ctx context.Context) (engine.State, error) {
 		if err != nil {
 			return engine.State{}, err
 		}
+		if crd != nil {
+			if why := write.NamesRefused(crd); why != "" {
+				return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: why}, nil
+			}
+		}
 		switch name {
 		case podCliqueSets:
 			known := false
