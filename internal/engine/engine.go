@@ -57,8 +57,13 @@ type Engine interface {
 // Watch is a kind of an engine's own and how to tell whose an object of it is.
 type Watch struct {
 	Object client.Object
-	// Graph is the deployment an object belongs to; ok is false for objects of others.
+	// Graph is the deployment an object belongs to; ok is false for objects of others. See TopologyOf for those of no deployment.
 	Graph func(client.Object) (graph types.NamespacedName, ok bool)
+}
+
+// TopologyOf is the Graph of a watch of an engine's topology objects. They are of no deployment: it gives their name, without a namespace.
+func TopologyOf(o client.Object) (types.NamespacedName, bool) {
+	return types.NamespacedName{Name: o.GetName()}, true
 }
 
 // State is whether an engine works in this cluster.
@@ -158,4 +163,8 @@ type Levels struct {
 // Counts are replicas of one service.
 type Counts struct {
 	Replicas, Updated, Scheduled, Ready int32
+	// Current: the engine has taken up the service as it is wanted. Before that, Updated is about an earlier template.
+	Current bool
+	// RolledOut: it has, nothing of an earlier template is left, and as many replicas as are wanted serve.
+	RolledOut bool
 }

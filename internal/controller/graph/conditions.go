@@ -128,6 +128,8 @@ func placedCondition(o observed, p *problem) *condition {
 	switch {
 	case p != nil && len(o.groups) == 0:
 		return no(kind, p.reason, p.message)
+	case o.workload != nil && o.workload.Blind && o.engine.state.Ready && meta.FindStatusCondition(o.dgd.Status.Conditions, kind) != nil:
+		return nil // for a moment, as when the operator has just started
 	case o.workload != nil:
 		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
 	case !o.judged:
