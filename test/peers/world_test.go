@@ -32,7 +32,7 @@ import (
 const watched = "watched"
 
 // patience is how long a story waits for what it expects. It is generous: a slow machine is no failure.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // takeBackAfter is short: nothing but the gang that cannot be bound waits for it.
 const takeBackAfter = 500 * time.Millisecond
