@@ -295,7 +295,6 @@ g
 			w.is(placed, yes, "AllReplicasPlaced", mayLeave)
 			w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")
 			w.grovePod("Worker", "worker-ldr", 1, "b-r1-0")
-			w.groveServes()
 			w.is(placed, no, "OutsideGraphDomain", "the deployment is in zone a, but Grove placed Worker-1 in b")
 			w.documented("later replicas stay in the graph's domain", "Grove", "no: ")
 		},
