@@ -37,6 +37,13 @@ type rule struct {
 	kai, grove       func(w *world)
 }
 
+// rules are all of them.
+var rules = func() map[string]rule {
+	all := maps.Clone(choosing)
+	maps.Copy(all, living)
+	return all
+}()
+
 // tree waits until KAI is told this; the deployment is g in it.
 func (w *world) tree(want string) {
 	w.t.Helper()

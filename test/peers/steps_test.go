@@ -6,6 +6,7 @@ package peers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
@@ -190,4 +192,31 @@ func (w *world) event(reason, part string) {
 		}
 		return fmt.Errorf("none among %d", len(events.Items))
 	})
+}
+
+// withoutRacks takes the level rack out of the topology.
+func (w *world) withoutRacks() {
+	w.t.Helper()
+	ct := &grovev1alpha1.ClusterTopology{}
+	if err := typed.Get(w.t.Context(), ctrlclient.ObjectKey{Name: w.name}, ct); err != nil {
+		w.t.Fatal(err)
+	}
+	without := ct.DeepCopy()
+	without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == "rack" })
+	if err := typed.Patch(w.t.Context(), without, ctrlclient.MergeFrom(ct)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) cordon(host string) {
+	w.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + host}}
+	if err := typed.Patch(w.t.Context(), node, ctrlclient.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) image(service, image string) {
+	w.t.Helper()
+	w.patch(`{"spec":{"services":{%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}}}}`, service, image)
 }
