@@ -16,7 +16,7 @@ func TestTyped(t *testing.T) {
 		args []string
 		want string
 	}{
-		"plain":           {[]string{"get", "dgd,sg,ct"}, "kubectl get dgd,sg,ct"},
+		"plain":           {[]string{"get", "dgd,sg,ctopo"}, "kubectl get dgd,sg,ctopo"},
 		"quoted":          {[]string{"patch", "-p", `{"a":1}`}, `kubectl patch -p '{"a":1}'`},
 		"with a quote":    {[]string{"get", "it's"}, `kubectl get 'it'\''s'`},
 		"too long":        {[]string{"get", strings.Repeat("x", 80), "-o", "json"}, "kubectl get " + strings.Repeat("x", 80) + " \\\n    -o json"},

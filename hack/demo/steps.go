@@ -71,7 +71,7 @@ func (d *demo) showPlacement(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	if err := d.run(ctx, "get", "dgd,sg,ct"); err != nil {
+	if err := d.run(ctx, "get", "dgd,sg,ctopo"); err != nil {
 		return err
 	}
 	d.sum("the placement as a tree: zone, block, rack, host, pod")

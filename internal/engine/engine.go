@@ -57,8 +57,13 @@ type Engine interface {
 // Watch is a kind of an engine's own and how to tell whose an object of it is.
 type Watch struct {
 	Object client.Object
-	// Graph is the deployment an object belongs to; ok is false for objects of others.
+	// Graph is the deployment an object belongs to; ok is false for objects of others. See TopologyOf for those of no deployment.
 	Graph func(client.Object) (graph types.NamespacedName, ok bool)
+}
+
+// TopologyOf is the Graph of a watch of an engine's topology objects. They are of no deployment: it gives their name, without a namespace.
+func TopologyOf(o client.Object) (types.NamespacedName, bool) {
+	return types.NamespacedName{Name: o.GetName()}, true
 }
 
 // State is whether an engine works in this cluster.
@@ -143,9 +148,23 @@ type Observation struct {
 	// Placed says whether every gang has its place; Reason and Message go into the condition Placed.
 	Placed          bool
 	Reason, Message string
+	// Levels is the engine's own word on the levels that the graph is packed by; nil while it has given none.
+	Levels *Levels
+	// Blind: the engine's objects could not be read now. Nothing is known to have changed.
+	Blind bool
+}
+
+// Levels is whether an engine finds the levels of the topology, for the condition TopologyLevelsAvailable.
+type Levels struct {
+	Available       bool
+	Reason, Message string
 }
 
 // Counts are replicas of one service.
 type Counts struct {
 	Replicas, Updated, Scheduled, Ready int32
+	// Current: the engine has taken up the service as it is wanted. Before that, Updated is about an earlier template.
+	Current bool
+	// RolledOut: it has, nothing of an earlier template is left, and as many replicas as are wanted serve.
+	RolledOut bool
 }

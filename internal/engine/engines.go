@@ -60,7 +60,8 @@ func New(o Options, all ...Engine) *Engines {
 	return e
 }
 
-// OnState has f called, outside any lock, with the name of an engine whose state changed. Call it before Start.
+// OnState has f called, outside any lock, with the name of an engine whose state changed or whose own kinds can be read by now. Call it
+// before Start.
 func (e *Engines) OnState(f func(engine string)) { e.subscribers = append(e.subscribers, f) }
 
 // OnChange has f called with the graph that an object of an engine's own kinds belongs to, when the object changed. Call it before Start.
@@ -161,11 +162,15 @@ func (e *Engines) look(ctx context.Context, name string) State {
 	}
 	if known && before != now {
 		log.FromContext(ctx).Info("engine", "engine", name, "ready", now.Ready, "reason", now.Reason, "message", now.Message)
-		for _, f := range e.subscribers {
-			f(name)
-		}
+		e.tell(name)
 	}
 	return now
+}
+
+func (e *Engines) tell(name string) {
+	for _, f := range e.subscribers {
+		f(name)
+	}
 }
 
 func (e *Engines) probe(ctx context.Context, name string) (State, error) {

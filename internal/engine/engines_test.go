@@ -31,7 +31,18 @@ type fake struct {
 
 func (f *fake) Name() string                                    { return "Fake" }
 func (f *fake) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return "" }
-func (f *fake) Watches() []Watch                                { return f.kinds }
+
+func (f *fake) Watches() []Watch {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kinds
+}
+
+func (f *fake) also(object client.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kinds = append(f.kinds[:len(f.kinds):len(f.kinds)], Watch{Object: object, Graph: f.kinds[0].Graph})
+}
 
 func (f *fake) Probe(context.Context) (State, error) {
 	f.mu.Lock()
@@ -136,7 +147,17 @@ func TestAnEngineComesAndGoes(t *testing.T) {
 	if name := <-r.told; name != "Fake" || !r.State(t.Context(), "Fake").Ready {
 		t.Errorf("told of %s", name)
 	}
-	eventually(t, "its kinds are watched", func() bool { return r.opened() == 1 && r.Own("Fake") != nil })
+	<-r.told // that they can be read
+	if r.Own("Fake") == nil {
+		t.Error("told before its kinds can be read")
+	}
+	eventually(t, "its kinds are watched", func() bool { return r.opened() == 1 })
+
+	t.Log("another of its kinds is served from now on: it is watched too, and that is told")
+	f.also(&corev1.Node{})
+	r.Suspect()
+	<-r.told
+	eventually(t, "one cache reads both", func() bool { return r.opened() == 1 && r.Own("Fake") != nil })
 
 	t.Log("the API server cannot be asked: what was known holds")
 	f.set(State{}, errors.New("connection refused"))

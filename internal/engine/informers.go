@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,29 +27,43 @@ const syncTimeout = 30 * time.Second
 // fails, and must not take the manager's with it.
 type informers struct {
 	reader client.Reader
+	// kinds that are watched.
+	kinds  string
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 }
 
-// watch starts the informers of an engine that is ready and stops those of one that is not. Only Start calls it.
+// watch starts the informers of an engine that is ready and stops those of one that is not, or that has other kinds by now. Once they run
+// it is told like a change of state: what looked before could not read them. Only Start calls it.
 func (e *Engines) watch(ctx context.Context, name string, state State) {
 	e.mu.Lock()
 	running := e.informers[name]
 	e.mu.Unlock()
-	switch {
-	case !state.Ready && running != nil:
+	if running != nil && (!state.Ready || running.kinds != kindsOf(e.byName[name].Watches())) {
 		e.set(name, nil)
 		running.stop()
-	case state.Ready && running == nil:
-		started, err := e.open(ctx, e.byName[name])
-		if err != nil {
-			log.FromContext(ctx).Error(err, "watching the engine's kinds; it is tried again", "engine", name)
-			return
-		}
-		if started != nil {
-			e.set(name, started)
-		}
+		running = nil
 	}
+	if !state.Ready || running != nil {
+		return
+	}
+	started, err := e.open(ctx, e.byName[name])
+	if err != nil {
+		log.FromContext(ctx).Error(err, "watching the engine's kinds; it is tried again", "engine", name)
+		return
+	}
+	if started != nil {
+		e.set(name, started)
+		e.tell(name)
+	}
+}
+
+func kindsOf(watches []Watch) string {
+	var kinds strings.Builder
+	for _, w := range watches {
+		fmt.Fprintf(&kinds, "%T %s\n", w.Object, w.Object.GetObjectKind().GroupVersionKind())
+	}
+	return kinds.String()
 }
 
 func (e *Engines) set(name string, running *informers) {
@@ -80,7 +95,7 @@ func (e *Engines) open(ctx context.Context, one Engine) (*informers, error) {
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	running := &informers{reader: own, cancel: cancel}
+	running := &informers{reader: own, kinds: kindsOf(watches), cancel: cancel}
 	running.ended.Go(func() {
 		if err := own.Start(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "watching the engine's kinds", "engine", one.Name())

@@ -65,6 +65,9 @@ func tellOfEngines(engines *engine.Engines, reader client.Reader, graphs, groups
 		graphs <- event.GenericEvent{Object: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 	}
 	engines.OnChange(func(name types.NamespacedName) {
+		if name.Namespace == "" {
+			return // an engine's topology object, which the topologies' controller hears of
+		}
 		deployment(name)
 		all := &trellisv1alpha1.ScalingGroupList{}
 		if reader.List(context.Background(), all, client.InNamespace(name.Namespace)) != nil {

@@ -73,17 +73,7 @@ func TestGroveWorkload(t *testing.T) {
 
 	t.Log("Grove makes its objects and schedules them")
 	template := read[grove.PodCliqueSet](t, set).Spec.Template
-	frontend := accepted(t, sent(t, &struct {
-		metav1.TypeMeta   `json:",inline"`
-		metav1.ObjectMeta `json:"metadata"`
-		Spec              grove.CliqueSpec `json:"spec"`
-	}{metav1.TypeMeta{APIVersion: "grove.io/v1alpha1", Kind: "PodClique"}, metav1.ObjectMeta{Name: "whole-0-frontend", Namespace: namespace}, template.Cliques[2].Spec}, ""))
-	group := sent(t, &grove.PodCliqueScalingGroup{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "grove.io/v1alpha1", Kind: "PodCliqueScalingGroup"},
-		ObjectMeta: metav1.ObjectMeta{Name: "whole-0-decode", Namespace: namespace}, Spec: grove.Replicas{Replicas: 2},
-	}, "")
-	group.Object["spec"].(map[string]any)["cliqueNames"] = []any{"decode-ldr", "decode-wkr"}
-	group = accepted(t, group)
+	frontend, group := groveMakes(t, namespace, "whole", template.Cliques[2], "whole-0-frontend"), groveMakesGroup(t, namespace, "whole", "whole-0-decode", 2, "decode-ldr", "decode-wkr")
 	status(t, frontend, `
   {observedGeneration: 1, replicas: 2, readyReplicas: 2, scheduledReplicas: 2, updatedReplicas: 2, scheduleGatedReplicas: 0}`)
 	status(t, group, `
@@ -129,17 +119,6 @@ func TestGroveWorkload(t *testing.T) {
 	if clique := read[grove.PodCliqueSet](t, groveObject(t, "PodCliqueSet", "whole")).Spec.Template.Cliques[2]; clique.Spec.Replicas != 1 {
 		t.Errorf("the template has %d", clique.Spec.Replicas)
 	}
-}
-
-// place puts a pod of a replica of Decode onto a node.
-func (s story) place(t *testing.T, ordinal, node string) {
-	t.Helper()
-	sg := s.groups[0]
-	pod := graph.BuildPod(sg, 0, 0)
-	pod.Name = "whole-0-decode-" + ordinal + "-decode-ldr-x"
-	pod.Labels[grove.LabelReplica] = ordinal
-	pod.Spec.NodeName = node
-	made(t, pod)
 }
 
 func TestGroveProbe(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -98,24 +97,14 @@ func TestTopologyGone(t *testing.T) {
 func TestServicesOfGrove(t *testing.T) {
 	g := peertest.Grove(t, deployment(t, "counts"))
 	pcs := grove.Render(g, dialectOf(t, grove.ShapePack))
-	frontend := pcs.Spec.Template.Cliques[2]
-	made := accepted(t, sent(t, &struct {
-		metav1.TypeMeta   `json:",inline"`
-		metav1.ObjectMeta `json:"metadata"`
-		Spec              grove.CliqueSpec `json:"spec"`
-	}{metav1.TypeMeta{APIVersion: "grove.io/v1alpha1", Kind: "PodClique"}, metav1.ObjectMeta{Name: "counts-0-frontend", Namespace: namespace}, frontend.Spec}, ""))
+	made := groveMakes(t, namespace, "counts", pcs.Spec.Template.Cliques[2], "counts-0-frontend")
 	clique := read[grove.PodClique](t, status(t, made, `
   {observedGeneration: 1, replicas: 2, readyReplicas: 2, scheduledReplicas: 2, updatedReplicas: 2, scheduleGatedReplicas: 0}`))
 	if s := grove.SingleNode(g, g.Groups[1], clique); !s.Done || s.Name != made.GetName() || s.Waiting != "" {
 		t.Errorf("frontend: %+v", s)
 	}
 
-	group := sent(t, &grove.PodCliqueScalingGroup{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "grove.io/v1alpha1", Kind: "PodCliqueScalingGroup"},
-		ObjectMeta: metav1.ObjectMeta{Name: "counts-0-decode", Namespace: namespace}, Spec: grove.Replicas{Replicas: 2},
-	}, "")
-	group.Object["spec"].(map[string]any)["cliqueNames"] = []any{"decode-ldr", "decode-wkr"}
-	made = accepted(t, group)
+	made = groveMakesGroup(t, namespace, "counts", "counts-0-decode", 2, "decode-ldr", "decode-wkr")
 	decode := read[grove.PodCliqueScalingGroup](t, status(t, made, `
   {observedGeneration: 1, replicas: 2, availableReplicas: 1, scheduledReplicas: 1, updatedReplicas: 2}`))
 	s := grove.Multinode(g, g.Groups[0], decode)

@@ -18,7 +18,6 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/kai/placer"
@@ -26,48 +25,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 )
-
-// made creates an object and deletes it after the test.
-func made[T ctrlclient.Object](t *testing.T, object T) T {
-	t.Helper()
-	if err := typed.Create(t.Context(), object); err != nil {
-		t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
-	}
-	t.Cleanup(func() { _ = typed.Delete(context.Background(), object, ctrlclient.GracePeriodSeconds(0)) })
-	return object
-}
-
-// story is a deployment on the API server with its topology and scaling groups.
-type story struct {
-	dgd    *nvidiav1alpha1.DynamoGraphDeployment
-	groups []*trellisv1alpha1.ScalingGroup
-}
-
-func tell(t *testing.T, name, engineName string) story {
-	t.Helper()
-	dgd := deployment(t, name)
-	dgd.Spec.TopologyConstraint.TopologyProfile = name
-	for _, service := range dgd.Spec.Services {
-		if service.ExtraPodSpec == nil {
-			service.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{}}
-		}
-		service.ExtraPodSpec.MainContainer.Image = "registry.example/image:1"
-	}
-	dgd.Spec.PriorityClassName = ""
-	ct := peertest.Topology()
-	ct.Name, ct.UID = name, ""
-	made(t, ct)
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: ct, Engine: engineName})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made(t, dgd)
-	s := story{dgd: dgd, groups: resolved.ScalingGroups()}
-	for _, sg := range s.groups {
-		made(t, sg)
-	}
-	return s
-}
 
 // pods of a replica as the scaling group controller makes them.
 func (s story) pods(t *testing.T, p engine.Placer, group int, ordinal int32) []*corev1.Pod {

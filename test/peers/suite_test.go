@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers proves on a real API server that the definitions of KAI Scheduler, Grove and LeaderWorkerSet accept what Trellis renders,
-// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand.
+// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand. Trellis' own operator
+// does, for the deployments of one namespace; what is told there goes through all of it.
 //
 // The definitions lie beside the repository, in ../shared/crds; without them there is nothing to test against.
 package peers
@@ -15,12 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -94,6 +97,13 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	ctrl.SetLogger(logr.Discard())
+	stop, err := operate(config)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the operator:", err)
+		return 1
+	}
+	defer stop()
 	return m.Run()
 }
 
@@ -145,9 +155,7 @@ func definition(file string) (*apiextensionsv1.CustomResourceDefinition, error) 
 		return nil, err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err = yaml.Unmarshal(raw, crd)
-	crd.Spec.Names.ShortNames = nil // Grove's ClusterTopologyBinding has the short name of our ClusterTopology: only one of the two would be served
-	return crd, err
+	return crd, yaml.Unmarshal(raw, crd)
 }
 
 // nameTopologies gives every topologyConstraint of a schema a topologyName and free domains.

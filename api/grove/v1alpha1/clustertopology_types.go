@@ -124,7 +124,7 @@ type TopologyLevelStatus struct {
 // ClusterTopology maps the levels of a cluster's network to node labels. Cluster admins write it; deployments name it in topologyProfile.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster,shortName=ct,categories=dynamo
+// +kubebuilder:resource:scope=Cluster,shortName=ctopo,categories=dynamo
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Levels",type=string,JSONPath=`.status.summary`,description="Levels from the broadest to the narrowest"
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="Nodes this topology covers"

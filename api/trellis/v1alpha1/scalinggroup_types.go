@@ -161,6 +161,9 @@ type ScalingGroupStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// Restart that was last rolled out as a whole, by an engine that makes the pods itself. Pods of Trellis' own carry it themselves.
+	// +optional
+	Restart string `json:"restart,omitempty"`
 	// Placements is the last domain of each replica. A replica that comes back tries it first; it never has to.
 	// +optional
 	// +listType=map

@@ -46,7 +46,8 @@ func set(status *nvidiav1alpha1.DynamoGraphDeploymentStatus, o observed, c *cond
 	})
 }
 
-// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. It is absent without a constraint.
+// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under an engine that makes the pods
+// itself the levels have to be there for it too. The condition is absent without a constraint.
 func topologyCondition(o observed) *condition {
 	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
 	if !o.constrained() {
@@ -57,11 +58,30 @@ func topologyCondition(o observed) *condition {
 	}
 	switch lost := lostLevels(o); len(lost) {
 	case 0:
+		if c, lacking := levelsOfWorkload(o); lacking {
+			return c
+		}
 		return yes(kind, nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
 	case 1:
 		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
 	default:
 		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+	}
+}
+
+// levelsOfWorkload: the engine that makes the pods finds the levels lacking. What it said before stands while it cannot be read: then the
+// condition is nil, which leaves it as it is.
+func levelsOfWorkload(o observed) (c *condition, lacking bool) {
+	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	switch w := o.workload; {
+	case w == nil:
+		return nil, false
+	case w.Blind:
+		return nil, meta.IsStatusConditionFalse(o.dgd.Status.Conditions, kind)
+	case w.Levels == nil || w.Levels.Available:
+		return nil, false
+	default:
+		return no(kind, w.Levels.Reason, w.Levels.Message), true
 	}
 }
 
@@ -108,6 +128,8 @@ func placedCondition(o observed, p *problem) *condition {
 	switch {
 	case p != nil && len(o.groups) == 0:
 		return no(kind, p.reason, p.message)
+	case o.workload != nil && o.workload.Blind && o.engine.state.Ready && meta.FindStatusCondition(o.dgd.Status.Conditions, kind) != nil:
+		return nil // for a moment, as when the operator has just started
 	case o.workload != nil:
 		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
 	case !o.judged:

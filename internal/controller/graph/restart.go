@@ -16,7 +16,8 @@ import (
 // each was told of, and how far it is.
 //
 //	Sequential   a service is told once those before it in the order serve again; within it the update's bounds hold
-//	Parallel     all are told to stop; once nothing of the graph is left, all are told to go on, so that it may choose its domain anew
+//	Parallel     all are told to stop; once nothing of the graph is left, all are told to go on, so that it may choose its domain anew.
+//	             An engine that makes the pods itself stops nothing: all are told at once, and it replaces the pods
 //
 // A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
 func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
@@ -30,7 +31,7 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	switch {
 	case ask == nil || restarted(o):
 	case ask.Strategy != nil && ask.Strategy.Type == nvidiav1alpha1.RestartStrategyParallel:
-		restartAll(o, out)
+		restartAll(o, out, o.workload == nil)
 	default:
 		restartNext(o, out)
 	}
@@ -67,14 +68,14 @@ func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	}
 }
 
-// restartAll stops every service that was not told yet; those that were told go on once all have stopped.
-func restartAll(o observed, out map[string]*trellisv1alpha1.Restart) {
+// restartAll stops every service that was not told yet; those that were told go on once all have stopped. Without stopping, all go on.
+func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool) {
 	allDown := true
 	for name := range o.groups {
 		allDown = allDown && told(o, name) && (!o.groups[name].Spec.Restart.Stop || down(o.groups[name]))
 	}
 	for name, sg := range o.groups {
-		stop := !told(o, name) || sg.Spec.Restart.Stop && !allDown
+		stop := stops && (!told(o, name) || sg.Spec.Restart.Stop && !allDown)
 		out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID, Stop: stop}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
 )
 
 // restarting is a graph of services a, b and c, whose groups do what they are told when the test says so.
@@ -165,6 +166,20 @@ func TestRestart(t *testing.T) {
 		}, []string{
 			"a is told 1 (stop)", "b is told 1 (stop)", "c is told 1 (stop)", "1 Pending", "1 Restarting a,b,c", "b is told 1", "c is told 1",
 		}},
+		"all at once, under an engine that makes the pods itself: nothing stops": {func(r *restarting) {
+			r.o.workload = &engine.Observation{}
+			r.ask(parallel("1"))
+			r.until()
+			for _, name := range []string{"a", "b", "c"} {
+				r.began(name)
+			}
+			r.until()
+			r.settle("b")
+			r.until()
+			r.settle("a")
+			r.settle("c")
+			r.until()
+		}, []string{"a is told 1", "b is told 1", "c is told 1", "1 Pending", "1 Restarting a,b,c", "1 Restarting a,c", "1 Completed"}},
 		"another id on the way begins anew": {func(r *restarting) {
 			r.ask(sequential("1"))
 			r.until()

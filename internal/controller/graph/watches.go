@@ -6,6 +6,7 @@ package graph
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -15,9 +16,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // PoolDefinition is the definition of a kind that a cluster may get after Trellis.
@@ -33,8 +40,44 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	} {
 		b.Watches(kind, owners)
 	}
+	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.graphOfPod), builder.WithPredicates(movedElsewhere()))
 	b.WatchesMetadata(claimMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfClaim))
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
+}
+
+// movedElsewhere lets through pods that an engine makes itself when they get a node or go: where they are is in the condition Placed. Pods
+// of Trellis' own are their scaling group's matter.
+func movedElsewhere() predicate.Funcs {
+	theirs := func(o client.Object) bool {
+		owner := metav1.GetControllerOf(o)
+		return o.GetLabels()[graph.LabelGraph] != "" && (owner == nil || owner.Kind != "ScalingGroup")
+	}
+	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return theirs(e.ObjectNew) && (node(e.ObjectOld) != node(e.ObjectNew) || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil))
+		},
+		DeleteFunc:  func(e event.DeleteEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.
+func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingLabels{graph.LabelGraph: pod.GetLabels()[graph.LabelGraph]}); err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups of a pod's graph", "pod", pod.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range groups.Items {
+		request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: groups.Items[i].Spec.Graph}}
+		if !slices.Contains(out, request) {
+			out = append(out, request)
+		}
+	}
+	return out
 }
 
 // DefinitionMetadata is all that is read, and cached, of definitions.

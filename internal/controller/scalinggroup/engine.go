@@ -79,16 +79,3 @@ func (r *Reconciler) checkKept(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	}
 	return fmt.Errorf("creating pod %s: the API server dropped what the engine %s needs; the pod is deleted", pod.Name, sg.Spec.Engine)
 }
-
-// countWorkload reports what an engine that makes the pods itself has come to. There is nothing else to do for such a group.
-func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload engine.Workload) error {
-	seen, err := workload.Observe(ctx, r.Engines.Own(sg.Spec.Engine), []*trellisv1alpha1.ScalingGroup{sg})
-	if err != nil {
-		return fmt.Errorf("reading what has come of the workload of engine %s: %w", sg.Spec.Engine, err)
-	}
-	counts, status := seen.Counts[sg.Spec.Service], *sg.Status.DeepCopy()
-	status.ObservedGeneration = sg.Generation
-	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = counts.Replicas, counts.Updated, counts.Scheduled
-	status.ReadyReplicas, status.AvailableReplicas = counts.Ready, counts.Ready
-	return r.report(ctx, sg, status)
-}

@@ -19,9 +19,10 @@ import (
 // variable of ours can refer to one.
 const envWorker = "GROVE_PCLQ_POD_INDEX"
 
-// podSpec is the pod of a role with the variables that its launch command uses.
+// podSpec is the pod of a role with its account and the variables that its launch command uses.
 func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role) corev1.PodSpec {
 	spec := *role.Template.Spec.DeepCopy()
+	spec.ServiceAccountName = graph.AccountOf(&role.Template, sg.Spec.Graph)
 	if !sg.Spec.Multinode {
 		return spec
 	}

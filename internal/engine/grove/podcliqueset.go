@@ -83,6 +83,12 @@ func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 	maps.Copy(c.Labels, graph.Selector(sg.Spec.Graph, sg.Name))
 	c.Labels[graph.LabelRole] = role.Name
 	c.Labels[graph.LabelRevision] = graph.LabelValue(sg.Spec.Revision)
+	if sg.Spec.Restart != nil { // Grove replaces the pods of a clique whose annotations change
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[graph.AnnotationRestart] = sg.Spec.Restart.ID
+	}
 	if g.Queue != "" && (c.Spec.PodSpec.SchedulerName == "" || c.Spec.PodSpec.SchedulerName == kai.SchedulerName) {
 		c.Spec.PodSpec.SchedulerName = kai.SchedulerName
 		c.Labels[kai.LabelQueue] = graph.LabelValue(g.Queue)

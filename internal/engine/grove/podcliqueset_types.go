@@ -82,6 +82,14 @@ type PodCliqueSetStatus struct {
 	ObservedGeneration *int64             `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 	LastErrors         []LastError        `json:"lastErrors,omitempty"`
+	// UpdateProgress of the last change of the template; RollingUpdateProgress is its name up to v0.1.0-alpha.8.
+	UpdateProgress        *UpdateProgress `json:"updateProgress,omitempty"`
+	RollingUpdateProgress *UpdateProgress `json:"rollingUpdateProgress,omitempty"`
+}
+
+// UpdateProgress is on its way until it has an end.
+type UpdateProgress struct {
+	UpdateEndedAt *metav1.Time `json:"updateEndedAt,omitempty"`
 }
 
 // LastError is something Grove could not do.

@@ -28,13 +28,17 @@ type Levels struct {
 }
 
 // TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only a plain False means that the levels are there: Grove says Unknown
-// when the topology is gone, and has then taken the constraint away from pods to come. False: Grove has not judged this generation yet.
+// when the topology is gone, and has then taken the constraint away from pods to come. That they are there counts only of the set as it is
+// now; that they are not counts until Grove says otherwise, since nothing that Trellis writes brings them back. False: Grove has not judged.
 func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 	c := meta.FindStatusCondition(pcs.Status.Conditions, conditionLevelsUnavailable)
-	if c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < pcs.Generation {
+	if c == nil {
 		return Levels{}, false
 	}
 	if c.Status == metav1.ConditionFalse {
+		if c.ObservedGeneration != 0 && c.ObservedGeneration < pcs.Generation {
+			return Levels{}, false
+		}
 		return Levels{true, nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology"}, true
 	}
 	reason := nvidiav1alpha1.ReasonTopologyLevelsUnavailable

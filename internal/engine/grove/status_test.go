@@ -38,6 +38,8 @@ func TestTopologyLevels(t *testing.T) {
 			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
 		"topology gone, in the words of its design": {status: "True", reason: "ClusterTopologyNotFound", generation: 2,
 			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
+		"topology gone, and the set changed since": {status: "Unknown", reason: "ClusterTopologyNotFound", generation: 1,
+			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
 		"no name": {status: "Unknown", reason: "TopologyNameMissing", generation: 2,
 			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyLevelsUnavailable, Message: "Grove: TopologyNameMissing: words; pods placed from now on are not constrained"}},
 		"switched off": {status: "Unknown", reason: "TopologyAwareSchedulingDisabled", generation: 2,

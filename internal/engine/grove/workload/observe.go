@@ -34,7 +34,7 @@ const (
 
 // Observe implements engine.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (engine.Observation, error) {
-	out := engine.Observation{Counts: map[string]engine.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet"}
+	out := engine.Observation{Counts: map[string]engine.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet", Blind: true}
 	if own == nil || len(groups) == 0 {
 		return out, nil
 	}
@@ -42,41 +42,48 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	if err != nil {
 		return out, err
 	}
+	out.Blind = false
 	g := w.graphOf(all, "")
+	pcs := &grove.PodCliqueSet{}
+	found, err := read(ctx, own, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g), pcs)
+	if err != nil {
+		return out, err
+	}
 	var waiting []string
 	for _, sg := range groups {
 		s, err := service(ctx, own, g, sg)
 		if err != nil {
 			return out, err
 		}
-		out.Counts[sg.Spec.Service] = engine.Counts{Replicas: s.Replicas, Updated: s.Updated, Scheduled: s.Scheduled, Ready: s.Ready}
+		current := found && grove.Current(g, sg, pcs)
+		out.Counts[sg.Spec.Service] = engine.Counts{
+			Replicas: s.Replicas, Updated: s.Updated, Scheduled: s.Scheduled, Ready: s.Ready,
+			Current: current, RolledOut: current && grove.Updated(pcs) && s.Done,
+		}
 		if s.Waiting != "" {
 			waiting = append(waiting, s.Waiting)
 		}
 	}
-	return out, w.judge(ctx, own, g, waiting, &out)
-}
-
-// judge says whether all is where it has to be.
-func (w *Workload) judge(ctx context.Context, own client.Reader, g grove.Graph, waiting []string, out *engine.Observation) error {
-	pcs := &grove.PodCliqueSet{}
-	found, err := read(ctx, own, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g), pcs)
-	if err != nil {
-		return err
-	}
 	strays, err := w.strays(ctx, g)
 	if err != nil {
-		return err
+		return out, err
 	}
-	levels, judged := grove.Levels{}, false
 	if found {
-		levels, judged = grove.TopologyLevels(pcs)
+		if levels, judged := grove.TopologyLevels(pcs); judged {
+			out.Levels = new(engine.Levels(levels))
+		}
 		if refusal := grove.Refusal(pcs); refusal != "" {
 			waiting = append(waiting, refusal)
 		}
 	}
-	switch {
-	case judged && !levels.Available && pack.TopologyOf(g.Groups) != nil:
+	w.judge(g, waiting, strays, &out)
+	return out, nil
+}
+
+// judge says whether all is where it has to be.
+func (w *Workload) judge(g grove.Graph, waiting []string, strays string, out *engine.Observation) {
+	switch levels := out.Levels; {
+	case levels != nil && !levels.Available && pack.TopologyOf(g.Groups) != nil:
 		out.Reason, out.Message = levels.Reason, levels.Message
 	case len(waiting) > 0:
 		out.Reason, out.Message = CodeWaitsForGrove, peer.Message(strings.Join(waiting, "; "))
@@ -89,7 +96,6 @@ func (w *Workload) judge(ctx context.Context, own client.Reader, g grove.Graph, 
 			out.Message = peer.Message(out.Message + "; " + strings.Join(limits, "; "))
 		}
 	}
-	return nil
 }
 
 func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {

@@ -59,7 +59,7 @@ func New(writer client.Client, live client.Reader) *Workload {
 // +kubebuilder:rbac:groups=grove.io,resources=podcliquesets,verbs=create;get;list;patch;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques;podcliquescalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques/scale;podcliquescalinggroups/scale,verbs=patch
-// +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=create;get;patch
+// +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=create;get;list;patch;watch
 
 // Name implements engine.Engine.
 func (*Workload) Name() string { return graph.EngineGrove }
@@ -71,6 +71,11 @@ func (w *Workload) Probe(ctx context.Context) (engine.State, error) {
 		crd, err := w.Definition(ctx, name)
 		if err != nil {
 			return engine.State{}, err
+		}
+		if crd != nil {
+			if why := write.NamesRefused(crd); why != "" {
+				return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: why}, nil
+			}
 		}
 		switch name {
 		case podCliqueSets:
@@ -119,9 +124,15 @@ func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string)
 	return g
 }
 
-// Watches implements engine.Engine.
-func (*Workload) Watches() []engine.Watch {
+// Watches implements engine.Engine: what Grove makes of a deployment; and its bindings, where it has them, which are of no deployment and so
+// of no namespace.
+func (w *Workload) Watches() []engine.Watch {
 	var out []engine.Watch
+	if w.last().bindings {
+		binding := &unstructured.Unstructured{}
+		binding.SetGroupVersionKind(grove.ClusterTopologyBindingKind)
+		out = append(out, engine.Watch{Object: binding, Graph: engine.TopologyOf})
+	}
 	for _, kind := range []schema.GroupVersionKind{grove.PodCliqueSetKind, grove.PodCliqueKind, grove.PodCliqueScalingGroupKind} {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)

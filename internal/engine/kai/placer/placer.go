@@ -95,9 +95,7 @@ func (Placer) Watches() []engine.Watch {
 			}
 			return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
 		}},
-		{Object: topology, Graph: func(o client.Object) (types.NamespacedName, bool) {
-			return types.NamespacedName{Name: o.GetName()}, true
-		}},
+		{Object: topology, Graph: engine.TopologyOf},
 	}
 }
 

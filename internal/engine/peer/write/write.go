@@ -42,6 +42,17 @@ func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.C
 	return crd, err
 }
 
+// NamesRefused says that the API server does not serve a definition because another one in its group has one of its names; "" when it does.
+func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {
+			return fmt.Sprintf("%s is installed, but the API server does not serve it: %s; take that name out of the other definition of the group %s",
+				crd.Name, c.Message, crd.Spec.Group)
+		}
+	}
+	return ""
+}
+
 // Get reads an object past every cache, nil when there is none, or nothing of its kind.
 func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}

@@ -1,0 +1,58 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+)
+
+// countWorkload reports what an engine that makes the pods itself has come to. There is nothing else to do for such a group.
+func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload engine.Workload) error {
+	seen, err := workload.Observe(ctx, r.Engines.Own(sg.Spec.Engine), []*trellisv1alpha1.ScalingGroup{sg})
+	if err != nil {
+		return fmt.Errorf("reading what has come of the workload of engine %s: %w", sg.Spec.Engine, err)
+	}
+	counts := seen.Counts[sg.Spec.Service]
+	if seen.Blind && r.Engines.State(ctx, sg.Spec.Engine).Ready { // for a moment, as when the operator has just started
+		s := &sg.Status
+		counts = engine.Counts{Replicas: s.Replicas, Updated: s.UpdatedReplicas, Scheduled: s.ScheduledReplicas, Ready: s.ReadyReplicas}
+	}
+	return r.report(ctx, sg, workloadStatus(sg, counts))
+}
+
+// workloadStatus takes over the engine's counts. An update or restart begins when the group asks for another revision or restart than was
+// rolled out last, and is over when the engine says so; from then on it is over, whatever else the engine replaces in the graph.
+func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts engine.Counts) trellisv1alpha1.ScalingGroupStatus {
+	status := *sg.Status.DeepCopy()
+	status.ObservedGeneration = sg.Generation
+	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = counts.Replicas, counts.Updated, counts.Scheduled
+	status.ReadyReplicas, status.AvailableReplicas = counts.Ready, counts.Ready
+	c := metav1.Condition{
+		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
+		Reason: trellisv1alpha1.ReasonUpToDate, Message: "no replica is of an older revision",
+	}
+	restart := ""
+	if sg.Spec.Restart != nil {
+		restart = sg.Spec.Restart.ID
+	}
+	isNew := status.Revision == ""
+	if !isNew && (status.Revision != sg.Spec.Revision || status.Restart != restart) && !counts.RolledOut {
+		if !counts.Current {
+			status.UpdatedReplicas = 0
+		}
+		c.Status, c.Reason = metav1.ConditionFalse, trellisv1alpha1.ReasonRollingOut
+		c.Message = fmt.Sprintf("%d of %d replicas are of the current revision, %d serve in all", status.UpdatedReplicas, sg.Spec.Replicas, status.AvailableReplicas)
+	} else {
+		status.Revision, status.Restart = sg.Spec.Revision, restart
+	}
+	meta.SetStatusCondition(&status.Conditions, c)
+	return status
+}

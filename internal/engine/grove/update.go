@@ -1,0 +1,44 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Grove replaces pods when the labels, annotations or pod of their clique change; an update and a restart are the same to it. It works
+// through a changed set in this order, of which the status tells:
+//
+//	a new generation     counts are of the template before
+//	updateProgress       begins, without an end
+//	observedGeneration   follows; from now on counts are of this template
+//	updateEndedAt        every pod is of this template
+
+// Current says that Grove counts by a service's template as it is wanted: the set has it, and Grove has taken up the set as it is.
+func Current(g Graph, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool {
+	n := nameAll(g.Name, g.Groups)
+	cliques := 0
+	for i := range pcs.Spec.Template.Cliques {
+		c := &pcs.Spec.Template.Cliques[i]
+		if c.Name != n.of(sg) && c.Name != n.of(sg)+leaderSuffix && c.Name != n.of(sg)+workerSuffix {
+			continue
+		}
+		if c.Labels[graph.LabelRevision] != graph.LabelValue(sg.Spec.Revision) || sg.Spec.Restart != nil && c.Annotations[graph.AnnotationRestart] != sg.Spec.Restart.ID {
+			return false
+		}
+		cliques++
+	}
+	return cliques == len(sg.Spec.Roles) && observed(pcs.Status.ObservedGeneration, pcs.Generation)
+}
+
+// Updated says that no pod of an earlier template is left anywhere in the set.
+func Updated(pcs *PodCliqueSet) bool {
+	for _, p := range []*UpdateProgress{pcs.Status.UpdateProgress, pcs.Status.RollingUpdateProgress} {
+		if p != nil && p.UpdateEndedAt == nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,180 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Nobody schedules or runs pods here. act does by hand what KAI and the kubelets would have done by now: a pod that was let go is bound to
+// a node that its pins allow, if its PodGroup has the leaf it names; a pod with a node runs; a pod that is deleted ends.
+func (w *world) act() error {
+	pods, err := w.pods()
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if err := w.advance(&pods[i]); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("pod %s: %w", pods[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (w *world) pods() ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	err := typed.List(w.t.Context(), pods, ctrlclient.InNamespace(watched), w.ours())
+	return pods.Items, err
+}
+
+func newGroup() *trellisv1alpha1.ScalingGroup { return &trellisv1alpha1.ScalingGroup{} }
+
+func (w *world) advance(pod *corev1.Pod) error {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return typed.Delete(w.t.Context(), pod, ctrlclient.GracePeriodSeconds(0))
+	case len(pod.Spec.SchedulingGates) > 0, pod.Status.Phase == corev1.PodRunning:
+		return nil
+	case pod.Spec.NodeName != "":
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		return typed.Status().Update(w.t.Context(), pod)
+	case w.refuses != "":
+		c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: w.refuses}
+		if len(pod.Status.Conditions) == 1 && pod.Status.Conditions[0].Message == c.Message {
+			return nil
+		}
+		pod.Status.Conditions = []corev1.PodCondition{c}
+		return typed.Status().Update(w.t.Context(), pod)
+	}
+	if pod.Spec.SchedulerName == kai.SchedulerName {
+		if err := w.member(pod); err != nil {
+			return err
+		}
+	}
+	node, err := w.fit(pod)
+	if err != nil {
+		return err
+	}
+	return typed.SubResource("binding").Create(w.t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+}
+
+// member: KAI takes a pod only as a member of a PodGroup that has its leaf.
+func (w *world) member(pod *corev1.Pod) error {
+	object, err := client.Resource(resources["PodGroup"]).Namespace(watched).Get(w.t.Context(), pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
+	if err != nil {
+		return errors.New("it was let go before its PodGroup was there: " + err.Error())
+	}
+	leaf := pod.Labels[kai.LabelSubGroup]
+	pg := read[kai.PodGroup](w.t, object)
+	if pod.Annotations[kai.AnnotationSkipGrouper] != "true" || !slices.ContainsFunc(pg.Spec.SubGroups, func(s kai.SubGroup) bool { return s.Name == leaf && s.MinMember != nil }) {
+		return fmt.Errorf("its PodGroup has no leaf %q", leaf)
+	}
+	return nil
+}
+
+// fit is the first node with room that the pod's pins allow.
+func (w *world) fit(pod *corev1.Pod) (string, error) {
+	nodes, all := &corev1.NodeList{}, &corev1.PodList{}
+	if err := typed.List(w.t.Context(), nodes, ctrlclient.MatchingLabels{poolKey: w.name}); err != nil {
+		return "", err
+	}
+	if err := typed.List(w.t.Context(), all); err != nil {
+		return "", err
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		free := node.Status.Allocatable["nvidia.com/gpu"].DeepCopy()
+		for j := range all.Items {
+			if all.Items[j].Spec.NodeName == node.Name {
+				free.Sub(gpusOf(&all.Items[j]))
+			}
+		}
+		wanted := gpusOf(pod)
+		fits := free.Cmp(wanted) >= 0 && !node.Spec.Unschedulable
+		for key, value := range pod.Spec.NodeSelector {
+			fits = fits && node.Labels[key] == value
+		}
+		if fits {
+			return node.Name, nil
+		}
+	}
+	return "", fmt.Errorf("no node has room for it with the pins %v", pod.Spec.NodeSelector)
+}
+
+// replica are the living pods of one replica.
+func (w *world) replica(service string, ordinal int32) []corev1.Pod {
+	w.t.Helper()
+	pods, err := w.pods()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+		at, _, ok := graph.ReplicaOf(&pod)
+		return !ok || at != ordinal || pod.Labels[graph.LabelComponent] != service || pod.DeletionTimestamp != nil
+	})
+}
+
+// in waits until all size pods of a replica were let go, pinned to the path of a domain, and run there.
+func (w *world) in(service string, ordinal int32, size int, path string) {
+	w.t.Helper()
+	zone, rack, _ := strings.Cut(path, "/")
+	w.until(fmt.Sprintf("%s-%d runs in %s", service, ordinal, path), func() error {
+		pods := w.replica(service, ordinal)
+		if len(pods) != size {
+			return fmt.Errorf("it has %d pods", len(pods))
+		}
+		for i := range pods {
+			pins := pods[i].Spec.NodeSelector
+			if pins[zoneKey] != zone || rack != "" && pins[rackKey] != rack {
+				return fmt.Errorf("%s is pinned to %v", pods[i].Name, pins)
+			}
+			if pods[i].Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("%s is %s", pods[i].Name, pods[i].Status.Phase)
+			}
+		}
+		return nil
+	})
+}
+
+// held waits until all size pods of a replica are there, and none was let go.
+func (w *world) held(service string, ordinal int32, size int) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("%s-%d is held", service, ordinal), func() error {
+		pods := w.replica(service, ordinal)
+		if len(pods) != size {
+			return fmt.Errorf("it has %d pods", len(pods))
+		}
+		for i := range pods {
+			if !gates.Closed(&pods[i]) {
+				w.t.Fatalf("%s was let go", pods[i].Name)
+			}
+		}
+		return nil
+	})
+}
+
+func gpusOf(pod *corev1.Pod) (sum resource.Quantity) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return sum
+	}
+	for i := range pod.Spec.Containers {
+		sum.Add(pod.Spec.Containers[i].Resources.Limits["nvidia.com/gpu"])
+	}
+	return sum
+}
