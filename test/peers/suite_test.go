@@ -42,6 +42,8 @@ const namespace = "default"
 var (
 	sharedDir = filepath.Join("..", "..", "..", "shared")
 
+	restConfig *rest.Config
+
 	client *dynamic.DynamicClient
 	// typed is the operator's client, without a cache.
 	typed ctrlclient.Client
@@ -84,6 +86,7 @@ func runSuite(m *testing.M) int {
 		}
 	}()
 	config.QPS = -1
+	restConfig = config
 	config.WarningHandler = rest.NoWarnings{}
 	client = dynamic.NewForConfigOrDie(config)
 	if typed, err = ctrlclient.New(config, ctrlclient.Options{Scheme: operator.NewScheme()}); err != nil {
