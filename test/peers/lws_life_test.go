@@ -125,7 +125,9 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	w.serve(false)
 	w.until("it is told", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionEngineReady)) })
 	w.scale(3)
-	w.until("the scaling group asks for more", "3", func() string { return string(rune('0' + w.group().Spec.Replicas)) })
+	w.until("the third replica waits, and it is said for what", "False EngineNotReady: 2 of 3 packed replicas have a place. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
+		return w.condition(nvidiav1alpha1.ConditionPlaced)
+	})
 	if now := w.uids(); len(now) != len(before) || now["g-decode-r1-0-1"] != before["g-decode-r1-0-1"] {
 		t.Error("what runs was touched")
 	}
