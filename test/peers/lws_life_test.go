@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
@@ -41,10 +43,10 @@ const placed = "True AllReplicasPlaced: "
 // placed, counted, scaled, updated, restarted, a pod lost, the API off and on, and deleted.
 func TestLeaderWorkerSetLife(t *testing.T) {
 	w := newWorld(t, "life")
-	w.held["g-decode-r0-0-2"] = true
+	w.held["g-decode-r1-0-2"] = true
 	dgd := made(t, peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns)))
 
-	w.until("two sets, no pod of our own; the base gang waits while a worker is missing", "0: 2 pods, 0 let go, 0 bound, 0 racks; 1: 3 pods, 0 let go, 0 bound, 0 racks", w.picture)
+	w.until("two sets; the base gang is let go, and the replica of which a worker is missing is not", "0: 3 pods, 3 let go, 0 bound, 1 racks; 1: 2 pods, 0 let go, 0 bound, 0 racks", w.picture)
 	w.until("the engine says who makes the pods", "True EngineAvailable: Gates, chosen by default; multinode services have the workload LeaderWorkerSet", func() string {
 		return w.condition(nvidiav1alpha1.ConditionEngineReady)
 	})
@@ -61,12 +63,12 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 		}
 	}
 	for _, pod := range w.pods() {
-		if !gates.Closed(pod) || metav1.GetControllerOf(pod).Kind != "StatefulSet" {
-			t.Errorf("pod %s: gates %v, owners %v", pod.Name, pod.Spec.SchedulingGates, pod.OwnerReferences)
+		if metav1.GetControllerOf(pod).Kind != "StatefulSet" {
+			t.Errorf("pod %s is one of our own: %v", pod.Name, pod.OwnerReferences)
 		}
 	}
 
-	delete(w.held, "g-decode-r0-0-2")
+	delete(w.held, "g-decode-r1-0-2")
 	w.until("whole: each replica is let go into one rack of its own", "0: 3 pods, 3 let go, 0 bound, 1 racks; 1: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
 	w.run()
 	w.until("bound and ready", "2 there, 2 updated, 2 ready", w.counts)
@@ -75,15 +77,12 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 		t.Errorf("Placed is %s", got)
 	}
 	first := w.uids()
-	place := w.group().Status.Placements[1].Domain
-
-	t.Log("nothing is written again")
-	versions := []string{w.set("g-decode-r0").GetResourceVersion(), w.set("g-decode-r1").GetResourceVersion()}
+	version := w.set("g-decode-r0").GetResourceVersion()
 
 	w.scale(1)
 	w.until("scaled in: the younger set goes with its pods, the other is left alone", "g-decode-r0", w.sets)
 	w.until("counted", "1 there, 1 updated, 1 ready", w.counts)
-	if w.set("g-decode-r0").GetResourceVersion() != versions[0] || w.uids()["g-decode-r0-0-1"] != first["g-decode-r0-0-1"] {
+	if w.set("g-decode-r0").GetResourceVersion() != version || w.uids()["g-decode-r0-0-1"] != first["g-decode-r0-0-1"] {
 		t.Error("the other replica was touched")
 	}
 	if got := w.picture(); got != "0: 3 pods, 3 let go, 3 bound, 1 racks" {
@@ -95,13 +94,15 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	w.run()
 	w.until("ready again", "2 there, 2 updated, 2 ready", w.counts)
 
-	before := w.uids()
+	w.until("placed", "2 of 2", w.placements)
+	before, place := w.uids(), w.group().Status.Placements
 	w.must(typed.Delete(t.Context(), w.find("g-decode-r1-0-2"), ctrl.GracePeriodSeconds(0)))
 	w.replaced("a pod is lost: its replica is made anew, whole", before, "g-decode-r1")
 	w.run()
 	w.until("ready again", "2 there, 2 updated, 2 ready", w.counts)
-	if got := w.group().Status.Placements[1].Domain; place == "" || got == "" {
-		t.Errorf("placed in %q, was in %q", got, place)
+	w.until("placed", "2 of 2", w.placements)
+	if diff := cmp.Diff(place, w.group().Status.Placements); diff != "" {
+		t.Errorf("it did not return to its rack (-before +after):\n%s", diff)
 	}
 	if w.uids()["g-decode-r0-0"] != first["g-decode-r0-0"] {
 		t.Error("the other replica was touched")
@@ -136,6 +137,31 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	for name, uid := range before {
 		if w.uids()[name] != uid {
 			t.Errorf("pod %s was replaced", name)
+		}
+	}
+}
+
+// TestLeaderWorkerSetLifeUnderKAI: the pods of sets are let go as members of the deployment's PodGroup.
+func TestLeaderWorkerSetLifeUnderKAI(t *testing.T) {
+	w := newWorld(t, "life-kai")
+	dgd := peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns))
+	dgd.Annotations[graph.AnnotationEngine] = graph.EngineKAI
+	made(t, dgd)
+	w.until("whole and let go", "0: 3 pods, 3 let go, 0 bound, 1 racks; 1: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
+	group, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(t.Context(), "g", metav1.GetOptions{})
+	w.must(err)
+	want := strings.ReplaceAll(`g needs 1 in one NS.zone
+  g-decode-all needs 1
+    g-decode-0 pods 3 in one NS.rack
+    g-decode-1 pods 3 in one NS.rack
+`, "NS", w.ns)
+	if diff := cmp.Diff(want, strings.ReplaceAll(peertest.SketchKAI(read[kai.PodGroup](t, group)), "example.com/", "")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, pod := range w.pods() {
+		if pod.Spec.SchedulerName != kai.SchedulerName || pod.Annotations[kai.AnnotationPodGroup] != "g" || pod.Annotations[kai.AnnotationSkipGrouper] != "true" ||
+			pod.Labels[kai.LabelSubGroup] != "g-decode-"+pod.Labels[graph.LabelReplica] {
+			t.Errorf("pod %s: scheduler %q, labels %v, annotations %v", pod.Name, pod.Spec.SchedulerName, pod.Labels, pod.Annotations)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -70,13 +68,13 @@ func newWorld(t *testing.T, ns string) *world {
 			w.must(typed.Update(t.Context(), node))
 		}
 	}
-	log.SetLogger(logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- operator.Run(ctx, restConfig, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 1000, Burst: 1000, Engine: graph.EngineAuto,
 			TakeBackAfter: time.Minute, HoldFor: time.Minute, KeepAfter: time.Hour, KeepFor: time.Hour,
+			NewClient: ctrl.New, // so that one operator may follow another in this program
 		})
 	}()
 	t.Cleanup(func() {

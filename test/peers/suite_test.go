@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -66,6 +68,7 @@ func TestMain(m *testing.M) {
 }
 
 func runSuite(m *testing.M) int {
+	log.SetLogger(logr.Discard())
 	crds, err := definitions()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
