@@ -108,7 +108,11 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 func InReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal int32) *corev1.Pod {
 	out := *pod
 	out.Labels, out.Annotations = maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
-	out.Labels[LabelReplica] = strconv.Itoa(int(ordinal))
+	replica := strconv.Itoa(int(ordinal))
+	if out.Labels[LabelReplica] == replica {
+		return &out
+	}
+	out.Labels[LabelReplica] = replica
 	vars := setVars(sg, ordinal)
 	for _, containers := range []*[]corev1.Container{&out.Spec.InitContainers, &out.Spec.Containers} {
 		*containers = slices.Clone(*containers)
