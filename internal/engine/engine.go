@@ -19,6 +19,9 @@
 //
 // A Workload makes the pods itself from the resolved graph (Grove): Trellis then plans nothing and reads back what has come of it.
 //
+// A Maker makes the pods of multinode replicas from one object a replica (LeaderWorkerSet), and a Placer gets them placed all the same: its
+// objects hold pods as the placer prepares them, gate and all, and Trellis plans, pins and releases what comes of them.
+//
 // Engines holds those there are, looks again and again whether the cluster serves what each needs, and runs the informers of their own
 // kinds only while it does. While an engine is not ready nothing new is made for its graphs, and nothing that runs is touched.
 package engine
@@ -40,6 +43,9 @@ var ErrPodGone = errors.New("the pod is gone")
 
 // ErrStale says that objects of an earlier gang, which cannot be changed, stand in the way of forming this one with these pods.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
+
+// ErrDropped says that the API server did not keep all of an object that was written.
+var ErrDropped = errors.New("the API server dropped what was sent")
 
 // Engine is one way of getting gangs onto nodes.
 type Engine interface {
@@ -139,6 +145,18 @@ type Workload interface {
 	Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
 	// Observe reads what has come of it. own reads the kinds of Watches from the cache; nil while they are not watched.
 	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
+}
+
+// Maker makes the pods of multinode replicas, of groups that name it as their workload, from objects of its own, one for each replica.
+type Maker interface {
+	Engine
+	// Sets are the objects of a group by ordinal. own reads them from the cache; nil while they are not watched.
+	Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error)
+	// Make makes the objects of replicas. prepare completes the pods in them as the placer wants them. An object that is there already is left as it is.
+	// It returns ErrDropped when the API server did not keep all of one; then that is deleted again.
+	Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(ordinal int32, pod *corev1.Pod)) error
+	// Unmake deletes the object of a replica, and with it its pods. It returns false when there is none.
+	Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error)
 }
 
 // Observation is what has become of a workload.

@@ -79,6 +79,12 @@ func (e *Engines) Workload(name string) Workload {
 	return workload
 }
 
+// Maker returns the maker of that name, or nil.
+func (e *Engines) Maker(name string) Maker {
+	maker, _ := e.byName[name].(Maker)
+	return maker
+}
+
 // Get returns the engine of that name, or nil.
 func (e *Engines) Get(name string) Engine { return e.byName[name] }
 

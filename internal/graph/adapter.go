@@ -23,7 +23,10 @@ func AdapterName(dgd, service string) string {
 // replica it finds the leader alone.
 func OnePodPerReplica(sg *trellisv1alpha1.ScalingGroup) string {
 	selector := labels.Set(maps.Clone(groupSelector(sg.Spec.Graph, sg.Name)))
-	if sg.Spec.Multinode {
+	switch {
+	case InSets(sg):
+		selector[LabelRole] = RoleLeader
+	case sg.Spec.Multinode:
 		selector[LabelPodIndex] = "0"
 	}
 	return selector.String()

@@ -22,6 +22,8 @@ type Inputs struct {
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
 	// Engine that gets the gangs onto nodes.
 	Engine string
+	// Workload that makes the pods of multinode services: see ChooseWorkload.
+	Workload string
 	// Restarts holds, by service name, the restart its replicas are made for; none for services that were never restarted.
 	Restarts map[string]*trellisv1alpha1.Restart
 	// Platform is where pods reach what all graphs share.
@@ -32,6 +34,8 @@ type Inputs struct {
 type Graph struct {
 	Name, Namespace string
 	Engine          string
+	// Workload makes the pods of multinode services; "": Trellis itself.
+	Workload string
 	// Services sorted by name.
 	Services []Service
 
@@ -69,7 +73,7 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 	topologies, topologyErrs := resolveTopology(dgd, in)
 	errs = append(errs, topologyErrs...)
 
-	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine}
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine, Workload: in.Workload}
 	for _, name := range sortedKeys(dgd.Spec.Services) {
 		service, serviceErrs := resolveService(dgd, name, in.Platform)
 		errs = append(errs, serviceErrs...)

@@ -25,6 +25,8 @@ const (
 	LabelRevision     = "trellis.dev/revision"
 	LabelRole         = "trellis.dev/role"
 	LabelReplicaSize  = "trellis.dev/replica-size"
+	// LabelGroupUID is the UID of the scaling group of a pod that another object than the group owns: see GroupOf.
+	LabelGroupUID = "trellis.dev/scaling-group-uid"
 )
 
 // PlacementGate is the scheduling gate that holds a gang's pods until the whole gang has a place.

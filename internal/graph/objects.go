@@ -40,6 +40,9 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 			Restart:   s.Restart.DeepCopy(),
 		},
 	}
+	if s.Multinode {
+		sg.Spec.Workload = g.Workload
+	}
 	for i := range s.Roles {
 		sg.Spec.Roles = append(sg.Spec.Roles, *s.Roles[i].DeepCopy())
 	}

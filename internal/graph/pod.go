@@ -46,7 +46,7 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        podName(sg.Name, sg.Spec.Multinode, ordinal, index),
+			Name:        nameOfPod(sg, ordinal, index),
 			Namespace:   sg.Namespace,
 			Labels:      template.Labels,
 			Annotations: template.Annotations,
@@ -55,6 +55,9 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 	}
 	labelPod(pod, sg, role.Name, ordinal, index)
 	markReplica(pod, sg)
+	if InSets(sg) {
+		markForSet(pod, sg)
+	}
 	pod.Spec.ServiceAccountName = AccountOf(template, sg.Spec.Graph)
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
@@ -90,12 +93,17 @@ func labelPod(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, role string, or
 
 // introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
 func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) {
-	domain := headlessName(sg.Name)
-	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, domain
-	address := func(i int32) string {
-		return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
+	var vars []corev1.EnvVar
+	pod.Spec.Hostname = pod.Name
+	if InSets(sg) {
+		pod.Spec.Subdomain, vars = SetName(sg, ordinal), setVars(sg, ordinal)
+	} else {
+		domain := headlessName(sg.Name)
+		pod.Spec.Subdomain = domain
+		vars = framework.PodVars(ordinal, index, PodsPerReplica(sg), func(i int32) string {
+			return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
+		})
 	}
-	vars := framework.PodVars(ordinal, index, PodsPerReplica(sg), address)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			containers[i].Env = slices.Concat(vars, containers[i].Env)
@@ -107,13 +115,16 @@ func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index
 func ReplicaOf(pod *corev1.Pod) (ordinal, index int32, ok bool) {
 	ordinal, okOrdinal := labelNumber(pod, LabelReplica)
 	index, okIndex := labelNumber(pod, LabelPodIndex)
+	if !okIndex {
+		index, okIndex = labelNumber(pod, LabelSetIndex)
+	}
 	if !okOrdinal || !okIndex {
 		return 0, 0, false
 	}
 	return ordinal, index, true
 }
 
-func labelNumber(pod *corev1.Pod, key string) (int32, bool) {
-	n, err := strconv.ParseInt(pod.Labels[key], 10, 32)
+func labelNumber(object metav1.Object, key string) (int32, bool) {
+	n, err := strconv.ParseInt(object.GetLabels()[key], 10, 32)
 	return int32(n), err == nil && n >= 0
 }

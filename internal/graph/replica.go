@@ -7,25 +7,26 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // ReplicaSize is the number of pods of the replica that the pod belongs to. It is the one the pod was made with: nodeCount may have
 // changed since, and a replica of the older size is whole all the same until an update replaces it.
-func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) int {
+func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	if size, ok := labelNumber(pod, LabelReplicaSize); ok && size > 0 {
 		return int(size)
 	}
 	return int(PodsPerReplica(sg))
 }
 
-// Outdated says that the pod runs an older revision, or was made before the last restart that was asked for.
-func Outdated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
-	if pod.Labels[LabelRevision] != LabelValue(sg.Spec.Revision) {
+// Outdated says that a pod, or what a replica's pods come from, is of an older revision, or was made before the last restart that was asked for.
+func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
+	if object.GetLabels()[LabelRevision] != LabelValue(sg.Spec.Revision) {
 		return true
 	}
-	return sg.Spec.Restart != nil && pod.Annotations[AnnotationRestart] != sg.Spec.Restart.ID
+	return sg.Spec.Restart != nil && object.GetAnnotations()[AnnotationRestart] != sg.Spec.Restart.ID
 }
 
 // markReplica says of which size the pod's replica is, and for which restart it was made.

@@ -68,7 +68,7 @@ func baseTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*trelli
 		return baseOfFields(dgd, in)
 	case annotated.Set():
 		return baseOfAnnotations(annotated, in)
-	case in.Default != nil && hasMultinode(dgd):
+	case in.Default != nil && HasMultinode(dgd):
 		base := newBase(in.Default)
 		base.Automatic = true
 		return base, nil
@@ -113,7 +113,8 @@ func baseOfAnnotations(a constraint.Annotated, in Inputs) (*trellisv1alpha1.Reso
 	return base, errs
 }
 
-func hasMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+// HasMultinode says that a service of the deployment has replicas of more than one pod.
+func HasMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
 	for _, service := range dgd.Spec.Services {
 		if _, multinode := nodeCount(service); multinode {
 			return true

@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	groveworkload "github.com/trellis-k8s/trellis/internal/engine/grove/workload"
 	kaiplacer "github.com/trellis-k8s/trellis/internal/engine/kai/placer"
+	lwsmaker "github.com/trellis-k8s/trellis/internal/engine/lws/maker"
 	"github.com/trellis-k8s/trellis/internal/engine/podgroup"
 )
 
@@ -38,6 +39,7 @@ func newEngines(mgr ctrl.Manager, writer client.Client, o Options) (*engine.Engi
 		podgroup.Placer{Placer: pods, Discovery: served, Namespace: o.Namespace},
 		kai,
 		grove,
+		lwsmaker.New(writer, mgr.GetAPIReader()),
 	), peers, nil
 }
 
@@ -73,8 +75,8 @@ func tellOfEngines(engines *engine.Engines, reader client.Reader, graphs, groups
 		if reader.List(context.Background(), all, client.InNamespace(name.Namespace)) != nil {
 			return
 		}
-		for i := range all.Items { // counted there, not by pods
-			if sg := &all.Items[i]; sg.Spec.Graph == name.Name && engines.Workload(sg.Spec.Engine) != nil {
+		for i := range all.Items { // counted there, not by pods alone
+			if sg := &all.Items[i]; sg.Spec.Graph == name.Name && (engines.Workload(sg.Spec.Engine) != nil || sg.Spec.Workload != "") {
 				groups <- event.GenericEvent{Object: sg}
 			}
 		}

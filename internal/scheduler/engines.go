@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -41,6 +42,23 @@ func (s *Scheduler) placerOf(o observed) engine.Placer {
 	return s.engines.Placer(o.groups[0].Spec.Engine)
 }
 
+// makerOf returns what makes the pods of multinode replicas of a graph, where Trellis does not; else nil.
+func (s *Scheduler) makerOf(o observed) engine.Maker {
+	for _, sg := range o.groups {
+		if maker := s.engines.Maker(sg.Spec.Workload); maker != nil {
+			return maker
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) barsOf(ctx context.Context, one engine.Engine, groups []*trellisv1alpha1.ScalingGroup) string {
+	if state := s.engines.State(ctx, one.Name()); !state.Ready {
+		return state.Message
+	}
+	return one.Unsuited(groups)
+}
+
 // askEngine finds out, before the picture of the cluster is locked, whether the engine releases anything now and what its scheduler holds
 // against released pods that are not bound.
 func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
@@ -48,10 +66,9 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 	if placer == nil {
 		return
 	}
-	if state := s.engines.State(ctx, placer.Name()); !state.Ready {
-		o.bars = state.Message
-	} else {
-		o.bars = placer.Unsuited(o.groups)
+	o.bars = s.barsOf(ctx, placer, o.groups)
+	if maker := s.makerOf(*o); o.bars == "" && maker != nil {
+		o.bars = s.barsOf(ctx, maker, o.groups)
 	}
 	var unbound []*corev1.Pod
 	for _, pod := range o.pods {

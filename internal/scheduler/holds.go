@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,7 +63,7 @@ func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev
 	}
 	group := []*corev1.Pod{gone}
 	for i := range pods.Items {
-		if metav1.IsControlledBy(&pods.Items[i], sg) && pods.Items[i].UID != gone.UID {
+		if graph.Member(&pods.Items[i], sg) && pods.Items[i].UID != gone.UID {
 			group = append(group, &pods.Items[i])
 		}
 	}

@@ -122,10 +122,8 @@ func missingGroups(o observed) bool {
 func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
-		for _, owner := range pod.OwnerReferences {
-			if owner.Controller != nil && *owner.Controller {
-				out[string(owner.UID)] = append(out[string(owner.UID)], pod)
-			}
+		if _, uid, ok := graph.GroupOf(pod); ok {
+			out[string(uid)] = append(out[string(uid)], pod)
 		}
 	}
 	return out

@@ -181,12 +181,12 @@ func (s *Scheduler) touchGraphOf(pod *corev1.Pod) {
 }
 
 func (s *Scheduler) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil || owner.Kind != "ScalingGroup" {
+	name, uid, ok := graph.GroupOf(pod)
+	if !ok {
 		return nil
 	}
 	sg := &trellisv1alpha1.ScalingGroup{}
-	if err := s.reader.Get(context.Background(), types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, sg); err != nil || sg.UID != owner.UID {
+	if err := s.reader.Get(context.Background(), types.NamespacedName{Namespace: pod.Namespace, Name: name}, sg); err != nil || sg.UID != uid {
 		return nil
 	}
 	return sg

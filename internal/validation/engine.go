@@ -16,6 +16,7 @@ import (
 // Annotations that choose what gets the gangs onto nodes.
 const (
 	annotationEngine      = "trellis.dev/engine"
+	annotationWorkload    = "trellis.dev/workload"
 	annotationEnableGrove = "nvidia.com/enable-grove"
 )
 
@@ -23,6 +24,11 @@ const (
 func engine(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
 	errs := oneOf(path, dgd.Annotations, annotationEngine, "auto", "Gates", "PodGroup", "KAI", "Grove")
+	errs = append(errs, oneOf(path, dgd.Annotations, annotationWorkload, "Pods", "LeaderWorkerSet")...)
+	if chosen := dgd.Annotations[annotationEngine]; dgd.Annotations[annotationWorkload] == "LeaderWorkerSet" && (chosen == "PodGroup" || chosen == "Grove") {
+		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(annotationWorkload), "LeaderWorkerSet",
+			"LeaderWorkerSets can be placed by Gates and KAI, not by "+chosen+"; choose one of them, or remove the annotation"))
+	}
 	if dgd.Annotations[annotationEngine] == "Grove" && dgd.Annotations[annotationEnableGrove] == "false" {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(annotationEngine), "Grove",
 			annotationEnableGrove+` "false" rules Grove out; remove one of the two annotations`))
@@ -30,19 +36,22 @@ func engine(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// engineImmutable bars choosing another engine while there are pods made for this one. It looks at the annotation and at the status that
-// the object itself carries, so that it needs no look at the cluster.
+// engineImmutable bars choosing another engine or workload while there are pods made for this one. It looks at the annotations and at the
+// status that the object itself carries, so that it needs no look at the cluster.
 func engineImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	now, before := updated.Annotations[annotationEngine], old.Annotations[annotationEngine]
-	if now == before {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(old.Status.Services)) {
-		if service := old.Status.Services[name]; service.Replicas > 0 {
-			return one(field.Forbidden(field.NewPath("metadata", "annotations").Key(annotationEngine), fmt.Sprintf(
-				"the engine is immutable while the deployment has pods (service %s has %d replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment",
-				short(name), service.Replicas)))
+	var errs field.ErrorList
+	for _, choice := range []struct{ annotation, what string }{{annotationEngine, "engine"}, {annotationWorkload, "workload"}} {
+		if updated.Annotations[choice.annotation] == old.Annotations[choice.annotation] {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(old.Status.Services)) {
+			if service := old.Status.Services[name]; service.Replicas > 0 {
+				errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(choice.annotation), fmt.Sprintf(
+					"the %s is immutable while the deployment has pods (service %s has %d replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment",
+					choice.what, short(name), service.Replicas)))
+				break
+			}
 		}
 	}
-	return nil
+	return errs
 }

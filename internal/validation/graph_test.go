@@ -45,6 +45,21 @@ func TestGraphRules(t *testing.T) {
 			},
 			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
 		},
+		"engine: workload": {
+			change: func(d *deployment) { d.Annotations = map[string]string{annotationWorkload: "Job"} },
+			want:   []string{`metadata.annotations[trellis.dev/workload]: Unsupported value: "Job": must be "Pods" or "LeaderWorkerSet"`},
+		},
+		"engine: one that cannot place the workload": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", annotationEngine: "PodGroup"}
+			},
+			want: []string{`metadata.annotations[trellis.dev/workload]: Forbidden: LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation`},
+		},
+		"engine: one that can": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", annotationEngine: "KAI"}
+			},
+		},
 		"annotations: values": {
 			change: func(d *deployment) {
 				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node"}

@@ -62,6 +62,14 @@ func TestGraphUpdate(t *testing.T) {
 			want: []string{"metadata.annotations[trellis.dev/engine]: Forbidden: the engine is immutable while the deployment has pods " +
 				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
 		},
+		"workload while there are pods": {
+			old: func(d *deployment) {
+				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
+			},
+			change: func(d *deployment) { d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet"} },
+			want: []string{"metadata.annotations[trellis.dev/workload]: Forbidden: the workload is immutable while the deployment has pods " +
+				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
+		},
 		"engine while there are none": {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {}, "Frontend": {}}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -165,7 +164,7 @@ func (r *request) score() float64 {
 
 // groupPods are those of one group.
 func groupPods(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, sg) })
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !graph.Member(pod, sg) })
 }
 
 // podsByReplica sorts pods by the name of their group and the ordinal of their replica.

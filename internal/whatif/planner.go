@@ -128,7 +128,7 @@ type request struct {
 func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, error) {
 	existing := p.index.groups[nameOf(dgd)]
 	inputs := graph.Inputs{
-		Topology: p.world.Topology(profileOf(dgd, existing)), Engine: graph.EngineGates,
+		Topology: p.world.Topology(profileOf(dgd, existing)), Engine: graph.EngineGates, Workload: graph.ChooseWorkload(dgd),
 		Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for service, sg := range existing {
@@ -136,6 +136,9 @@ func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, 
 			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Engine)
 		}
 		inputs.Frozen[service], inputs.Restarts[service] = sg.Spec.Topology, sg.Spec.Restart
+		if sg.Spec.Multinode {
+			inputs.Workload = sg.Spec.Workload
+		}
 	}
 	if len(existing) == 0 && !validation.Constrained(dgd) {
 		inputs.Default = p.defaultTopology()

@@ -109,7 +109,7 @@ func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1
 		case !exists && pod.Labels[graph.LabelGraph] == graph.LabelValue(sg.Spec.Graph):
 			pod = pod.DeepCopy()
 			own(pod, sg)
-		case !metav1.IsControlledBy(pod, sg):
+		case !graph.Member(pod, sg):
 			continue
 		}
 		out = append(out, pod)

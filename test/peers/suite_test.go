@@ -26,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -44,6 +45,8 @@ const namespace = "default"
 
 var (
 	sharedDir = filepath.Join("..", "..", "..", "shared")
+
+	restConfig *rest.Config
 
 	client *dynamic.DynamicClient
 	// typed is the operator's client, without a cache.
@@ -67,6 +70,7 @@ func TestMain(m *testing.M) {
 }
 
 func runSuite(m *testing.M) int {
+	log.SetLogger(logr.Discard())
 	crds, err := definitions()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
@@ -87,6 +91,7 @@ func runSuite(m *testing.M) int {
 		}
 	}()
 	config.QPS = -1
+	restConfig = config
 	config.WarningHandler = rest.NoWarnings{}
 	client = dynamic.NewForConfigOrDie(config)
 	if typed, err = ctrlclient.New(config, ctrlclient.Options{Scheme: operator.NewScheme()}); err != nil {

@@ -28,6 +28,11 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Engine string `json:"engine"`
+	// Workload makes the pods of each replica in Trellis' stead: LeaderWorkerSet, for multinode services of a graph that asks for it. Absent:
+	// Trellis makes them. It stays as it is while the graph has pods.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Workload string `json:"workload,omitempty"`
 	// Replicas wanted, 0 or more. Each is one gang.
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`

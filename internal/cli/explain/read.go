@@ -167,6 +167,12 @@ func namesOf(list client.ObjectList) []string {
 	return names
 }
 
+// speaks: events about a replica are told of its first pod.
+func speaks(pod *corev1.Pod) bool {
+	_, index, ok := graph.ReplicaOf(pod)
+	return ok && index == 0
+}
+
 // maxEventPods is of how many waiting pods the events are read.
 const maxEventPods = 4
 
@@ -175,7 +181,7 @@ func (s *Snapshot) readEvents(ctx context.Context, c client.Reader) error {
 	about := []types.UID{s.DGD.UID}
 	for _, pod := range s.Pods {
 		ours := pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name)
-		if ours && pod.Spec.NodeName == "" && pod.Labels[graph.LabelPodIndex] == "0" && len(about) <= maxEventPods {
+		if ours && pod.Spec.NodeName == "" && speaks(pod) && len(about) <= maxEventPods {
 			about = append(about, pod.UID)
 		}
 	}

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,6 +22,8 @@ type engineView struct {
 	state engine.State
 	// unsuited says why the engine cannot hold this graph together.
 	unsuited string
+	// workload makes the pods of multinode services, "": Trellis; askedWorkload is the one that would be chosen today.
+	workload, askedWorkload string
 }
 
 // engineOf chooses the engine of a deployment, unless it has pods: those decide.
@@ -34,13 +37,51 @@ func (r *Reconciler) engineOf(ctx context.Context, o observed) engineView {
 	if one := r.Engines.Get(v.Name); one != nil {
 		v.unsuited = one.Unsuited(inOrder(o))
 	}
+	r.addWorkload(ctx, o, &v)
 	return v
+}
+
+// addWorkload adds what makes the pods of multinode services, where there are any: then that has to work here, too.
+func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *engineView) {
+	if !graph.HasMultinode(o.dgd) {
+		return
+	}
+	v.askedWorkload = graph.ChooseWorkload(o.dgd)
+	v.workload = v.askedWorkload
+	if sg := frozenMultinode(o.groups); sg != nil {
+		v.workload = sg.Spec.Workload
+	}
+	if v.workload == "" {
+		return
+	}
+	if v.state.Ready {
+		v.state = r.Engines.State(ctx, v.workload)
+	}
+	if maker := r.Engines.Maker(v.workload); maker != nil && v.unsuited == "" {
+		group := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Engine: v.Name, Workload: v.workload}}
+		v.unsuited = maker.Unsuited([]*trellisv1alpha1.ScalingGroup{group}) // there may be none yet
+	}
+}
+
+// frozenMultinode is a group of a multinode service that has pods or may be making some; nil when there is none.
+func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
+	for _, sg := range groups {
+		if sg.Spec.Multinode && hasPods(sg) {
+			return sg
+		}
+	}
+	return nil
+}
+
+// hasPods says that a group has pods, or may be making some.
+func hasPods(sg *trellisv1alpha1.ScalingGroup) bool {
+	return sg.Status.Replicas > 0 || sg.Status.ObservedGeneration != sg.Generation
 }
 
 // frozenEngine is what the groups carry, as long as one of them has pods or may be making some; "" when none has.
 func frozenEngine(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
-		if sg.Status.Replicas > 0 || sg.Status.ObservedGeneration != sg.Generation {
+		if hasPods(sg) {
 			return sg.Spec.Engine
 		}
 	}
@@ -51,11 +92,17 @@ func frozenEngine(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 func engineCondition(o observed) *condition {
 	const kind = nvidiav1alpha1.ConditionEngineReady
 	chosen := fmt.Sprintf("%s, chosen %s", o.engine.Name, o.engine.Why)
+	if o.engine.workload != o.engine.askedWorkload || o.engine.workload != "" {
+		chosen += "; multinode services have the workload " + cmp.Or(o.engine.workload, graph.WorkloadPods)
+	}
 	switch {
 	case !o.engine.state.Ready:
 		return no(kind, o.engine.state.Reason, fmt.Sprintf("%s, cannot be used: %s; nothing new is made until then, and what runs is left alone", chosen, o.engine.state.Message))
 	case o.engine.unsuited != "":
 		return no(kind, nvidiav1alpha1.ReasonEngineUnsupported, fmt.Sprintf("%s, cannot place this graph: %s", chosen, o.engine.unsuited))
+	case o.engine.askedWorkload != o.engine.workload:
+		return yes(kind, nvidiav1alpha1.ReasonEngineFrozen, fmt.Sprintf("%s; what the annotation %s asks for takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it",
+			chosen, graph.AnnotationWorkload))
 	case o.engine.asked.Name != o.engine.Name:
 		return yes(kind, nvidiav1alpha1.ReasonEngineFrozen, fmt.Sprintf("%s; %s, asked for %s, takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it",
 			chosen, o.engine.asked.Name, o.engine.asked.Why))

@@ -31,11 +31,12 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 const (
-	// indexPodsByOwner finds the pods that a scaling group's UID controls.
-	indexPodsByOwner = "trellis.pods.owner"
+	// indexPodsByGroup finds the pods of a scaling group by its UID.
+	indexPodsByGroup = "trellis.pods.group"
 	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
 	indexPodsByNode = "trellis.pods.node"
 	// parallel is how many pods of one group are written at once.
@@ -71,7 +72,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scalinggroup").
 		For(&trellisv1alpha1.ScalingGroup{}).
-		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
@@ -80,15 +81,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	owner := func(o client.Object) string {
-		if ref := metav1.GetControllerOf(o); ref != nil && ref.Kind == "ScalingGroup" {
-			return string(ref.UID)
-		}
-		return ""
+		_, uid, _ := graph.GroupOf(o.(*corev1.Pod))
+		return string(uid)
 	}
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByOwner, func(o client.Object) []string {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByGroup, func(o client.Object) []string {
 		return []string{owner(o)}
 	}); err != nil {
-		return fmt.Errorf("indexing pods by owner: %w", err)
+		return fmt.Errorf("indexing pods by group: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByNode, func(o client.Object) []string {
 		if owner(o) == "" {
@@ -109,11 +108,17 @@ func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []rec
 	}
 	var out []reconcile.Request
 	for i := range pods.Items {
-		if ref := metav1.GetControllerOf(&pods.Items[i]); ref != nil {
-			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}})
-		}
+		out = append(out, groupOf(ctx, &pods.Items[i])...)
 	}
 	return out
+}
+
+// groupOf is the scaling group of a pod.
+func groupOf(_ context.Context, pod client.Object) []reconcile.Request {
+	if name, _, ok := graph.GroupOf(pod.(*corev1.Pod)); ok {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
+	}
+	return nil
 }
 
 // Reconcile observes the group's pods, decides, writes pods, and reports.
@@ -129,10 +134,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.countWorkload(ctx, sg, workload)
 	}
 	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByOwner: string(sg.UID)}); err != nil {
+	if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByGroup: string(sg.UID)}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the pods of the group: %w", err)
 	}
 	replicas := replicasOf(sg, pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	if err := r.lookForSets(ctx, sg, replicas); err != nil {
+		return ctrl.Result{}, err
+	}
 	next := plan(sg, replicas)
 	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, next))
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
@@ -169,9 +177,15 @@ func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]str
 
 // apply writes the pods, several at a time, and returns all errors.
 func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
-	todo := make([]func() error, 0, len(s.create)+len(s.delete))
+	todo := make([]func() error, 0, len(s.create)+len(s.delete)+len(s.unmake)+1)
 	for _, d := range s.delete {
 		todo = append(todo, func() error { return r.deletePod(ctx, d) })
+	}
+	for _, gone := range s.unmake {
+		todo = append(todo, func() error { return r.unmake(ctx, sg, gone) })
+	}
+	if len(s.make) > 0 {
+		todo = append(todo, func() error { return r.make(ctx, sg, s.make) })
 	}
 	for _, pod := range s.create {
 		todo = append(todo, func() error { return r.createPod(ctx, sg, pod) })

@@ -23,12 +23,15 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	if !graph.Gated(sg) {
 		return stepsOf(sg, replicas, next) // the engine has no part in it
 	}
+	if !r.makes(ctx, sg) {
+		return steps{} // what the pods come from can be neither made nor taken down
+	}
 	placer := r.Engines.Placer(sg.Spec.Engine)
 	if placer == nil || !r.Engines.State(ctx, sg.Spec.Engine).Ready {
 		return stepsOf(sg, replicas, next.OnlyScaleIn())
 	}
 	s := stepsOf(sg, replicas, next)
-	s.replaceForeign(placer, replicas)
+	s.replaceForeign(sg, placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
 	for _, pod := range s.create {
 		ordinal, _, _ := graph.ReplicaOf(pod)
@@ -41,7 +44,7 @@ func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 }
 
 // replaceForeign has replicas made anew that still wait and are not as the engine makes them. What was released goes on as it is.
-func (s *steps) replaceForeign(placer engine.Placer, replicas map[int32]*replica) {
+func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer engine.Placer, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
 		pods := r.living()
@@ -51,7 +54,9 @@ func (s *steps) replaceForeign(placer engine.Placer, replicas map[int32]*replica
 		of := func(pod *corev1.Pod) bool { o, _, _ := graph.ReplicaOf(pod); return o == ordinal }
 		s.create = slices.DeleteFunc(s.create, of)
 		s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
-		s.remove(r, "it was made for another engine, or in two halves")
+		s.make = slices.DeleteFunc(s.make, func(o int32) bool { return o == ordinal })
+		s.unmake = slices.DeleteFunc(s.unmake, func(u removal) bool { return u.ordinal == ordinal })
+		s.remove(sg, r, "it was made for another engine, or in two halves")
 	}
 }
 

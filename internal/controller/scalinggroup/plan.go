@@ -18,6 +18,15 @@ import (
 type steps struct {
 	create []*corev1.Pod
 	delete []deletion
+	// make and unmake are replicas whose pods a maker makes, by the object it makes them from.
+	make   []int32
+	unmake []removal
+}
+
+// removal is a replica to take down with what its pods come from.
+type removal struct {
+	*replica
+	why string
 }
 
 type deletion struct {
@@ -54,11 +63,17 @@ func remembered(sg *trellisv1alpha1.ScalingGroup) []int {
 // stepsOf turns the plan into pods to create and to delete.
 func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p rollout.Plan) steps {
 	var s steps
-	for _, removal := range p.Remove {
-		s.remove(replicas[int32(removal.Ordinal)], removal.Why)
+	for _, gone := range p.Remove {
+		s.remove(sg, replicas[int32(gone.Ordinal)], gone.Why)
 	}
 	for _, ordinal := range p.Make {
 		r := replicas[int32(ordinal)]
+		if graph.InSets(sg) {
+			if r == nil || r.set == nil {
+				s.make = append(s.make, int32(ordinal))
+			}
+			continue // the rest comes from the set
+		}
 		for index := range graph.PodsPerReplica(sg) {
 			if r == nil || r.pods[index] == nil {
 				s.create = append(s.create, graph.BuildPod(sg, int32(ordinal), index))
@@ -68,8 +83,16 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p ro
 	return s
 }
 
-// remove deletes every pod of the replica that is not on its way already.
-func (s *steps) remove(r *replica, why string) {
+// remove deletes every pod of the replica that is not on its way already, or what they come from.
+func (s *steps) remove(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
+	if graph.InSets(sg) {
+		s.unmake = append(s.unmake, removal{r, why})
+		return
+	}
+	s.removePods(r, why)
+}
+
+func (s *steps) removePods(r *replica, why string) {
 	for _, pod := range r.lost {
 		s.delete = append(s.delete, deletion{pod: pod, why: why, force: pod.Spec.NodeName != "" && !ended(pod)})
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -24,6 +25,29 @@ type replica struct {
 	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
+	// set is what the pods come from when Trellis does not make them itself; nil when there is none, or it is on its way out.
+	set client.Object
+}
+
+// addSets tells the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they were told so yet.
+func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets map[int32]client.Object) {
+	for ordinal, set := range sets {
+		r := replicas[ordinal]
+		if r == nil {
+			r = &replica{ordinal: ordinal, pods: map[int32]*corev1.Pod{}}
+			replicas[ordinal] = r
+		}
+		r.size = max(r.size, graph.ReplicaSize(sg, set))
+		r.outdated = r.outdated || graph.Outdated(sg, set)
+		if set.GetDeletionTimestamp() == nil {
+			r.set = set
+			continue
+		}
+		for _, index := range r.indexes() {
+			r.leaving = append(r.leaving, r.pods[index])
+		}
+		clear(r.pods)
+	}
 }
 
 // replicasOf sorts the group's pods into replicas by ordinal; nodeGone says that a pod's node does not exist any more.
@@ -64,7 +88,7 @@ func (r *replica) state() (state rollout.State, why string) {
 	switch {
 	case len(r.lost) > 0:
 		return rollout.Broken, "a pod of the replica ended or lost its node"
-	case len(r.pods) == 0:
+	case len(r.pods) == 0 && (r.set == nil || len(r.leaving) > 0):
 		return rollout.Leaving, ""
 	case len(r.leaving) > 0 || short && r.released():
 		return rollout.Broken, "a pod of the replica is gone, and a replica lives and dies whole"
@@ -77,6 +101,9 @@ func (r *replica) state() (state rollout.State, why string) {
 	}
 	return rollout.Starting, ""
 }
+
+// there: some of it exists and is not on its way out.
+func (r *replica) there() bool { return len(r.pods) > 0 || r.set != nil }
 
 // released says that some of the replica's pods were let go: before that, all of them were there.
 func (r *replica) released() bool {

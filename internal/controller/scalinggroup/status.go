@@ -25,8 +25,8 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
 	status.ReadyReplicas, status.AvailableReplicas, status.OutdatedReplicas = 0, 0, 0
 	for _, r := range replicas {
-		count(&status.Replicas, len(r.pods) > 0)
-		count(&status.OutdatedReplicas, len(r.pods) > 0 && r.outdated)
+		count(&status.Replicas, r.there())
+		count(&status.OutdatedReplicas, r.there() && r.outdated)
 		if !r.whole() {
 			continue
 		}

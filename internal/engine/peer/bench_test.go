@@ -13,6 +13,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 )
@@ -34,12 +35,16 @@ func BenchmarkRender(b *testing.B) {
 		}
 	}
 	k, g := peertest.KAI(b, dgd), peertest.Grove(b, dgd)
+	inSets := peertest.InSets(k.Groups)
 	engines := map[string]func() []any{
 		"KAI":   func() []any { return []any{kai.RenderPodGroup(k)} },
 		"Grove": func() []any { return []any{grove.Render(g, grove.Dialect{Shape: grove.ShapePack})} },
 		"LWS": func() (out []any) { // 50 sets
-			for _, set := range peertest.Sets(k.Groups, k.Join) {
-				out = append(out, set)
+			for _, sg := range inSets {
+				templates := lws.For(sg)
+				for ordinal := range sg.Spec.Replicas {
+					out = append(out, templates.Render(ordinal, func(pod *corev1.Pod) { k.Join(pod, sg, ordinal) }))
+				}
 			}
 			return out
 		},

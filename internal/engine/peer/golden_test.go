@@ -37,13 +37,12 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sets []any
-	for _, set := range peertest.Sets(k.Groups, k.Join) {
-		sets = append(sets, set)
-	}
+	sets := peertest.Sets(k.Groups, k.Join)
+	gated := peertest.Sets(peertest.Groups(t, dgd, "Gates"), nil)
 	for name, objects := range map[string][]any{
 		"kai":                {topology, kai.RenderPodGroup(k)},
-		"lws-under-kai":      sets[:1],
+		"lws-under-kai":      {sets[0]},
+		"lws-under-gates":    {gated[0]},
 		"grove-pack":         {binding, grove.Render(g, grove.Dialect{Shape: grove.ShapePack})},
 		"grove-topologyName": {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapeNamed}))},
 		"grove-packDomain":   {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapePackDomain}))},

@@ -64,8 +64,8 @@ g
     deep-wkr 3 (least 3)
   flat 3 (least 1) in one rack`,
 		lws: `
-g-deep-0 size 4 gate trellis.dev/placement
-g-deep-1 size 4 gate trellis.dev/placement`,
+g-deep-r0 size 4 gate trellis.dev/placement
+g-deep-r1 size 4 gate trellis.dev/placement`,
 	},
 	"4.2 a unit's domain inside the graph's; what is inherited is not repeated": {
 		spec: `
@@ -85,7 +85,7 @@ g in one zone
     deep-wkr 1 (least 1)
   flat 1 (least 1)`,
 		lws: `
-g-deep-0 size 2 gate trellis.dev/placement`,
+g-deep-r0 size 2 gate trellis.dev/placement`,
 	},
 	"4.4 preferred inside required, at both places": {
 		spec: `
@@ -135,7 +135,7 @@ g rack first
     b-wkr 1 (least 1)
   a 1 (least 1) rack first`,
 		lws: `
-g-b-0 size 2 gate trellis.dev/placement`,
+g-b-r0 size 2 gate trellis.dev/placement`,
 	},
 	"4.5 one replica of every service goes first, whole": {
 		spec: `
@@ -157,9 +157,9 @@ g in one zone
   flat 3 (least 1)`,
 		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"},
 		lws: `
-g-deep-0 size 2 gate trellis.dev/placement
-g-deep-1 size 2 gate trellis.dev/placement
-g-deep-2 size 2 gate trellis.dev/placement`,
+g-deep-r0 size 2 gate trellis.dev/placement
+g-deep-r1 size 2 gate trellis.dev/placement
+g-deep-r2 size 2 gate trellis.dev/placement`,
 	},
 	"4.5 multinode without a constraint is a gang, single pods are free": {
 		spec: `
@@ -178,8 +178,8 @@ g
     deep-wkr 1 (least 1)
   flat 3 (least 1)`,
 		lws: `
-g-deep-0 size 2 gate trellis.dev/placement
-g-deep-1 size 2 gate trellis.dev/placement`,
+g-deep-r0 size 2 gate trellis.dev/placement
+g-deep-r1 size 2 gate trellis.dev/placement`,
 	},
 	"4.5 a service with no replicas is no part of the gang": {
 		spec: `
@@ -214,9 +214,9 @@ g in one zone
     deep-wkr 1 (least 1)`,
 		limits: []string{"Deep: Grove chooses the zone of each replica after the first on its own, so they may leave the deployment's"},
 		lws: `
-g-deep-0 size 2 gate trellis.dev/placement
-g-deep-1 size 2 gate trellis.dev/placement
-g-deep-2 size 2 gate trellis.dev/placement`,
+g-deep-r0 size 2 gate trellis.dev/placement
+g-deep-r1 size 2 gate trellis.dev/placement
+g-deep-r2 size 2 gate trellis.dev/placement`,
 	},
 	"4.7 nothing let go, nothing said": {
 		spec: `
@@ -311,8 +311,8 @@ spec:
 		join   func(*corev1.Pod, *trellisv1alpha1.ScalingGroup, int32)
 		want   string
 	}{
-		"Gates": {peertest.Groups(t, dgd, "Gates"), nil, "g-deep-0 size 4 gate trellis.dev/placement\ng-deep-1 size 4 gate trellis.dev/placement\n"},
-		"KAI":   {k.Groups, k.Join, "g-deep-0 size 4 gate trellis.dev/placement member g-deep-0\ng-deep-1 size 4 gate trellis.dev/placement member g-deep-1\n"},
+		"Gates": {peertest.Groups(t, dgd, "Gates"), nil, "g-deep-r0 size 4 gate trellis.dev/placement\ng-deep-r1 size 4 gate trellis.dev/placement\n"},
+		"KAI":   {k.Groups, k.Join, "g-deep-r0 size 4 gate trellis.dev/placement member g-deep-0\ng-deep-r1 size 4 gate trellis.dev/placement member g-deep-1\n"},
 	} {
 		if diff := cmp.Diff(c.want, peertest.SketchLWS(peertest.Sets(c.groups, c.join))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", engine, diff)

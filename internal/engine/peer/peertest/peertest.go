@@ -83,18 +83,33 @@ func Pods(g kai.Graph) []*corev1.Pod {
 	return out
 }
 
+// InSets are the groups of the same deployment with the annotation that has LeaderWorkerSets make the pods of its multinode services.
+func InSets(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
+	var out []*trellisv1alpha1.ScalingGroup
+	for _, sg := range groups {
+		sg = sg.DeepCopy()
+		if sg.Spec.Multinode {
+			sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
+		}
+		out = append(out, sg)
+	}
+	return out
+}
+
 // Sets are the LeaderWorkerSets of a deployment's multinode services.
 func Sets(groups []*trellisv1alpha1.ScalingGroup, join func(*corev1.Pod, *trellisv1alpha1.ScalingGroup, int32)) []*lws.LeaderWorkerSet {
 	var out []*lws.LeaderWorkerSet
-	for _, sg := range groups {
+	for _, sg := range InSets(groups) {
+		if !sg.Spec.Multinode {
+			continue
+		}
+		templates := lws.For(sg)
 		for ordinal := range sg.Spec.Replicas {
-			if sg.Spec.Multinode {
-				out = append(out, lws.Render(sg, ordinal, func(pod *corev1.Pod) {
-					if join != nil {
-						join(pod, sg, ordinal)
-					}
-				}))
-			}
+			out = append(out, templates.Render(ordinal, func(pod *corev1.Pod) {
+				if join != nil {
+					join(pod, sg, ordinal)
+				}
+			}))
 		}
 	}
 	return out

@@ -1,0 +1,167 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/lws"
+	"github.com/trellis-k8s/trellis/internal/engine/lws/maker"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// served is LeaderWorkerSet in a cluster that may not serve it.
+type served struct {
+	maker.Maker
+	on bool
+}
+
+func (s served) Probe(context.Context) (engine.State, error) {
+	return engine.State{Ready: s.on, Reason: "APINotServed"}, nil
+}
+
+// What the rollout wants becomes sets to make and to take down. A replica's pods decide where there are some; the set does where there
+// are none, or where it is on its way out.
+func TestSets(t *testing.T) {
+	const there, leaving, older = "there", "leaving", "older"
+	cases := map[string]struct {
+		replicas int32
+		engine   string
+		off      bool
+		// sets by ordinal, "" for none.
+		sets []string
+		pods [][]state
+		want string
+		// status: there, updated, ready, outdated.
+		status string
+	}{
+		"nothing there: sets are made": {replicas: 2, want: "make 0 1", status: "0 0 0 0"},
+		"LeaderWorkerSet has not come to the pods yet: nothing to do": {
+			replicas: 1, sets: []string{there}, status: "1 0 0 0",
+		},
+		"pods are missing: they come from the set": {
+			replicas: 1, sets: []string{there}, pods: [][]state{{gated, nil}}, status: "1 0 0 0",
+		},
+		"a set that the cache does not show yet is asked for again, which is harmless": {
+			replicas: 1, pods: [][]state{{gated, nil}}, want: "make 0", status: "1 0 0 0",
+		},
+		"whole and running: nothing": {
+			replicas: 1, sets: []string{there}, pods: [][]state{{running, running}}, status: "1 1 1 0",
+		},
+		"scaled in: a set without pods goes first": {
+			replicas: 1, sets: []string{there, there}, pods: [][]state{{running, running}, {}}, want: "take down 1", status: "2 1 1 0",
+		},
+		"a released pod is gone: the whole replica": {
+			replicas: 1, sets: []string{there}, pods: [][]state{{running, nil}}, want: "take down 0", status: "1 0 0 0",
+		},
+		"a pod failed: the whole replica": {
+			replicas: 1, sets: []string{there}, pods: [][]state{{running, failed}}, want: "take down 0", status: "1 0 0 0",
+		},
+		"LeaderWorkerSet makes the replica anew by itself: wait for it": {
+			replicas: 1, sets: []string{there}, pods: [][]state{{terminating, terminating}}, status: "1 0 0 0",
+		},
+		"on its way out: its pods do not count, and its name is not free yet": {
+			replicas: 1, sets: []string{leaving}, pods: [][]state{{running, running}}, status: "0 0 0 0",
+		},
+		"on its way out, its pods gone": {replicas: 1, sets: []string{leaving}, status: "0 0 0 0"},
+		"an older set without pods is replaced": {
+			replicas: 1, sets: []string{older}, want: "take down 0", status: "1 0 0 1",
+		},
+		"an update replaces one set after the other": {
+			replicas: 2, sets: []string{older, older}, pods: [][]state{{old(running), old(running)}, {old(running), old(running)}},
+			want: "take down 1", status: "2 0 2 2",
+		},
+		"gated pods of another engine: the set is made anew": {
+			replicas: 1, sets: []string{there}, pods: [][]state{{other, other}}, want: "take down 0", status: "1 1 0 0",
+		},
+		"off: nothing is made or taken down": {
+			replicas: 1, off: true, pods: [][]state{{running, failed}, {running, running}}, status: "2 1 1 0",
+		},
+		"an engine that cannot place them makes none": {replicas: 1, engine: graph.EnginePodGroup, status: "0 0 0 0"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			sg := group(c.replicas, 2)
+			sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
+			if c.engine != "" {
+				sg.Spec.Engine = c.engine
+			}
+			r := &Reconciler{Engines: engine.New(engine.Options{}, gates.Placer{}, switched{on: true}, served{on: !c.off})}
+			var pods []*corev1.Pod
+			for ordinal, states := range c.pods {
+				pods = append(pods, podsOf(sg, int32(ordinal), states...)...)
+			}
+			sets := map[int32]client.Object{}
+			for ordinal, state := range c.sets {
+				set := lws.For(sg).Render(int32(ordinal), nil)
+				object := &corev1.Pod{ObjectMeta: set.ObjectMeta} // metadata is all that counts
+				switch state {
+				case leaving:
+					object.DeletionTimestamp = &metav1.Time{}
+				case older:
+					object.Labels[graph.LabelRevision] = "old"
+				}
+				sets[int32(ordinal)] = object
+			}
+			replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
+			addSets(sg, replicas, sets)
+			next := plan(sg, replicas)
+			got := r.fit(t.Context(), sg, replicas, next)
+			var words []string
+			if len(got.make) > 0 {
+				words = append(words, "make", strings.Trim(fmt.Sprint(got.make), "[]"))
+			}
+			for _, gone := range got.unmake {
+				words = append(words, "take down", fmt.Sprint(gone.ordinal))
+			}
+			if diff := cmp.Diff(c.want, strings.Join(words, " ")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(got.create) > 0 || len(got.delete) > 0 {
+				t.Errorf("pods of our own: %v", got)
+			}
+			s := statusOf(sg, replicas, next, func(string) map[string]string { return nil }, nil)
+			if status := fmt.Sprint(s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.OutdatedReplicas); status != c.status {
+				t.Errorf("status %s, want %s", status, c.status)
+			}
+		})
+	}
+}
+
+// other: made for another engine.
+func other(pod *corev1.Pod) {
+	pod.Annotations = map[string]string{graph.AnnotationEngine: graph.EngineKAI}
+}
+
+// TestPodsOfSetsAreFound: a pod that a StatefulSet owns brings its scaling group to be looked at, one of somebody else does not.
+func TestPodsOfSetsAreFound(t *testing.T) {
+	sg := group(1, 2)
+	sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
+	pod := podsOf(sg, 0, gated)[0]
+	of := func(kind, name string) []string {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: "owner", Controller: new(true)}}
+		var out []string
+		for _, request := range groupOf(t.Context(), pod) {
+			out = append(out, request.Name)
+		}
+		return out
+	}
+	if got := of("StatefulSet", "g-worker-r0"); !slices.Equal(got, []string{"g-worker"}) {
+		t.Errorf("a StatefulSet's: %v", got)
+	}
+	if got := of("ReplicaSet", "copy"); got != nil {
+		t.Errorf("a ReplicaSet's, made from a copy of the labels: %v", got)
+	}
+}

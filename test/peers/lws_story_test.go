@@ -1,0 +1,376 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/engine/lws"
+	"github.com/trellis-k8s/trellis/internal/engine/peer"
+	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/operator"
+)
+
+// lwsWorld has the operator at work on one namespace of the API server. Nobody else is there: the test plays LeaderWorkerSet, the
+// StatefulSets, the garbage collector, the scheduler and the kubelets.
+type lwsWorld struct {
+	*testing.T
+	ns string
+	// held are pods that LeaderWorkerSet has not come to make yet.
+	held map[string]bool
+}
+
+func newLWSWorld(t *testing.T, ns string) *lwsWorld {
+	t.Helper()
+	w := &lwsWorld{T: t, ns: ns, held: map[string]bool{}}
+	made(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	topology := peertest.Topology()
+	topology.UID, topology.Name = "", ns
+	for i := range topology.Spec.Levels[:3] {
+		topology.Spec.Levels[i].Key = ns + "." + topology.Spec.Levels[i].Key // no other test's nodes
+	}
+	made(t, topology)
+	for rack := range 3 {
+		for host := range 3 {
+			name := fmt.Sprintf("%s-%d-%d", ns, rack, host)
+			node := made(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+				corev1.LabelHostname: name, ns + ".example.com/zone": "z", ns + ".example.com/block": "b", ns + ".example.com/rack": fmt.Sprintf("r%d", rack),
+			}}})
+			room := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("50"), corev1.ResourceCPU: resource.MustParse("64")}
+			node.Status.Capacity, node.Status.Allocatable = room, room
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			w.must(typed.Status().Update(t.Context(), node))
+			node.Spec.Taints = nil
+			w.must(typed.Update(t.Context(), node))
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- operator.Run(ctx, restConfig, operator.Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 1000, Burst: 1000, Engine: graph.EngineAuto,
+			TakeBackAfter: time.Minute, HoldFor: time.Minute, KeepAfter: time.Hour, KeepFor: time.Hour,
+			NewClient: ctrl.New, // so that one operator may follow another in this program
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the operator: %v", err)
+		}
+	})
+	return w
+}
+
+func (w *lwsWorld) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// until lets everybody do his part again and again until what is seen is what is wanted.
+func (w *lwsWorld) until(title, want string, see func() string) {
+	w.Helper()
+	w.Log(title)
+	got := ""
+	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		w.play()
+		got = see()
+		return got == want, nil
+	})
+	if err != nil {
+		w.Fatalf("%s (-want +got):\n%s", title, cmp.Diff(want, got))
+	}
+}
+
+// play does once what is LeaderWorkerSet's, the StatefulSets' and the garbage collector's.
+func (w *lwsWorld) play() {
+	w.Helper()
+	for _, object := range w.objects() {
+		if object.GetDeletionTimestamp() != nil {
+			w.collect(object)
+			continue
+		}
+		w.makePods(object)
+	}
+}
+
+func (w *lwsWorld) objects() []*unstructured.Unstructured {
+	w.Helper()
+	list, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).List(w.Context(), metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // not served
+	}
+	w.must(err)
+	var out []*unstructured.Unstructured
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out
+}
+
+// makePods makes what LeaderWorkerSet makes of a set, in its order: the leader's StatefulSet, the leader, the workers' StatefulSet, which the
+// leader owns, and the workers; with the labels, names and variables that it gives them.
+func (w *lwsWorld) makePods(object *unstructured.Unstructured) {
+	w.Helper()
+	set := read[lws.LeaderWorkerSet](w.T, object)
+	template := set.Spec.LeaderWorkerTemplate
+	leaders := w.statefulSet(set, object, set.Name, *template.LeaderTemplate, 1)
+	leader := w.pod(set, leaders, set.Name+"-0", 0, *template.LeaderTemplate)
+	if leader == nil || leader.DeletionTimestamp != nil {
+		return
+	}
+	workers := w.statefulSet(set, leader, leader.Name, template.WorkerTemplate, template.Size-1)
+	for index := int32(1); index < template.Size; index++ {
+		w.pod(set, workers, fmt.Sprintf("%s-%d", leader.Name, index), index, template.WorkerTemplate)
+	}
+}
+
+func (w *lwsWorld) statefulSet(set *lws.LeaderWorkerSet, owner ctrl.Object, name string, template lws.PodTemplate, replicas int32) *appsv1.StatefulSet {
+	w.Helper()
+	labels := map[string]string{"leaderworkerset.sigs.k8s.io/name": set.Name, "part": name}
+	sts := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name, Labels: labels, OwnerReferences: controlledBy(owner)},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: set.Name, PodManagementPolicy: appsv1.ParallelPodManagement, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(template.Metadata.Labels), Annotations: template.Metadata.Annotations}, Spec: template.Spec},
+		},
+	}
+	maps.Copy(sts.Spec.Template.Labels, labels)
+	err := typed.Create(w.Context(), sts)
+	if apierrors.IsAlreadyExists(err) {
+		err = typed.Get(w.Context(), ctrl.ObjectKeyFromObject(sts), sts)
+	}
+	w.must(err)
+	return sts
+}
+
+func (w *lwsWorld) pod(set *lws.LeaderWorkerSet, owner *appsv1.StatefulSet, name string, index int32, template lws.PodTemplate) *corev1.Pod {
+	w.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.ns, Name: name, Labels: maps.Clone(template.Metadata.Labels), Annotations: template.Metadata.Annotations, OwnerReferences: controlledBy(owner),
+	}}
+	if w.held[name] {
+		return nil
+	}
+	template.Spec.DeepCopyInto(&pod.Spec)
+	pod.Spec.Hostname, pod.Spec.Subdomain, pod.Spec.ServiceAccountName = name, owner.Spec.ServiceName, "" // no controller makes accounts known here
+	for key, value := range map[string]string{"name": set.Name, "group-index": "0", "worker-index": fmt.Sprint(index)} {
+		pod.Labels["leaderworkerset.sigs.k8s.io/"+key] = value
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		c.Env = slices.Insert(c.Env, 0, corev1.EnvVar{Name: "LWS_LEADER_ADDRESS", Value: fmt.Sprintf("%s-0.%s.%s", set.Name, set.Name, w.ns)})
+	}
+	err := typed.Create(w.Context(), pod)
+	if apierrors.IsAlreadyExists(err) {
+		err = typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod)
+	}
+	w.must(err)
+	return pod
+}
+
+func controlledBy(owner ctrl.Object) []metav1.OwnerReference {
+	kind := owner.GetObjectKind().GroupVersionKind()
+	switch owner.(type) {
+	case *appsv1.StatefulSet:
+		kind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	case *corev1.Pod:
+		kind = corev1.SchemeGroupVersion.WithKind("Pod")
+	}
+	return []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)}
+}
+
+// collect ends a set that is deleted in the foreground: first all that hangs from it, then the set.
+func (w *lwsWorld) collect(object *unstructured.Unstructured) {
+	w.Helper()
+	if !slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		w.Fatalf("%s is not deleted in the foreground: %v", object.GetName(), object.GetFinalizers())
+	}
+	mine := ctrl.MatchingLabels{"leaderworkerset.sigs.k8s.io/name": object.GetName()}
+	w.must(typed.DeleteAllOf(w.Context(), &appsv1.StatefulSet{}, ctrl.InNamespace(w.ns), mine))
+	w.must(typed.DeleteAllOf(w.Context(), &corev1.Pod{}, ctrl.InNamespace(w.ns), mine, ctrl.GracePeriodSeconds(0)))
+	object = object.DeepCopy()
+	object.SetFinalizers(nil)
+	_, err := resourceOf(object).Update(w.Context(), object, metav1.UpdateOptions{})
+	if !apierrors.IsConflict(err) {
+		w.must(err)
+	}
+}
+
+func (w *lwsWorld) pods() []*corev1.Pod {
+	w.Helper()
+	list := &corev1.PodList{}
+	w.must(typed.List(w.Context(), list, ctrl.InNamespace(w.ns)))
+	var out []*corev1.Pod
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// run plays the scheduler, which heeds selectors, and the kubelets, for the pods that were let go.
+func (w *lwsWorld) run() {
+	w.Helper()
+	nodes := &corev1.NodeList{}
+	w.must(typed.List(w.Context(), nodes, ctrl.HasLabels{w.ns + ".example.com/rack"}))
+	busy := map[string]bool{}
+	for _, pod := range w.pods() {
+		busy[pod.Spec.NodeName] = true
+	}
+	for _, pod := range w.pods() {
+		if gates.Closed(pod) || pod.Spec.NodeName != "" {
+			continue
+		}
+		for i := range nodes.Items {
+			node := &nodes.Items[i]
+			if busy[node.Name] || !contains(node.Labels, pod.Spec.NodeSelector) {
+				continue
+			}
+			busy[node.Name] = true
+			w.must(typed.SubResource("binding").Create(w.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node.Name}}))
+			w.must(typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod))
+			pod.Status.Phase = corev1.PodRunning
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+			w.must(typed.Status().Update(w.Context(), pod))
+			break
+		}
+	}
+}
+
+func contains(whole, part map[string]string) bool {
+	for key, value := range part {
+		if whole[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// sets are the names of the sets, with their revision; "!" while one is on its way out.
+func (w *lwsWorld) sets() string {
+	var out []string
+	for _, object := range w.objects() {
+		name := object.GetName()
+		if object.GetDeletionTimestamp() != nil {
+			name += "!"
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, " ")
+}
+
+// picture has each replica of Decode with how many of its pods are let go, bound and ready, and the racks they are pinned to.
+func (w *lwsWorld) picture() string {
+	type replica struct {
+		pods, open, bound int
+		racks             map[string]bool
+	}
+	replicas := map[string]*replica{}
+	for _, pod := range w.pods() {
+		if pod.Labels[graph.LabelComponent] != "Decode" {
+			continue
+		}
+		r := replicas[pod.Labels[graph.LabelReplica]]
+		if r == nil {
+			r = &replica{racks: map[string]bool{}}
+			replicas[pod.Labels[graph.LabelReplica]] = r
+		}
+		r.pods++
+		if gates.Closed(pod) {
+			continue
+		}
+		r.open++
+		r.racks[pod.Spec.NodeSelector[w.ns+".example.com/rack"]] = true
+		if pod.Spec.NodeName != "" {
+			r.bound++
+		}
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(replicas)) {
+		r := replicas[name]
+		out = append(out, fmt.Sprintf("%s: %d pods, %d let go, %d bound, %d racks", name, r.pods, r.open, r.bound, len(r.racks)))
+	}
+	return strings.Join(out, "; ")
+}
+
+func (w *lwsWorld) deployment() *nvidiav1alpha1.DynamoGraphDeployment {
+	w.Helper()
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	w.must(typed.Get(w.Context(), types.NamespacedName{Namespace: w.ns, Name: "g"}, dgd))
+	return dgd
+}
+
+func (w *lwsWorld) change(edit func(*nvidiav1alpha1.DynamoGraphDeployment)) {
+	w.Helper()
+	dgd := w.deployment()
+	before := dgd.DeepCopy()
+	edit(dgd)
+	w.must(typed.Patch(w.Context(), dgd, ctrl.MergeFrom(before)))
+}
+
+func (w *lwsWorld) condition(kind string) string {
+	w.Helper()
+	c := meta.FindStatusCondition(w.deployment().Status.Conditions, kind)
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// counts are the replicas of Decode as the deployment's status has them.
+func (w *lwsWorld) counts() string {
+	s := w.deployment().Status.Services["Decode"]
+	return fmt.Sprintf("%d there, %d updated, %d ready", s.Replicas, s.UpdatedReplicas, ptr.Deref(s.ReadyReplicas, -1))
+}
+
+func (w *lwsWorld) set(name string) *unstructured.Unstructured {
+	w.Helper()
+	object, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).Get(w.Context(), name, metav1.GetOptions{})
+	w.must(err)
+	return object
+}
+
+func (w *lwsWorld) group() *trellisv1alpha1.ScalingGroup {
+	w.Helper()
+	sg := &trellisv1alpha1.ScalingGroup{}
+	w.must(typed.Get(w.Context(), types.NamespacedName{Namespace: w.ns, Name: "g-decode"}, sg))
+	return sg
+}
+
+// wanted is the set of a replica as it has to be on the API server.
+func (w *lwsWorld) wanted(ordinal int32) *unstructured.Unstructured {
+	w.Helper()
+	sg := w.group()
+	set := lws.For(sg).Render(ordinal, nil)
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
+	object, err := peer.Object(set)
+	w.must(err)
+	return object
+}
