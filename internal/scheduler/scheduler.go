@@ -192,11 +192,12 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.dropHolds(name)
 }
 
-// observe reads everything about one graph from the cache.
+// observe reads everything about one graph from the cache. The objects are the cache's own, to be looked at only: every event of a pod has its
+// graph read, and copying what is read would be most of the loop's work.
 func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd}
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := s.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}); err != nil {
+	if err := s.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return o, err
 	}
 	for i := range groups.Items {
@@ -205,7 +206,7 @@ func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraph
 		}
 	}
 	pods := &corev1.PodList{}
-	if err := s.reader.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexPodsByGraph: graph.LabelValue(dgd.Name)}); err != nil {
+	if err := s.reader.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexPodsByGraph: graph.LabelValue(dgd.Name)}, client.UnsafeDisableDeepCopy); err != nil {
 		return o, err
 	}
 	for i := range pods.Items {

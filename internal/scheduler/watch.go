@@ -64,7 +64,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		{&corev1.Pod{}, handle(s.podSet, s.podGone)},
 		{&trellisv1alpha1.ScalingGroup{}, handle(each(s.groupEvent), s.groupEvent)},
 		{&nvidiav1alpha1.DynamoGraphDeployment{}, handle(each(s.graphEvent), s.graphEvent)},
-		{&grovev1alpha1.ClusterTopology{}, handle(each(s.topologyEvent), s.topologyEvent)},
+		{&grovev1alpha1.ClusterTopology{}, handle(s.topologySet, func(*grovev1alpha1.ClusterTopology) { s.queue.wakeWaiting() })},
 	}
 	var synced []toolscache.InformerSynced
 	for _, h := range handlers {
@@ -200,5 +200,9 @@ func (s *Scheduler) graphEvent(dgd *nvidiav1alpha1.DynamoGraphDeployment) {
 	s.queue.add(client.ObjectKeyFromObject(dgd))
 }
 
-// topologyEvent concerns the graphs that wait: a level may be back.
-func (s *Scheduler) topologyEvent(*grovev1alpha1.ClusterTopology) { s.queue.wakeWaiting() }
+// topologySet concerns the graphs that wait: a level may be back. The status says nothing new to them.
+func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
+	if old == nil || old.Generation != now.Generation {
+		s.queue.wakeWaiting()
+	}
+}

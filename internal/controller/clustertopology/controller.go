@@ -103,16 +103,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	// What is listed is only looked at: nodes are many, and every deployment that comes or goes has them surveyed.
 	nodes := &corev1.NodeList{}
-	if err := r.Client.List(ctx, nodes); err != nil {
+	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	users := &nvidiav1alpha1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}); err != nil {
+	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}
 	topologies := &grovev1alpha1.ClusterTopologyList{}
-	if err := r.Client.List(ctx, topologies); err != nil {
+	if err := r.Client.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
 	}
 	status := statusOf(ct, survey(ct, nodes.Items), users.Items, constraint.Defaults(topologies.Items))

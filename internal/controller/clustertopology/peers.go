@@ -64,7 +64,7 @@ type kept struct {
 // keepPeers writes topology objects only for engines that deployments with this topology use: the others may not even know it.
 func (r *Reconciler) keepPeers(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups); err != nil {
+	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {
 		return kept{}, fmt.Errorf("listing scaling groups: %w", err)
 	}
 	var out kept
