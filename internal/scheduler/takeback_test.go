@@ -41,7 +41,7 @@ func (o *objecting) TakeBack(_ context.Context, pod *corev1.Pod) error {
 func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 	for name, stuck := range map[string]func(*bench, *corev1.Pod){
 		"objected to by the engine": func(*bench, *corev1.Pod) {},
-		"unschedulable": func(b *bench, pod *corev1.Pod) {
+		"unschedulable": func(_ *bench, pod *corev1.Pod) {
 			pod.Status.Conditions = []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
 			}}

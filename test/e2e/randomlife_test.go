@@ -14,12 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -135,124 +131,6 @@ func (l *life) settle() {
 		return nil
 	})
 	l.calm()
-}
-
-func (l *life) scaleSome() string {
-	name := []string{"Worker", "Frontend"}[l.rand.IntN(2)]
-	n := l.rand.IntN(4)
-	f := l.floors[name]
-	l.floors[name] = limits{min(f.floor, max(0, n-1)), max(f.ceiling, n)}
-	if l.undisturbed {
-		l.watcher.expect(name, l.floors[name].floor, l.floors[name].ceiling)
-	}
-	l.replicas[name] = n
-	l.scale("g", name, int32(n))
-	return fmt.Sprintf("%s to %d", name, n)
-}
-
-// editImage may well go back to a revision that some replicas still run.
-func (l *life) editImage() string {
-	image := fmt.Sprintf("example.com/vllm:%d", l.rand.IntN(3))
-	l.setImage("g", "Worker", image)
-	return image
-}
-
-func (l *life) editEnv() string {
-	l.edits++
-	l.patch("g", fmt.Sprintf(`{"spec":{"envs":[{"name":"EDIT","value":"%d"}]}}`, l.edits))
-	return strconv.Itoa(l.edits)
-}
-
-func (l *life) restart(how nvidiav1alpha1.RestartStrategyType) string {
-	l.edits++
-	l.patch("g", fmt.Sprintf(`{"spec":{"restart":{"id":"%d","strategy":{"type":%q}}}}`, l.edits, how))
-	return strconv.Itoa(l.edits)
-}
-
-func (l *life) killPods() string {
-	l.disturb()
-	pods, killed := l.all(), []string{}
-	for range min(len(pods), 1+l.rand.IntN(3)) {
-		pod := pods[l.rand.IntN(len(pods))]
-		killed = append(killed, pod.Name)
-		_ = l.c.Delete(l.t.Context(), &pod, client.GracePeriodSeconds(int64(l.rand.IntN(2)))) // it may be gone already
-	}
-	return fmt.Sprint(killed)
-}
-
-func (l *life) killNode() string {
-	if l.dead != nil {
-		return "(one is dead already)"
-	}
-	l.disturb()
-	all := racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "b/r0", "b/r1", "b/r2") // not where the foreign pod is
-	h := all[l.rand.IntN(len(all))]
-	l.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node(h.name)}})
-	l.dead, l.whole = &h, false
-	return h.name
-}
-
-func (l *life) loseLevel() string {
-	l.disturb()
-	without := l.topology()
-	without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(level grovev1alpha1.TopologyLevel) bool { return level.Domain == "rack" })
-	if !l.setTopology(without) {
-		return "(it is gone as a whole)"
-	}
-	l.whole = false
-	return "rack"
-}
-
-func (l *life) loseTopology() string {
-	l.disturb()
-	_ = l.c.Delete(l.t.Context(), l.topology())
-	l.whole = false
-	return ""
-}
-
-// restore brings back what was lost.
-func (l *life) restore() string {
-	if l.whole {
-		return "(nothing is lost)"
-	}
-	if l.dead != nil {
-		l.addHosts(*l.dead)
-		l.dead = nil
-	}
-	if !l.setTopology(l.topology()) {
-		l.create(l.topology())
-	}
-	l.whole = true
-	return ""
-}
-
-// setTopology changes the topology's levels; false: there is none.
-func (l *life) setTopology(to *grovev1alpha1.ClusterTopology) bool {
-	before := &grovev1alpha1.ClusterTopology{}
-	if err := l.c.Get(l.t.Context(), key("", l.name), before); err != nil {
-		return false
-	}
-	now := before.DeepCopy()
-	now.Spec = to.Spec
-	if err := l.c.Patch(l.t.Context(), now, client.MergeFrom(before)); err != nil {
-		l.t.Fatal(err)
-	}
-	return true
-}
-
-// recreate deletes the deployment and creates it again at once. Without its topology it would be refused.
-func (l *life) recreate() string {
-	l.restore()
-	l.disturb()
-	old := l.dgd("g")
-	l.remove(old)
-	l.createAgain(old)
-	return ""
-}
-
-func (l *life) createAgain(old *nvidiav1alpha1.DynamoGraphDeployment) {
-	fresh := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Annotations: old.Annotations}, Spec: old.Spec}
-	l.until("it is created", func() error { return l.c.Create(l.t.Context(), fresh.DeepCopy()) })
 }
 
 // asANewOne compares the deployment with what a new one of the same spec comes to.

@@ -4,14 +4,11 @@
 package e2e
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,76 +17,6 @@ import (
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
-
-// rule is one thing that holds for every user under every engine whose pods are Trellis' own. It is told on a real cluster: pods are bound
-// by the kube-scheduler, and where they are is read from their nodes.
-type rule struct {
-	nodes []host
-	// graph of the deployment "g": its level, and its services. nil services: the story creates its own.
-	level    string
-	services services
-	// preferred is the deployment's preferred level.
-	preferred string
-	// before the deployment is created; after it was, it is Ready unless waits is set.
-	before func(w *world)
-	// waits are parts of the message of Placed while the deployment does not fit.
-	waits []string
-	after func(w *world)
-}
-
-// in is what a step checks most: the domains of a level in which a service's pods are, all services for "".
-func (w *world) in(service, level string, want ...string) {
-	w.t.Helper()
-	if got := w.domains(level, w.of(service)...); !slices.Equal(got, want) {
-		w.t.Errorf("%s is in %v, want %v", service, got, want)
-	}
-}
-
-// of are the pods of a service, of all services for "".
-func (w *world) of(service string) []corev1.Pod {
-	w.t.Helper()
-	if service == "" {
-		return w.all()
-	}
-	var pods []corev1.Pod
-	replicas := w.replicasOf(service)
-	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
-		pods = append(pods, replicas[ordinal]...)
-	}
-	return pods
-}
-
-// eachInOne: each replica of a service, of size pods, is whole in one domain of the level.
-func (w *world) eachInOne(service, level string, size int) {
-	w.t.Helper()
-	for ordinal, pods := range w.replicasOf(service) {
-		if got := w.domains(level, pods...); len(got) != 1 || len(pods) != size {
-			w.t.Errorf("%s-%d: %d pods in %v, want %d in one %s", service, ordinal, len(pods), got, size, level)
-		}
-	}
-}
-
-func (w *world) free(pod *corev1.Pod) {
-	w.t.Helper()
-	if err := w.c.Delete(w.t.Context(), pod); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) waitsFor(reason string, parts ...string) {
-	w.t.Helper()
-	w.hasCondition("g", placed, metav1.ConditionFalse, reason, parts...)
-}
-
-func (w *world) gone(service string) {
-	w.t.Helper()
-	w.until(service+" has no pods", func() error {
-		if n := len(w.of(service)); n > 0 {
-			return fmt.Errorf("%d pods", n)
-		}
-		return nil
-	})
-}
 
 var rules = map[string]rule{
 	"1 the graph is in one domain": {
@@ -282,67 +209,6 @@ var rules = map[string]rule{
 			w.eachInOne("Worker", "rack", 2)
 		},
 	},
-}
-
-// nothingReleasedOf: the pods of one replica exist, and none has been let go.
-func (w *world) nothingReleasedOf(service string, ordinal int32) {
-	w.t.Helper()
-	w.until("the replica is there", func() error {
-		if len(w.replicasOf(service)[ordinal]) == 0 {
-			return fmt.Errorf("no pods")
-		}
-		return nil
-	})
-	for _, pod := range w.replicasOf(service)[ordinal] {
-		if len(pod.Spec.SchedulingGates) == 0 || pod.Spec.NodeName != "" {
-			w.t.Errorf("pod %s was released", pod.Name)
-		}
-	}
-}
-
-// replaced waits until a service has n pods of which none was there before what was done.
-func (w *world) replaced(service string, n int, do func()) {
-	w.t.Helper()
-	before := map[types.UID]bool{}
-	for _, pod := range w.of(service) {
-		before[pod.UID] = true
-	}
-	do()
-	w.until("the pods are new", func() error {
-		now := w.of(service)
-		for i := range now {
-			if before[now[i].UID] {
-				return fmt.Errorf("%s is an old one", now[i].Name)
-			}
-		}
-		if len(now) != n {
-			return fmt.Errorf("%d pods, want %d", len(now), n)
-		}
-		return nil
-	})
-}
-
-// outOfSight has the kube-scheduler find a host unfit for a reason that Trellis does not count: the anti-affinity of a pod that is there.
-// inSight ends it.
-func (w *world) outOfSight(host string) {
-	w.t.Helper()
-	guard := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "guard-" + host},
-		Spec: corev1.PodSpec{
-			NodeName: w.node(host), TerminationGracePeriodSeconds: new(int64),
-			Containers: []corev1.Container{{Name: "main", Image: "example.com/other:1"}},
-			Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "nvidia.com/dynamo-component", Operator: metav1.LabelSelectorOpExists}}},
-				TopologyKey:   corev1.LabelHostname,
-			}}}},
-		},
-	}
-	w.create(guard)
-}
-
-func (w *world) inSight(host string) {
-	w.t.Helper()
-	w.free(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "guard-" + host}})
 }
 
 // Every rule under every engine that places pods of Trellis' own.

@@ -1,0 +1,89 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func labelSelector(labels map[string]string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: labels}
+}
+
+func TestShapeCountsLikeTheScheduler(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	container := func(a amounts) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: a.list()}}
+	}
+	p := makePod("p", "", amounts{"cpu": "1", gpu: "2"})
+	sidecar := container(amounts{"cpu": "500m"})
+	sidecar.RestartPolicy = &always
+	p.Spec.InitContainers = []corev1.Container{sidecar, container(amounts{"cpu": "3"})}
+	p.Spec.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	want := []Request{{"cpu", 3500}, {"memory", 64 << 20}, {gpu, 2}}
+	if diff := cmp.Diff(want, ShapeOf(p).Requests()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestShapeKey(t *testing.T) {
+	base := ShapeOf(makePod("a", "", amounts{gpu: "1"}))
+	spread := func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
+	}
+	cases := map[string]struct {
+		pod       *corev1.Pod
+		same      bool
+		uncounted []string
+		needsHost bool
+	}{
+		"another name":      {pod: makePod("b", "", amounts{gpu: "1"}), same: true},
+		"a zero request":    {pod: makePod("b", "", amounts{gpu: "1", "cpu": "0"}), same: true},
+		"more gpus":         {pod: makePod("b", "", amounts{gpu: "2"})},
+		"a node selector":   {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} })},
+		"a toleration":      {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} })},
+		"a host port":       {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 1}} }), needsHost: true},
+		"one per host":      {pod: makePod("b", "", amounts{gpu: "1"}, onePerHost), needsHost: true},
+		"a topology spread": {pod: makePod("b", "", amounts{gpu: "1"}, spread), uncounted: []string{"topology spread"}, needsHost: true},
+		"affinity to a stranger": {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) {
+			onePerHost(p)
+			p.Labels = nil
+		}), uncounted: []string{"pod anti-affinity"}, needsHost: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := ShapeOf(tc.pod)
+			if got := s.Key() == base.Key(); got != tc.same {
+				t.Errorf("same key %v, want %v", got, tc.same)
+			}
+			if diff := cmp.Diff(tc.uncounted, s.Uncounted()); diff != "" {
+				t.Errorf("uncounted (-want +got):\n%s", diff)
+			}
+			if s.NeedsHost() != tc.needsHost {
+				t.Errorf("needs host %v, want %v", s.NeedsHost(), tc.needsHost)
+			}
+		})
+	}
+}
+
+func TestOnePerHostFitsOncePerNode(t *testing.T) {
+	c := NewCluster()
+	for i := range 3 {
+		c.SetNode(makeNode("n"+strconv.Itoa(i), at("a", "1"), amounts{gpu: "8"}))
+	}
+	s := ShapeOf(makePod("p", "", amounts{gpu: "1"}, onePerHost))
+	if got := fit(c, zoneRack, s); got != 3 {
+		t.Errorf("fit %d, want 3", got)
+	}
+	c.Assume("x", "n1", s)
+	if got := fit(c, zoneRack, s); got != 2 {
+		t.Errorf("fit %d beside one of them, want 2", got)
+	}
+}

@@ -1,0 +1,110 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// worker is a service of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
+func worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.ServiceSpec {
+	s := &nvidiav1alpha1.ServiceSpec{
+		ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: &replicas,
+		Resources: &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(gpus)}},
+		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{
+			Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
+		}},
+	}
+	if nodes > 1 {
+		s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: nodes}
+	}
+	if packDomain != "" {
+		s.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: packDomain}
+	}
+	return s
+}
+
+func frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
+	return &nvidiav1alpha1.ServiceSpec{
+		ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: &replicas,
+		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/frontend:1"}},
+	}
+}
+
+// graphOf returns a deployment with the given services in the world's namespace.
+func (w *world) graphOf(name, packDomain string, services map[string]*nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.DynamoGraphDeployment {
+	return &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
+			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: packDomain},
+			Services:           services,
+		},
+	}
+}
+
+func (w *world) topology() *grovev1alpha1.ClusterTopology {
+	return &grovev1alpha1.ClusterTopology{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Spec: grovev1alpha1.ClusterTopologySpec{
+			NodeSelector: map[string]string{poolKey: w.name},
+			Levels: []grovev1alpha1.TopologyLevel{
+				{Domain: "zone", Key: zoneKey}, {Domain: "rack", Key: rackKey}, {Domain: "host", Key: corev1.LabelHostname},
+			},
+		},
+	}
+}
+
+// racks makes hosts hosts of gpus GPUs in each named rack, "zone/rack".
+func racks(hosts, gpus int, paths ...string) []host {
+	var out []host
+	for _, path := range paths {
+		zone, rack, _ := strings.Cut(path, "/")
+		for i := range hosts {
+			out = append(out, host{zone: zone, rack: rack, name: fmt.Sprintf("%s-%s-%d", zone, rack, i), gpus: gpus})
+		}
+	}
+	return out
+}
+
+// host is a node of a world: its place and its GPUs.
+type host struct {
+	zone, rack, name string
+	gpus             int
+}
+
+func (w *world) addHosts(hosts ...host) {
+	w.t.Helper()
+	for _, h := range hosts {
+		node := sandbox.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
+		if err := w.cluster.AddNodes(w.t.Context(), node); err != nil {
+			w.t.Fatalf("adding node %s: %v", node.Name, err)
+		}
+	}
+}
+
+// node is the real name of a world's host.
+func (w *world) node(host string) string { return w.name + "-" + host }
+
+// occupy fills GPUs of a host with a pod of somebody else's.
+func (w *world) occupy(name, host string, gpus int) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},
+		Spec: corev1.PodSpec{
+			NodeName:                      w.node(host),
+			TerminationGracePeriodSeconds: new(int64),
+			Containers:                    []corev1.Container{{Name: "main", Image: "example.com/other:1", Resources: corev1.ResourceRequirements{Limits: gpuList(gpus)}}},
+		},
+	}
+	w.create(pod)
+	return pod
+}
