@@ -5,33 +5,22 @@ package explain
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// Formats of the output.
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
-
 // options are what the user gives.
 type options struct {
-	genericiooptions.IOStreams
-	config *genericclioptions.ConfigFlags
-	format string
+	cli.Output
 }
 
 // NewCommand returns kubectl trellis explain.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "explain (dgd/NAME | sg/NAME | pod/NAME)",
 		Short: "Say where each replica of a deployment sits, or why it waits and what would free it",
@@ -43,20 +32,19 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
-	o.config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json")
+	o.AddFlags(cmd.Flags(), "")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, arg string) error {
-	if o.format != formatText && o.format != formatJSON {
-		return fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
+	if err := o.Check(); err != nil {
+		return err
 	}
 	t, err := parseTarget(arg)
 	if err != nil {
 		return err
 	}
-	client, namespace, err := cli.NewClient(o.config)
+	client, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
 		return err
 	}
@@ -66,11 +54,5 @@ func (o *options) run(ctx context.Context, arg string) error {
 	}
 	snapshot.Now = time.Now()
 	report := Build(snapshot)
-	if o.format == formatJSON {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	}
-	_, err = fmt.Fprint(o.Out, report.Text(snapshot.Now))
-	return err
+	return o.Show(report, func() string { return report.Text(snapshot.Now) })
 }

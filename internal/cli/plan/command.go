@@ -5,21 +5,12 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
-)
-
-// Formats of the output.
-const (
-	formatText = "text"
-	formatJSON = "json"
 )
 
 // exitNotPlaced is the exit code of a plan in which something has no place.
@@ -27,16 +18,14 @@ const exitNotPlaced cli.Exit = 2
 
 // options are what the user gives.
 type options struct {
-	genericiooptions.IOStreams
-	config  *genericclioptions.ConfigFlags
+	cli.Output
 	files   []string
 	cluster bool
-	format  string
 }
 
 // NewCommand returns kubectl trellis plan.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "plan (-f FILE... | dgd/NAME --cluster)",
 		Short: "Say where deployments would be placed, or why not, without creating anything",
@@ -50,11 +39,10 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"  kubectl trellis plan --cluster dgd/my-llm -f four-more-nodes.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	o.config.ClusterName = nil // its flag has the name of ours; --context chooses a cluster as well
-	o.config.AddFlags(cmd.Flags())
+	o.Config.ClusterName = nil // its flag has the name of ours; --context chooses a cluster as well
+	o.AddFlags(cmd.Flags(), "")
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file, folder, or - for the standard input; may be given several times")
 	cmd.Flags().BoolVar(&o.cluster, "cluster", false, "take nodes, pods and topologies from the cluster")
-	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json")
 	return cmd
 }
 
@@ -70,7 +58,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.show(report); err != nil {
+	if err := o.Show(report, report.Text); err != nil {
 		return err
 	}
 	if !report.placed() {
@@ -81,22 +69,10 @@ func (o *options) run(ctx context.Context, args []string) error {
 
 func (o *options) check(args []string) error {
 	switch {
-	case o.format != formatText && o.format != formatJSON:
-		return fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
 	case len(args) > 0 && !o.cluster:
 		return errors.New("a deployment that exists is planned with --cluster; one in a file with -f FILE")
 	case len(args) == 0 && len(o.files) == 0:
 		return errors.New("nothing to plan: give manifests with -f FILE")
 	}
-	return nil
-}
-
-func (o *options) show(report Report) error {
-	if o.format == formatJSON {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	}
-	_, err := fmt.Fprint(o.Out, report.Text())
-	return err
+	return o.Check()
 }

@@ -77,12 +77,12 @@ func (o *options) gather(ctx context.Context, args []string) (input, error) {
 func (o *options) base(ctx context.Context) (in input, namespace string, err error) {
 	if !o.cluster {
 		namespace = metav1.NamespaceDefault
-		if o.config.Namespace != nil && *o.config.Namespace != "" {
-			namespace = *o.config.Namespace
+		if o.Config.Namespace != nil && *o.Config.Namespace != "" {
+			namespace = *o.Config.Namespace
 		}
 		return in, namespace, nil
 	}
-	client, namespace, err := cli.NewClient(o.config)
+	client, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
 		return in, "", err
 	}

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
@@ -84,10 +83,7 @@ func TestPlan(t *testing.T) {
 
 // The same objects give the same answer, in whatever order they come, a folder's files and the standard input included.
 func TestOrderDoesNotMatter(t *testing.T) {
-	o := &options{
-		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard},
-		config:    genericclioptions.NewConfigFlags(true),
-	}
+	o := &options{Output: cli.NewOutput(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})}
 	for _, f := range []string{"nodes", "topology", "running", "chat-large", "code", "plain"} {
 		o.files = append(o.files, filepath.Join("testdata", f+".yaml"))
 	}

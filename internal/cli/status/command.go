@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,24 +22,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Formats of the output.
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
-
 // options are what the user gives.
 type options struct {
-	genericiooptions.IOStreams
-	config         *genericclioptions.ConfigFlags
+	cli.Output
 	watch, forever bool
 	timeout        time.Duration
-	format         string
 }
 
 // NewCommand returns kubectl trellis status.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "status dgd/NAME",
 		Short: "Show how far an inference graph has come, and what it waits for",
@@ -52,27 +43,25 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
-	o.config.AddFlags(cmd.Flags())
+	o.AddFlags(cmd.Flags(), "; with --watch, one JSON object a line")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow changes until the graph is ready and fully updated")
 	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: go on after that")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --watch: give up after so long, e.g. 30m (default: never)")
-	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json; with --watch, one JSON object a line")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, arg string) error {
 	name, err := cli.GraphName(arg)
-	switch {
-	case err != nil:
+	if err = errors.Join(err, o.Check()); err != nil {
 		return err
-	case o.format != formatText && o.format != formatJSON:
-		return fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
+	}
+	switch {
 	case !o.watch && (o.forever || o.timeout != 0):
 		return errors.New("--forever and --timeout go with --watch")
 	case o.timeout < 0:
 		return fmt.Errorf("--timeout %s: want a positive duration, e.g. 30m", o.timeout)
 	}
-	c, namespace, err := cli.NewClient(o.config)
+	c, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
 		return err
 	}
@@ -82,19 +71,10 @@ func (o *options) run(ctx context.Context, arg string) error {
 		return err
 	}
 	if !o.watch {
-		return o.once(Build(snapshot))
+		report := Build(snapshot)
+		return o.Show(report, report.Text)
 	}
 	return o.follow(ctx, key, snapshot.PodsHidden)
-}
-
-func (o *options) once(r Report) error {
-	if o.format == formatJSON {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	_, err := fmt.Fprint(o.Out, r.Text())
-	return err
 }
 
 func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden bool) error {
@@ -105,7 +85,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden b
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	config, err := o.config.ToRESTConfig()
+	config, err := o.Config.ToRESTConfig()
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -118,7 +98,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden b
 
 // show is how reports are shown as they come: objects for programs, a table drawn anew on a terminal, lines elsewhere.
 func (o *options) show() Show {
-	if o.format == formatJSON {
+	if o.JSON() {
 		return func(r Report, _ *Report) error { return json.NewEncoder(o.Out).Encode(r) }
 	}
 	if out, ok := o.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small

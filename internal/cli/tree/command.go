@@ -5,34 +5,25 @@ package tree
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// Formats of the output.
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
-
 // options are what the user gives.
 type options struct {
-	genericiooptions.IOStreams
-	config           *genericclioptions.ConfigFlags
-	all              bool
-	topology, format string
+	cli.Output
+	all      bool
+	topology string
 }
 
 // NewCommand returns kubectl trellis tree.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "tree [dgd/NAME]",
 		Short: "Show where the pods of inference graphs sit: zone, block, rack, host",
@@ -44,10 +35,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	o.config.AddFlags(cmd.Flags())
+	o.AddFlags(cmd.Flags(), "")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show the graphs of all namespaces")
 	cmd.Flags().StringVar(&o.topology, "topology", "", "ClusterTopology to show them in (default: the one each is placed by)")
-	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "text or json")
 	return cmd
 }
 
@@ -56,7 +46,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	client, namespace, err := cli.NewClient(o.config)
+	client, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
 		return err
 	}
@@ -73,8 +63,8 @@ func (o *options) run(ctx context.Context, args []string) error {
 // request is what was asked for, short of the namespace.
 func (o *options) request(args []string) (Request, error) {
 	r := Request{Topology: o.topology}
-	if o.format != formatText && o.format != formatJSON {
-		return r, fmt.Errorf("-o %s: want %s or %s", o.format, formatText, formatJSON)
+	if err := o.Check(); err != nil {
+		return r, err
 	}
 	if len(args) == 0 {
 		return r, nil
@@ -88,18 +78,12 @@ func (o *options) request(args []string) (Request, error) {
 }
 
 func (o *options) show(request Request, report Report) error {
-	if o.format == formatJSON {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	}
-	if len(report.Graphs) == 0 {
+	if len(report.Graphs) == 0 && !o.JSON() {
 		where := "in any namespace"
 		if request.Namespace != "" {
 			where = fmt.Sprintf("in namespace %s; -A shows all namespaces", request.Namespace)
 		}
 		fmt.Fprintf(o.ErrOut, "No DynamoGraphDeployments %s\n", where)
 	}
-	_, err := fmt.Fprint(o.Out, report.Text())
-	return err
+	return o.Show(report, report.Text)
 }
