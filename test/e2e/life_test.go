@@ -17,6 +17,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
 // A replica that is added later stays in the graph's zone or waits, explained, although another zone is empty.
@@ -225,25 +226,13 @@ func TestTwoGraphsRaceForOneRack(t *testing.T) {
 
 func (w *world) uids() map[types.UID]bool {
 	w.t.Helper()
-	out := map[types.UID]bool{}
-	for _, pod := range w.all() {
-		out[pod.UID] = true
-	}
-	return out
+	return graphs.UIDs(w.all())
 }
 
 // allNew: there are want pods, and none of those before.
 func (w *world) allNew(before map[types.UID]bool, want int) error {
-	now := w.uids()
-	for uid := range now {
-		if before[uid] {
-			return fmt.Errorf("an old pod is still there")
-		}
-	}
-	if len(now) != want {
-		return fmt.Errorf("%d pods, want %d", len(now), want)
-	}
-	return nil
+	w.t.Helper()
+	return graphs.AllNew(before, w.all(), want)
 }
 
 func (w *world) deletePod(name string) {

@@ -13,32 +13,13 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
-// worker is a service of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
-func worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.ServiceSpec {
-	s := &nvidiav1alpha1.ServiceSpec{
-		ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: &replicas,
-		Resources: &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(gpus)}},
-		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{
-			Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
-		}},
-	}
-	if nodes > 1 {
-		s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: nodes}
-	}
-	if packDomain != "" {
-		s.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: packDomain}
-	}
-	return s
-}
+// services, worker and frontend are what deployments of stories consist of.
+type services = graphs.Services
 
-func frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
-	return &nvidiav1alpha1.ServiceSpec{
-		ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: &replicas,
-		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/frontend:1"}},
-	}
-}
+var worker, frontend = graphs.Worker, graphs.Frontend
 
 // graphOf returns a deployment with the given services in the world's namespace.
 func (w *world) graphOf(name, packDomain string, services map[string]*nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.DynamoGraphDeployment {

@@ -16,8 +16,6 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
-type services = map[string]*nvidiav1alpha1.ServiceSpec
-
 func gpuList(n int) corev1.ResourceList {
 	return corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(int64(n), resource.DecimalSI)}
 }

@@ -10,7 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
 // rule is one thing that holds for every user under every engine whose pods are Trellis' own. It is told on a real cluster: pods are bound
@@ -102,23 +103,9 @@ func (w *world) nothingReleasedOf(service string, ordinal int32) {
 // replaced waits until a service has n pods of which none was there before what was done.
 func (w *world) replaced(service string, n int, do func()) {
 	w.t.Helper()
-	before := map[types.UID]bool{}
-	for _, pod := range w.of(service) {
-		before[pod.UID] = true
-	}
+	before := graphs.UIDs(w.of(service))
 	do()
-	w.until("the pods are new", func() error {
-		now := w.of(service)
-		for i := range now {
-			if before[now[i].UID] {
-				return fmt.Errorf("%s is an old one", now[i].Name)
-			}
-		}
-		if len(now) != n {
-			return fmt.Errorf("%d pods, want %d", len(now), n)
-		}
-		return nil
-	})
+	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(service), n) })
 }
 
 // outOfSight has the kube-scheduler find a host unfit for a reason that Trellis does not count: the anti-affinity of a pod that is there.

@@ -4,7 +4,6 @@
 package peers
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/grove/workload"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 )
@@ -131,46 +129,21 @@ func TestGroveProbe(t *testing.T) {
 
 // TestGroveKeepsBindings: made with a reference to KAI's topology, brought in step in place, and left alone when another's.
 func TestGroveKeepsBindings(t *testing.T) {
-	w := probed(t)
-	ct := peertest.Topology()
-	ct.Name, ct.UID = "bound", ""
-	made(t, ct)
-	keep := func() string {
-		t.Helper()
-		why, err := w.KeepBinding(t.Context(), ct)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return why
-	}
-	get := func() *unstructured.Unstructured {
-		object, err := client.Resource(resources["ClusterTopologyBinding"]).Get(t.Context(), "bound", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return object
-	}
-	t.Cleanup(func() {
-		_ = client.Resource(resources["ClusterTopologyBinding"]).Delete(context.Background(), "bound", metav1.DeleteOptions{})
-	})
-	if why := keep(); why != "" {
+	k := newKeeping(t, "bound", "ClusterTopologyBinding", probed(t).KeepBinding)
+	if why := k.keep(); why != "" {
 		t.Fatal(why)
 	}
-	binding := read[grove.ClusterTopologyBinding](t, get())
+	binding := read[grove.ClusterTopologyBinding](t, k.get())
 	if refs := binding.Spec.SchedulerTopologyBindings; len(refs) != 1 || refs[0].TopologyReference != "bound" {
 		t.Errorf("references %v", refs)
 	}
-	ct.Spec.Levels = ct.Spec.Levels[1:]
-	if why := keep(); why != "" || get().GetUID() != binding.UID || len(read[grove.ClusterTopologyBinding](t, get()).Spec.Levels) != 3 {
+	k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
+	if why := k.keep(); why != "" || k.get().GetUID() != binding.UID || len(read[grove.ClusterTopologyBinding](t, k.get()).Spec.Levels) != 3 {
 		t.Errorf("levels changed: %s", why)
 	}
-	foreign := get()
-	foreign.SetOwnerReferences(nil)
-	if _, err := client.Resource(resources["ClusterTopologyBinding"]).Update(t.Context(), foreign, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ct.Spec.Levels = ct.Spec.Levels[1:]
-	if why := keep(); !strings.Contains(why, "left alone") {
+	k.disown()
+	k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
+	if why := k.keep(); !strings.Contains(why, "left alone") {
 		t.Errorf("another's: %q", why)
 	}
 }

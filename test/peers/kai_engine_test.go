@@ -4,7 +4,6 @@
 package peers
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -172,51 +171,26 @@ func TestKAIProbe(t *testing.T) {
 
 // TestKAIKeepsTopologies: made, replaced when levels change, and left alone when they are another's.
 func TestKAIKeepsTopologies(t *testing.T) {
-	p := placer.New(typed, typed)
-	ct := peertest.Topology()
-	ct.Name, ct.UID = "kept", ""
-	made(t, ct)
-	keep := func() string {
-		t.Helper()
-		why, err := p.KeepTopology(t.Context(), ct)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return why
-	}
-	get := func() *unstructured.Unstructured {
-		object, err := client.Resource(resources["Topology"]).Get(t.Context(), "kept", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return object
-	}
-	t.Cleanup(func() {
-		_ = client.Resource(resources["Topology"]).Delete(context.Background(), "kept", metav1.DeleteOptions{})
-	})
-	if why := keep(); why != "" {
+	k := newKeeping(t, "kept", "Topology", placer.New(typed, typed).KeepTopology)
+	if why := k.keep(); why != "" {
 		t.Fatal(why)
 	}
-	first := get()
-	if why := keep(); why != "" || get().GetResourceVersion() != first.GetResourceVersion() {
+	first := k.get()
+	if why := k.keep(); why != "" || k.get().GetResourceVersion() != first.GetResourceVersion() {
 		t.Errorf("written again: %s", why)
 	}
-	ct.Spec.Levels = slices.Delete(ct.Spec.Levels, 1, 2)
-	if why := keep(); why != "" || get().GetUID() == first.GetUID() || len(read[kai.Topology](t, get()).Spec.Levels) != 3 {
+	k.ct.Spec.Levels = slices.Delete(k.ct.Spec.Levels, 1, 2)
+	if why := k.keep(); why != "" || k.get().GetUID() == first.GetUID() || len(read[kai.Topology](t, k.get()).Spec.Levels) != 3 {
 		t.Errorf("levels changed: %s", why)
 	}
-	foreign := get()
-	foreign.SetOwnerReferences(nil)
-	if _, err := client.Resource(resources["Topology"]).Update(t.Context(), foreign, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	ct.Spec.Levels = ct.Spec.Levels[1:]
-	before := get().GetResourceVersion()
-	if why := keep(); !strings.Contains(why, "left alone") || get().GetResourceVersion() != before {
+	k.disown()
+	k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
+	before := k.get().GetResourceVersion()
+	if why := k.keep(); !strings.Contains(why, "left alone") || k.get().GetResourceVersion() != before {
 		t.Errorf("another's: %q", why)
 	}
-	ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: kai.SchedulerName, TopologyReference: "site"}}
-	if why := keep(); !strings.Contains(why, `KAI has no Topology "site"`) {
+	k.ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{{SchedulerName: kai.SchedulerName, TopologyReference: "site"}}
+	if why := k.keep(); !strings.Contains(why, `KAI has no Topology "site"`) {
 		t.Errorf("referenced and absent: %q", why)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -22,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
 func readPodGroup(t *testing.T, object *unstructured.Unstructured) *kai.PodGroup {
@@ -157,23 +157,9 @@ func (w *world) let(service string, ordinal int32) {
 // replaced waits until a service has n pods of which none was there before what was done.
 func (w *world) replaced(service string, n int, do func()) {
 	w.t.Helper()
-	before := map[types.UID]bool{}
-	for _, pod := range w.of(service) {
-		before[pod.UID] = true
-	}
+	before := graphs.UIDs(w.of(service))
 	do()
-	w.until("the pods are new", func() error {
-		now := w.of(service)
-		for i := range now {
-			if before[now[i].UID] {
-				return fmt.Errorf("%s is an old one", now[i].Name)
-			}
-		}
-		if len(now) != n {
-			return fmt.Errorf("%d pods, want %d", len(now), n)
-		}
-		return nil
-	})
+	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(service), n) })
 }
 
 // event waits for a Warning on the deployment.

@@ -26,6 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
 // watched is the namespace whose deployments the running operator manages. The other tests have theirs in another one.
@@ -163,32 +164,10 @@ func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
 	return dgd
 }
 
-type services map[string]*nvidiav1alpha1.ServiceSpec
+// services, worker and frontend are what deployments of stories consist of.
+type services = graphs.Services
 
-// worker is a service of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
-func worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.ServiceSpec {
-	s := &nvidiav1alpha1.ServiceSpec{
-		ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: &replicas,
-		Resources: &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(gpus)}},
-		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{
-			Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
-		}},
-	}
-	if nodes > 1 {
-		s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: nodes}
-	}
-	if packDomain != "" {
-		s.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: packDomain}
-	}
-	return s
-}
-
-func frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
-	return &nvidiav1alpha1.ServiceSpec{
-		ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: &replicas,
-		ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/frontend:1"}},
-	}
-}
+var worker, frontend = graphs.Worker, graphs.Frontend
 
 // deploy creates the world's deployment for an engine.
 func (w *world) deploy(engine, level, preferred string, of services) {
