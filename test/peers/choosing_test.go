@@ -135,7 +135,9 @@ g
 			w.held("Worker", 0, 2)
 			w.addHosts(host{zone: "b", rack: "r0", name: "b-new", gpus: 8})
 			w.in("Worker", 0, 2, "b/r0")
-			w.topologyOfKAI("example.com/zone > example.com/rack > kubernetes.io/hostname")
+			if w.sets == nil {
+				w.topologyOfKAI("example.com/zone > example.com/rack > kubernetes.io/hostname")
+			}
 		},
 		grove: func(w *world) {
 			w.set(`

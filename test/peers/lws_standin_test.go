@@ -33,7 +33,7 @@ func (w *lwsWorld) play() {
 
 func (w *lwsWorld) objects() []*unstructured.Unstructured {
 	w.Helper()
-	list, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).List(w.Context(), metav1.ListOptions{})
+	list, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).List(w.Context(), metav1.ListOptions{LabelSelector: w.selector})
 	if apierrors.IsNotFound(err) {
 		return nil // not served
 	}

@@ -40,6 +40,8 @@ type lwsWorld struct {
 	ns string
 	// held are pods that LeaderWorkerSet has not come to make yet.
 	held map[string]bool
+	// selector of the sets that are looked after; "" for all of the namespace.
+	selector string
 }
 
 func newLWSWorld(t *testing.T, ns string) *lwsWorld {

@@ -18,8 +18,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -27,14 +29,20 @@ import (
 const placed = nvidiav1alpha1.ConditionPlaced
 
 // rule is one thing that holds for every user under every engine (design §4). test/e2e tells the same rules, by the same names, under the
-// engines whose schedulers run in a sandbox; here they are told through the running operator under KAI and Grove, whose definitions are
-// real and whose operators are played by hand. What makes the rule hold is checked exactly: what KAI and Grove are told, and where pods
-// are pinned. Where an engine does not keep a rule, what says so is checked instead.
+// engines whose schedulers run in a sandbox; here they are told through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
+// definitions are real and whose operators are played by hand. What makes the rule hold is checked exactly: what KAI and Grove are told, which
+// sets there are, and where pods are pinned. Where an engine does not keep a rule, what says so is checked instead.
 type rule struct {
 	nodes            []host
 	level, preferred string
 	services         services
-	kai, grove       func(w *world)
+	// kai is told under KAI, and under Gates with LeaderWorkerSets: what the pods show is the same.
+	kai, grove func(w *world)
+}
+
+// multinode says that a LeaderWorkerSet would make some of the pods.
+func (r rule) multinode() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(r.services)), func(s *nvidiav1alpha1.ServiceSpec) bool { return s.Multinode != nil })
 }
 
 // rules are all of them.
@@ -47,6 +55,9 @@ var rules = func() map[string]rule {
 // tree waits until KAI is told this; the deployment is g in it.
 func (w *world) tree(want string) {
 	w.t.Helper()
+	if w.sets != nil {
+		return
+	}
 	w.until("the PodGroup is\n"+want, func() error {
 		if got := w.podGroupNow(); got != strings.TrimSpace(want) {
 			return fmt.Errorf("it is\n%s", got)
@@ -125,20 +136,66 @@ func TestRulesAreThose(t *testing.T) {
 	}
 }
 
+// engines under which the rules are told: what a deployment is annotated with, and how the rule is told there.
+var engines = map[string]struct {
+	engine, workload string
+	tell             func(r rule) func(*world)
+}{
+	"KAI":                        {engine: graph.EngineKAI, tell: func(r rule) func(*world) { return r.kai }},
+	"Grove":                      {engine: graph.EngineGrove, tell: func(r rule) func(*world) { return r.grove }},
+	"Gates with LeaderWorkerSet": {engine: graph.EngineGates, workload: graph.WorkloadLeaderWorkerSet, tell: func(r rule) func(*world) { return r.kai }},
+}
+
 func TestRules(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(rules)) {
 		r := rules[name]
-		for engine, tell := range map[string]func(*world){graph.EngineKAI: r.kai, graph.EngineGrove: r.grove} {
-			t.Run(engine+"/"+name, func(t *testing.T) {
+		for title, e := range engines {
+			if e.workload != "" && !r.multinode() {
+				continue // Trellis makes the pods of other services itself, as without sets
+			}
+			t.Run(title+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, fmt.Sprintf("%s%d", strings.ToLower(engine), i), r.nodes...)
+				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.engine), i, strings.ToLower(e.workload)), r.nodes...)
+				if e.workload != "" {
+					w.sets = &lwsWorld{T: t, ns: watched, selector: graph.LabelGraph + "=" + w.name}
+				}
 				of := services{}
 				for name, s := range r.services {
 					of[name] = s.DeepCopy()
 				}
-				w.deploy(engine, r.level, r.preferred, of)
-				tell(w)
+				w.deploy(e.engine, r.level, r.preferred, of)
+				e.tell(r)(w)
+				w.inSets()
 			})
+		}
+	}
+}
+
+// inSets: with LeaderWorkerSets, every pod of a multinode service is a set's, and every set is its scaling group's.
+func (w *world) inSets() {
+	w.t.Helper()
+	if w.sets == nil {
+		return
+	}
+	sets := w.sets.objects()
+	if len(sets) == 0 {
+		w.t.Error("there is no LeaderWorkerSet")
+	}
+	for _, object := range sets {
+		owner := metav1.GetControllerOf(object)
+		sg := &trellisv1alpha1.ScalingGroup{}
+		if err := typed.Get(w.t.Context(), types.NamespacedName{Namespace: watched, Name: owner.Name}, sg); err != nil || sg.UID != owner.UID {
+			w.t.Errorf("%s is owned by %v: %v", object.GetName(), owner, err)
+		}
+	}
+	pods, err := w.pods()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range pods {
+		service := w.dgd().Spec.Services[pods[i].Labels[graph.LabelComponent]]
+		if owner := metav1.GetControllerOf(&pods[i]); service.Multinode != nil && owner.Kind != "StatefulSet" {
+			w.t.Errorf("%s is owned by a %s, want it made by a set", pods[i].Name, owner.Kind)
 		}
 	}
 }

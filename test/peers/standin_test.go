@@ -21,9 +21,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Nobody schedules or runs pods here. act does by hand what KAI and the kubelets would have done by now: a pod that was let go is bound to
+// Nobody schedules or runs pods here. act does by hand what schedulers and kubelets (and LeaderWorkerSet) would have done by now: a pod that was let go is bound to
 // a node that its pins allow, if its PodGroup has the leaf it names; a pod with a node runs; a pod that is deleted ends.
 func (w *world) act() error {
+	if w.sets != nil {
+		w.sets.play()
+	}
 	pods, err := w.pods()
 	if err != nil {
 		return err

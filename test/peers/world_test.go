@@ -23,6 +23,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -64,8 +65,10 @@ func operate(config *rest.Config) (stop func(), err error) {
 type world struct {
 	t    *testing.T
 	name string
-	// refuses: KAI binds nothing, and says why.
+	// refuses: the scheduler binds nothing, and says why.
 	refuses string
+	// sets plays LeaderWorkerSet where that makes the pods of multinode services; else nil.
+	sets *lwsWorld
 }
 
 // host is a node of a world: its place and its GPUs.
@@ -138,6 +141,7 @@ func (w *world) tearDown() {
 	for _, kind := range []string{"PodCliqueSet", "PodGroup"} {
 		_ = client.Resource(resources[kind]).Namespace(watched).Delete(ctx, w.name, metav1.DeleteOptions{})
 	}
+	_ = client.Resource(resources[lws.Kind.Kind]).Namespace(watched).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: graph.LabelGraph + "=" + w.name})
 	for _, kind := range []string{"ClusterTopologyBinding", "Topology"} {
 		_ = client.Resource(resources[kind]).Delete(ctx, w.name, metav1.DeleteOptions{})
 	}
@@ -172,8 +176,12 @@ var worker, frontend = graphs.Worker, graphs.Frontend
 // deploy creates the world's deployment for an engine.
 func (w *world) deploy(engine, level, preferred string, of services) {
 	w.t.Helper()
+	annotations := map[string]string{graph.AnnotationEngine: engine}
+	if w.sets != nil {
+		annotations[graph.AnnotationWorkload] = graph.WorkloadLeaderWorkerSet
+	}
 	made(w.t, &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name, Annotations: map[string]string{graph.AnnotationEngine: engine}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name, Annotations: annotations},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: level, PreferredPackDomain: preferred},
 			Services:           of,
