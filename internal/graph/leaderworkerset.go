@@ -103,9 +103,23 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	return vars
 }
 
-// InReplica is the pod of a set as it is in another replica. The two share what is the same in both, so of the result only metadata and the
-// plain fields of the spec may be changed.
-func InReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal int32) *corev1.Pod {
+// BuildSet makes the leader of a replica's set and the worker that its other pods are alike to. They share what is the same in both.
+func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *corev1.Pod) {
+	where := whereaboutsOf(sg.Spec.Topology)
+	return buildPod(sg, ordinal, 0, where), buildPod(sg, ordinal, 1, where)
+}
+
+// InReplica is the leader and the worker of a set as they are in another replica. They share what is the same in both, so of the result only
+// metadata and the plain fields of the spec may be changed.
+func InReplica(sg *trellisv1alpha1.ScalingGroup, ordinal int32, leader, worker *corev1.Pod) (otherLeader, otherWorker *corev1.Pod) {
+	var vars []corev1.EnvVar
+	if leader.Labels[LabelReplica] != strconv.Itoa(int(ordinal)) {
+		vars = setVars(sg, ordinal)
+	}
+	return inReplica(leader, ordinal, vars), inReplica(worker, ordinal, vars)
+}
+
+func inReplica(pod *corev1.Pod, ordinal int32, vars []corev1.EnvVar) *corev1.Pod {
 	out := *pod
 	out.Labels, out.Annotations = maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
 	replica := strconv.Itoa(int(ordinal))
@@ -113,7 +127,6 @@ func InReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal int32)
 		return &out
 	}
 	out.Labels[LabelReplica] = replica
-	vars := setVars(sg, ordinal)
 	for _, containers := range []*[]corev1.Container{&out.Spec.InitContainers, &out.Spec.Containers} {
 		*containers = slices.Clone(*containers)
 		for i := range *containers {

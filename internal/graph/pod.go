@@ -38,6 +38,10 @@ func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 // BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
 // Owner references are the caller's.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
+	return buildPod(sg, ordinal, index, whereaboutsOf(sg.Spec.Topology))
+}
+
+func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, where *whereabouts) *corev1.Pod {
 	role := roleOf(sg, index)
 	if role == nil {
 		return nil
@@ -62,7 +66,7 @@ func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Po
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
 	}
-	locate(pod, sg.Spec.Topology)
+	locate(pod, where)
 	if Gated(sg) {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})
 	}

@@ -5,7 +5,6 @@ package graph
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,14 +36,21 @@ func topologyLabel(domain string) string {
 	return LabelTopologyPrefix + fit(domain, domain, maxTopologyName)
 }
 
-// locate prepares a packed pod for being told where it is. The levels of a scaling group never change, so this is no part of the revision.
-func locate(pod *corev1.Pod, topology *trellisv1alpha1.ResolvedTopology) {
+// whereabouts is what tells the pods of a scaling group where they are; pods may share it.
+type whereabouts struct {
+	levels string
+	files  *corev1.DownwardAPIVolumeSource
+	env    []corev1.EnvVar
+}
+
+// whereaboutsOf returns nil for pods that are not packed.
+func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	if !packs(topology) || len(topology.Levels) == 0 {
-		return
+		return nil
 	}
 	levels := map[string]string{}
-	files := &corev1.DownwardAPIVolumeSource{}
-	env := []corev1.EnvVar{{Name: envTopologyPath, Value: topologyPath}}
+	files := &corev1.DownwardAPIVolumeSource{Items: make([]corev1.DownwardAPIVolumeFile, 0, len(topology.Levels))}
+	env := append(make([]corev1.EnvVar, 0, 1+len(topology.Levels)), corev1.EnvVar{Name: envTopologyPath, Value: topologyPath})
 	for _, level := range topology.Levels {
 		levels[level.Domain] = level.Key
 		field := "metadata.labels['" + topologyLabel(level.Domain) + "']"
@@ -56,11 +62,19 @@ func locate(pod *corev1.Pod, topology *trellisv1alpha1.ResolvedTopology) {
 	if err != nil {
 		panic("a map of texts does not marshal: " + err.Error()) // cannot happen
 	}
+	return &whereabouts{levels: string(raw), files: files, env: env}
+}
+
+// locate prepares a packed pod for being told where it is. The levels of a scaling group never change, so this is no part of the revision.
+func locate(pod *corev1.Pod, w *whereabouts) {
+	if w == nil {
+		return
+	}
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[AnnotationLevels] = string(raw)
-	mountTopology(pod, files, env)
+	pod.Annotations[AnnotationLevels] = w.levels
+	mountTopology(pod, w.files, w.env)
 }
 
 func envName(domain string) string {
@@ -76,13 +90,13 @@ func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env [
 		if i > 0 && c.Name != sidecarName {
 			continue
 		}
-		var missing []corev1.EnvVar
+		all := make([]corev1.EnvVar, 0, len(env)+len(c.Env))
 		for _, e := range env {
 			if indexEnv(c.Env, e.Name) < 0 {
-				missing = append(missing, e)
+				all = append(all, e)
 			}
 		}
-		c.Env = slices.Concat(missing, c.Env)
+		c.Env = append(all, c.Env...)
 		addVolume(&pod.Spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
 	}
 }

@@ -28,14 +28,16 @@ type Templates struct {
 
 // For returns the templates of a group that is made by LeaderWorkerSets.
 func For(sg *trellisv1alpha1.ScalingGroup) Templates {
-	return Templates{sg: sg, leader: graph.BuildPod(sg, 0, 0), worker: graph.BuildPod(sg, 0, 1)}
+	leader, worker := graph.BuildSet(sg, 0)
+	return Templates{sg: sg, leader: leader, worker: worker}
 }
 
 // Render returns the set of one replica. join, if any, makes its pods members of a group, as the placer does with pods of our own: it may
 // change their metadata and scheduler. The set says, as its pods do, which replica it is of, of which revision, size and restart. It is to
 // be encoded and not to be changed. Owner references are the caller's.
 func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSet {
-	leader, worker := t.template(t.leader, ordinal, join), t.template(t.worker, ordinal, join)
+	leaderPod, workerPod := graph.InReplica(t.sg, ordinal, t.leader, t.worker)
+	leader, worker := template(leaderPod, join), template(workerPod, join)
 	return &LeaderWorkerSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind},
 		ObjectMeta: t.meta(ordinal, leader.Metadata),
@@ -70,8 +72,7 @@ func (t Templates) meta(ordinal int32, leader PodMetadata) metav1.ObjectMeta {
 }
 
 // template is the pod of a role without what LeaderWorkerSet and its StatefulSets say of each pod.
-func (t Templates) template(pod *corev1.Pod, ordinal int32, join func(*corev1.Pod)) PodTemplate {
-	pod = graph.InReplica(pod, t.sg, ordinal)
+func template(pod *corev1.Pod, join func(*corev1.Pod)) PodTemplate {
 	if join != nil {
 		join(pod)
 	}
