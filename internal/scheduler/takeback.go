@@ -30,11 +30,9 @@ type takeBack struct {
 	message string
 }
 
-// trackStuck notes since when a released pod of ours has been unschedulable. A pod that waits for a preemption it was promised
-// (a nominated node) is not stuck. Called with the lock held.
+// trackStuck notes since when a released pod of ours has been unschedulable. Called with the lock held.
 func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
-	if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) ||
-		pod.Status.NominatedNodeName != "" || !unschedulable(pod) {
+	if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) || !unschedulable(pod) {
 		delete(s.stuck, id)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,5 +75,38 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 				t.Errorf("%v taken back after %s and %d looks", placer.taken, waited, looks)
 			}
 		})
+	}
+}
+
+// A pod that is promised the room of another waits until that is gone. If the kube-scheduler has forgotten it by then, it is taken back.
+func TestAPodWithAPromiseIsTakenBackWhenTheRoomIsFreeAndItIsNotBound(t *testing.T) {
+	b := newBench(t, Options{TakeBackAfter: 30 * time.Second})
+	placer := &objecting{}
+	b.s.engines = engine.New(engine.Options{}, placer)
+	o := asking(1, 1, 0)
+	pod := o.pods[0]
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
+	pod.Status = corev1.PodStatus{NominatedNodeName: "a0", Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
+	}}}
+	victim := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "victim", UID: "victim", DeletionTimestamp: &metav1.Time{Time: begin}}})
+	victim.Spec.NodeName = "a0"
+	b.s.cluster.SetPod(victim)
+	b.s.trackStuck(pod, string(pod.UID))
+	for range 5 {
+		if b.s.takeBackStuck(t.Context(), o) {
+			t.Fatal("taken back while the other is still on its way out")
+		}
+		b.pass(20 * time.Second)
+	}
+	b.s.takeBackStuck(t.Context(), o)
+	b.s.cluster.DeletePod("victim")
+	b.pass(29 * time.Second)
+	if b.s.takeBackStuck(t.Context(), o) {
+		t.Fatal("taken back before its time was up")
+	}
+	b.pass(time.Second)
+	if !b.s.takeBackStuck(t.Context(), o) || len(placer.taken) != 1 {
+		t.Errorf("taken back: %v, want the pod", placer.taken)
 	}
 }

@@ -72,6 +72,12 @@ func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 	return list
 }
 
+// Emptying says whether a pod bound to the node is on its way out.
+func (c *Cluster) Emptying(node string) bool {
+	n, ok := c.byName[node]
+	return ok && slices.ContainsFunc(n.bound, func(id string) bool { return c.pods[id].leaving })
+}
+
 // Clear takes everything off a node that is bound to it or has a reservation there. It belongs into a transaction.
 func (c *Cluster) Clear(n NodeID) {
 	for _, id := range slices.Concat(c.nodes[n].bound, c.nodes[n].reserved) {
