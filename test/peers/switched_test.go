@@ -34,12 +34,12 @@ func serve(t *testing.T, kind string, on bool) {
 	}
 }
 
-// switchOff ends a peer's API until the returned function, or the end of the test, brings it back.
-func (w *world) switchOff(kind string) (on func()) {
+// switchOff ends a peer's API until the returned function, or the end of the test, brings it back. The engine gives the reason.
+func (w *world) switchOff(kind, reason string) (on func()) {
 	w.t.Helper()
 	w.t.Cleanup(func() { serve(w.t, kind, true) })
 	serve(w.t, kind, false)
-	w.is(nvidiav1alpha1.ConditionEngineReady, no, "APINotServed", "is not served")
+	w.is(nvidiav1alpha1.ConditionEngineReady, no, reason, "is not served")
 	return func() {
 		w.t.Helper()
 		serve(w.t, kind, true)
@@ -73,7 +73,7 @@ func TestKAIIsSwitchedOffAndOn(t *testing.T) {
 	w.serves()
 	running := graphs.UIDs(w.of("Worker"))
 
-	on := w.switchOff("PodGroup")
+	on := w.switchOff("PodGroup", "FieldsDropped") // as with a KAI that is too old
 	w.scale("Worker", 2)
 	w.is(placed, no, "EngineNotReady", "Worker-1")
 	w.stay(running)
@@ -96,9 +96,9 @@ func TestGroveIsSwitchedOffAndOn(t *testing.T) {
 	running := graphs.UIDs(w.of("Worker"))
 	_, before := w.podCliqueSet()
 
-	on := w.switchOff("PodCliqueSet")
+	on := w.switchOff("PodCliqueSet", "APINotServed")
 	w.scale("Worker", 2)
-	w.is(placed, no, "EngineNotReady")
+	w.is(placed, no, "WaitsForGrove")
 	w.stay(running)
 
 	on()
