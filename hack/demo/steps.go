@@ -178,7 +178,7 @@ func (d *demo) loseLevel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.run(ctx, "patch", "ct/"+d.samples.topology.Name, "--type=json", "-p", string(patch)); err != nil {
+	if err := d.run(ctx, "patch", "ctopo/"+d.samples.topology.Name, "--type=json", "-p", string(patch)); err != nil {
 		return err
 	}
 	if err := l.each(func(sighting) {}); err != nil {
