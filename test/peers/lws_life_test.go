@@ -4,7 +4,6 @@
 package peers
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -121,9 +120,9 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	w.rolls("restarted", before)
 
 	t.Log("the API is switched off")
-	t.Cleanup(func() { w.serve(true) })
+	t.Cleanup(func() { serve(w.T, lws.Kind.Kind, true) })
 	before = w.uids()
-	w.serve(false)
+	serve(w.T, lws.Kind.Kind, false)
 	w.until("it is told", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionEngineReady)) })
 	w.scale(3)
 	w.until("the third replica waits, and it is said for what", "False EngineNotReady: 2 of 3 packed replicas have a place. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
@@ -132,7 +131,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	if now := w.uids(); len(now) != len(before) || now["g-decode-r1-0-1"] != before["g-decode-r1-0-1"] {
 		t.Error("what runs was touched")
 	}
-	w.serve(true)
+	serve(w.T, lws.Kind.Kind, true)
 	w.until("it is back: the third replica is made and let go", "0: 3 pods, 3 let go, 3 bound, 1 racks; 1: 3 pods, 3 let go, 3 bound, 1 racks; 2: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
 	for name, uid := range before {
 		if w.uids()[name] != uid {
@@ -234,16 +233,6 @@ func (w *lwsWorld) rolls(title string, before map[string]types.UID) {
 		}
 		return fresh + ", " + w.counts()
 	})
-}
-
-// serve switches the API of LeaderWorkerSet on and off.
-func (w *lwsWorld) serve(on bool) {
-	w.Helper()
-	crd, err := definition("lws/leaderworkerset.x-k8s.io_leaderworkersets.yaml")
-	w.must(err)
-	w.must(typed.Get(context.Background(), ctrl.ObjectKey{Name: lws.Definition}, crd))
-	crd.Spec.Versions[0].Served = on
-	w.must(typed.Update(context.Background(), crd))
 }
 
 func firstTwo(condition string) string { return strings.SplitN(condition, ":", 2)[0] }

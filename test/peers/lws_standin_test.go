@@ -102,6 +102,9 @@ func (w *lwsWorld) pod(set *lws.LeaderWorkerSet, owner *appsv1.StatefulSet, name
 	if apierrors.IsAlreadyExists(err) {
 		err = typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod)
 	}
+	if apierrors.IsNotFound(err) {
+		return nil // the operator took it back between the two: it is made again the next time
+	}
 	w.must(err)
 	return pod
 }
@@ -129,7 +132,13 @@ func (w *lwsWorld) collect(object *unstructured.Unstructured) {
 	object = object.DeepCopy()
 	object.SetFinalizers(nil)
 	_, err := resourceOf(object).Update(w.Context(), object, metav1.UpdateOptions{})
-	if !apierrors.IsConflict(err) {
+	w.mustUnlessMoved(err)
+}
+
+// mustUnlessMoved lets pass what comes of an object that the operator changed or deleted since it was read: the next time it is read anew.
+func (w *lwsWorld) mustUnlessMoved(err error) {
+	w.Helper()
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		w.must(err)
 	}
 }
@@ -153,12 +162,20 @@ func (w *lwsWorld) run() {
 				continue
 			}
 			busy[node.Name] = true
-			w.must(typed.SubResource("binding").Create(w.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node.Name}}))
-			w.must(typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod))
-			pod.Status.Phase = corev1.PodRunning
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-			w.must(typed.Status().Update(w.Context(), pod))
+			w.mustUnlessMoved(w.runOn(pod, node.Name))
 			break
 		}
 	}
+}
+
+func (w *lwsWorld) runOn(pod *corev1.Pod, node string) error {
+	if err := typed.SubResource("binding").Create(w.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}); err != nil {
+		return err
+	}
+	if err := typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	return typed.Status().Update(w.Context(), pod)
 }

@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -20,16 +21,19 @@ import (
 func serve(t *testing.T, kind string, on bool) {
 	t.Helper()
 	name := ctrlclient.ObjectKey{Name: resources[kind].GroupResource().String()}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := typed.Get(context.Background(), name, crd); err != nil {
-		t.Fatal(err)
-	}
-	for i := range crd.Spec.Versions {
-		if v := &crd.Spec.Versions[i]; v.Name == resources[kind].Version {
-			v.Served = on
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the API server writes its status
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := typed.Get(context.Background(), name, crd); err != nil {
+			return err
 		}
-	}
-	if err := typed.Update(context.Background(), crd); err != nil {
+		for i := range crd.Spec.Versions {
+			if v := &crd.Spec.Versions[i]; v.Name == resources[kind].Version {
+				v.Served = on
+			}
+		}
+		return typed.Update(context.Background(), crd)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
