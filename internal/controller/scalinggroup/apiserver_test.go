@@ -44,7 +44,7 @@ type server struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS is not set; make test sets it")
+		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
 	}
 	log.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
