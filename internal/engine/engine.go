@@ -125,8 +125,8 @@ type Placer interface {
 	Release(ctx context.Context, pod *corev1.Pod, pin Pin) error
 	// TakeBack undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and made anew.
 	TakeBack(ctx context.Context, pod *corev1.Pod) error
-	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. own reads
-	// the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
+	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
+	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
 	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]Objection
 }
 

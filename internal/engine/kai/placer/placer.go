@@ -124,9 +124,6 @@ func graphOf(sg *trellisv1alpha1.ScalingGroup) kai.Graph {
 // Object implements engine.Placer: KAI's word on the deployment's PodGroup, where it came after the pod, or else on the pod.
 func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]engine.Objection {
 	out := map[types.UID]engine.Objection{}
-	if len(unbound) == 0 {
-		return out
-	}
 	word, said := wordOfGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {
 		switch why := wordOnPod(pod); {
