@@ -4,13 +4,11 @@
 package graph
 
 import (
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -79,17 +77,6 @@ func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 		}
 		if ordinal, index, ok := ReplicaOf(pod); !ok || ordinal != 0 || index != 0 {
 			t.Errorf("%s: reads as %d %d %v", sg.Spec.Service, ordinal, index, ok)
-		}
-	}
-}
-
-// TestIsLabelValue: it is the API server's rule.
-func TestIsLabelValue(t *testing.T) {
-	for _, s := range []string{
-		"", "a", "A9", "a-b_c.d", "-a", "a-", "_a", "a.", "-", "a b", "a/b", "ü", "a\x00b", "a\n", strings.Repeat("a", 63), strings.Repeat("a", 64),
-	} {
-		if got, want := isLabelValue(s), len(validation.IsValidLabelValue(s)) == 0; got != want {
-			t.Errorf("%q: %v, want %v", s, got, want)
 		}
 	}
 }

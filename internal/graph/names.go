@@ -63,7 +63,7 @@ func hashed(name, identity string, limit int) string {
 // LabelValue makes any text a label value: unchanged where it is one already, else with '-' for what does not fit and a hash that keeps
 // two long texts apart. The hash follows a '_', which no Kubernetes object's name holds, so a shortened name never equals another object's whole one.
 func LabelValue(s string) string {
-	if isLabelValue(s) {
+	if len(validation.IsValidLabelValue(s)) == 0 {
 		return s
 	}
 	mapped := strings.Map(func(r rune) rune {
@@ -79,21 +79,6 @@ func LabelValue(s string) string {
 		return hash
 	}
 	return mapped + "_" + hash
-}
-
-// isLabelValue is the API server's rule, without its regular expression: labels are asked about for every pod that is built.
-func isLabelValue(s string) bool {
-	if s == "" {
-		return true
-	}
-	inside := func(c byte) bool { return c == '-' || c == '_' || c == '.' }
-	for i := range len(s) {
-		c := s[i]
-		if !inside(c) && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return len(s) <= validation.LabelValueMaxLength && !inside(s[0]) && !inside(s[len(s)-1])
 }
 
 // serviceNames are the names of the objects of one service.

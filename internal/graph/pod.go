@@ -38,10 +38,22 @@ func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 // BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
 // Owner references are the caller's.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
-	return buildPod(sg, ordinal, index, whereaboutsOf(sg.Spec.Topology))
+	return buildPod(sg, ordinal, index, alikeIn(sg))
 }
 
-func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, where *whereabouts) *corev1.Pod {
+// alike is what all pods of a scaling group have in common beyond their templates.
+type alike struct {
+	labels map[string]string
+	where  *whereabouts
+}
+
+func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
+	labels := groupSelector(sg.Spec.Graph, sg.Name)
+	labels[LabelRevision] = LabelValue(sg.Spec.Revision)
+	return alike{labels: labels, where: whereaboutsOf(sg.Spec.Topology)}
+}
+
+func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common alike) *corev1.Pod {
 	role := roleOf(sg, index)
 	if role == nil {
 		return nil
@@ -57,7 +69,7 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, where *whe
 		},
 		Spec: template.Spec,
 	}
-	labelPod(pod, sg, role.Name, ordinal, index)
+	labelPod(pod, common, role.Name, ordinal, index)
 	markReplica(pod, sg)
 	if InSets(sg) {
 		markForSet(pod, sg)
@@ -66,7 +78,7 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, where *whe
 	if sg.Spec.Multinode {
 		introduce(pod, sg, ordinal, index)
 	}
-	locate(pod, where)
+	locate(pod, common.where)
 	if Gated(sg) {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: PlacementGate})
 	}
@@ -84,12 +96,11 @@ func roleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role
 	return nil
 }
 
-func labelPod(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, role string, ordinal, index int32) {
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	maps.Copy(pod.Labels, groupSelector(sg.Spec.Graph, sg.Name))
-	pod.Labels[LabelRevision] = LabelValue(sg.Spec.Revision)
+func labelPod(pod *corev1.Pod, common alike, role string, ordinal, index int32) {
+	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // those below, of markReplica, markForSet and the engine
+	maps.Copy(labels, pod.Labels)
+	maps.Copy(labels, common.labels)
+	pod.Labels = labels
 	pod.Labels[LabelRole] = role
 	pod.Labels[LabelReplica] = strconv.Itoa(int(ordinal))
 	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))

@@ -60,8 +60,9 @@ func (t Templates) meta(ordinal int32, leader PodMetadata) metav1.ObjectMeta {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, graph.Selector(t.sg.Spec.Graph, t.sg.Name))
-	for _, key := range []string{graph.LabelReplica, graph.LabelRevision, graph.LabelReplicaSize, graph.LabelGroupUID} {
+	for _, key := range []string{
+		graph.LabelGraph, graph.LabelScalingGroup, graph.LabelReplica, graph.LabelRevision, graph.LabelReplicaSize, graph.LabelGroupUID,
+	} {
 		labels[key] = leader.Labels[key]
 	}
 	annotations := map[string]string{graph.AnnotationGraph: t.sg.Spec.Graph}
