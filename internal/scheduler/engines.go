@@ -98,16 +98,10 @@ func (s *Scheduler) trackObjections(o observed) {
 	}
 }
 
-// stuckSince says since when a released pod cannot be bound, and why; "" when nothing is known against it. For a pod that is promised the room of
-// others (a nominated node) the time begins when they are gone: the kube-scheduler should bind it then, but may have forgotten it. Called with
-// the lock held.
+// stuckSince says since when a released pod cannot be bound, and why; "" when nothing is known against it. Called with the lock held.
 func (s *Scheduler) stuckSince(o observed, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if since, stuck := s.stuck[id]; stuck {
-		if node := pod.Status.NominatedNodeName; node != "" && s.cluster.Emptying(node) {
-			since = s.options.Clock.Now()
-			s.stuck[id] = since
-		}
 		return since, whyUnschedulable(pod)
 	}
 	return s.objected[id], o.objections[pod.UID].Message

@@ -45,8 +45,10 @@ type view struct {
 	blocked []Waiting
 	// refused replicas have their place and are not bound there by the engine's scheduler.
 	refused []Waiting
-	// creating says that a scaling group or a pod of a first replica is not made yet.
+	// creating says that a scaling group of the graph is not made yet.
 	creating bool
+	// replacing says that all there is of some service is made anew, so that a base gang would go without it (design §4.5).
+	replacing bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
 	// objections are as observed.
@@ -191,6 +193,9 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 			v.wanted++
 		}
 		v.addReplica(about, &service, state)
+	}
+	if service.Placed == 0 && len(service.Waiting) == 0 && slices.ContainsFunc(states, replicaState.replaced) {
+		v.replacing = true
 	}
 	v.graph.Services = append(v.graph.Services, service)
 }

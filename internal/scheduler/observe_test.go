@@ -156,7 +156,7 @@ func TestView(t *testing.T) {
 				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
 			},
 		},
-		"terminating members do not anchor, and their replica is left to be made anew": {
+		"terminating members do not anchor, and their replica is left to be made anew; the others wait for it": {
 			groups: mixed(1), profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), terminating(newPod(g[1], 0, 0, "a", "1")), terminating(newPod(g[1], 0, 1, "a", "1"))}

@@ -82,9 +82,14 @@ func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	return gates.Closed(pod) && graph.Outdated(sg, pod)
 }
 
+// replaced: the scaling group controller takes it away and makes it anew, whole.
+func (state replicaState) replaced() bool {
+	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
+}
+
 func (v *view) addReplica(g groupView, service *placement.Service, state replicaState) {
-	if state.leaving > 0 || (state.absent > 0 && len(state.open) > 0) {
-		return // the scaling group controller is replacing it
+	if state.replaced() {
+		return
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++

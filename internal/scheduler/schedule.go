@@ -211,7 +211,7 @@ func (v *view) waitsForCreation(result placement.Result) bool {
 	if v.graph.Required == topology.NoLevel || v.graph.Anchor != nil {
 		return false
 	}
-	if v.creating {
+	if v.creating || v.replacing {
 		return true
 	}
 	return slices.ContainsFunc(result.Replicas, func(r placement.ReplicaResult) bool {

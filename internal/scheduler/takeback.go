@@ -15,6 +15,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Back-off of a graph whose gangs were taken back: doubled each time, from the first to the last.
@@ -54,12 +55,24 @@ func whyUnschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
+// forgiveWhileEmptying starts the time of pods anew that are promised the room of others (a nominated node) while those are there: when they
+// are gone, the kube-scheduler should bind the pods, but may have forgotten them. Called with the lock held.
+func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		node, id := pod.Status.NominatedNodeName, topology.PodID(pod)
+		if _, stuck := s.stuck[id]; stuck && node != "" && s.cluster.Emptying(node) {
+			s.stuck[id] = s.options.Clock.Now()
+		}
+	}
+}
+
 // takeBackStuck deletes every gang that has a pod stuck for too long, bound members included (design §4.13). Such a gang was never
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
 func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 	gangs, name := map[string]string{}, client.ObjectKeyFromObject(o.dgd)
 	s.mu.Lock()
+	s.forgiveWhileEmptying(o.pods)
 	for _, pod := range o.pods {
 		since, why := s.stuckSince(o, pod)
 		switch due := since.Add(s.options.TakeBackAfter); {

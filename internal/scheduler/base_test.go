@@ -1,0 +1,39 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
+// anew, or they might choose a domain that has no room for it.
+func TestBaseGangWaitsForWhatIsMadeAnew(t *testing.T) {
+	b := newBench(t, Options{})
+	o := asking(1, 1, 0)
+	front, work := newGroup("front", 1, 1, frozen("rack", "")), newGroup("work", 1, 1, frozen("rack", ""))
+	o.groups = []*trellisv1alpha1.ScalingGroup{front, work}
+	gone := withGPU(newPod(work, 0, 0))
+	gone.DeletionTimestamp = &metav1.Time{Time: begin}
+	o.pods = append(o.pods[:0], withGPU(newPod(front, 0, 0)), gone)
+
+	releases, verdict := b.s.decide(t.Context(), o)
+	if len(releases) > 0 {
+		t.Errorf("%s is released", releases[0].pod.Name)
+	}
+	if len(verdict.Waiting) != 1 || verdict.Waiting[0].Service != "front" || verdict.Waiting[0].Code != CodeCreating {
+		t.Errorf("waiting are %v, want front, for what is being made", verdict.Waiting)
+	}
+
+	anew := withGPU(newPod(work, 0, 0))
+	anew.UID += "-anew"
+	o.pods[1] = anew
+	if releases, _ := b.s.decide(t.Context(), o); len(releases) != 2 {
+		t.Errorf("%d pods are released, want both", len(releases))
+	}
+}
