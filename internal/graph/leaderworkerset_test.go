@@ -80,3 +80,20 @@ func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadlessServices: pods have their DNS names from a Service of ours only where they are ours.
+func TestHeadlessServices(t *testing.T) {
+	for of, want := range map[[2]string]bool{
+		{EngineGates}: true, {EnginePodGroup}: true, {EngineKAI}: true, {EngineGrove}: false, {EngineGates, WorkloadLeaderWorkerSet}: false,
+	} {
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
+		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
+		g, err := Resolve(dgd, Inputs{Engine: of[0], Workload: of[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made := len(g.KubernetesServices()) == 2; made != want {
+			t.Errorf("%+v: made is %v", of, made)
+		}
+	}
+}

@@ -50,13 +50,14 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 }
 
 // KubernetesServices returns one Service for every service of the graph, reaching whole replicas at their leader, and for each
-// multinode service a headless one that gives its pods their DNS names before they are ready.
+// multinode service a headless one that gives its pods their DNS names before they are ready. Grove and LeaderWorkerSet make their own for
+// the pods they make.
 func (g *Graph) KubernetesServices() []*corev1.Service {
 	var services []*corev1.Service
 	for i := range g.Services {
 		s := &g.Services[i]
 		services = append(services, g.componentService(s))
-		if s.Multinode {
+		if s.Multinode && g.Engine != EngineGrove && g.Workload != WorkloadLeaderWorkerSet {
 			services = append(services, g.headlessService(s))
 		}
 	}
