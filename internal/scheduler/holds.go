@@ -34,9 +34,12 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !graph.Gated(sg) || !s.willBeFollowed(sg, pod) {
 		return
 	}
-	node := pod.Spec.NodeName
 	if _, lost := s.preempted[gangOf(pod)]; lost {
 		return // its room went to a more important one
+	}
+	node := pod.Spec.NodeName
+	if node == "" && s.promised(pod) { // others made room for it: who gets that now would be preempted for its successor
+		node, _ = s.cluster.Reserved(topology.PodID(pod))
 	}
 	if node == "" {
 		return // it never had its room for sure: taken back, or never bound
@@ -50,6 +53,11 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 	s.cluster.DeletePod(topology.PodID(pod))
 	s.cluster.Assume(h.id(name), h.node, h.shape)
 	s.queue.wake() // the loop sets its timer by the holds
+}
+
+// promised says that others had to make room for a released pod: the plan said so, or, before this operator started, the kube-scheduler.
+func (s *Scheduler) promised(pod *corev1.Pod) bool {
+	return s.preempting[topology.PodID(pod)] || pod.Status.NominatedNodeName != ""
 }
 
 // willBeFollowed says that the replica of a pod that is gone will be made anew.

@@ -44,6 +44,9 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 			pin.Node = planned.Node
 		}
 		s.releasing[planned.ID] = domain
+		if replica.Preempts != nil {
+			s.preempting[planned.ID] = true
+		}
 		out = append(out, release{dgd: dgd, pod: v.gated[planned.ID], pin: pin, base: replica.Base && gang == base})
 	}
 	return out

@@ -84,6 +84,8 @@ type Scheduler struct {
 	holds map[types.NamespacedName]hold
 	// preempted are replicas that lost a pod to a preemption, and since when: their room is not held.
 	preempted map[string]time.Time
+	// preempting are released pods that are not bound yet, by ID, for which others have to make room.
+	preempting map[string]bool
 	// keeping is the domain kept for a gang that has been waiting for long, if any; waitingSince is since when each graph waits for room.
 	keeping      *keptDomain
 	waitingSince map[types.NamespacedName]time.Time
@@ -104,7 +106,7 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
-		preempted: map[string]time.Time{}, waitingSince: map[types.NamespacedName]time.Time{},
+		preempted: map[string]time.Time{}, preempting: map[string]bool{}, waitingSince: map[types.NamespacedName]time.Time{},
 		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
 	}
 	s.cluster.GangOf = gangOf

@@ -10,9 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -108,5 +111,55 @@ func TestAPodWithAPromiseIsTakenBackWhenTheRoomIsFreeAndItIsNotBound(t *testing.
 	b.pass(time.Second)
 	if !b.s.takeBackStuck(t.Context(), o) || len(placer.taken) != 1 {
 		t.Errorf("taken back: %v, want the pod", placer.taken)
+	}
+}
+
+// A gang is promised the room of a less important one. It is taken back after that has gone: the room stays its own, or the other gang would
+// come back, and be preempted again, and again.
+func TestRoomMadeForAGangIsKeptWhenItIsTakenBack(t *testing.T) {
+	for name, restarted := range map[string]bool{"by the plan": false, "by the kube-scheduler's word, after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.taken("b0", "b1")
+			low, high := asking(1, 2, 0), asking(2, 2, 1000)
+			scheme := runtime.NewScheme()
+			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, trellisv1alpha1.AddToScheme} {
+				if err := add(scheme); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.s.reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(low.groups[0], high.groups[0]).
+				WithIndex(&corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string { return []string{o.GetLabels()[graph.LabelGraph]} }).Build()
+
+			b.expect("the first one has the free rack", low, "rack a")
+			for i, pod := range low.pods {
+				pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, []string{"a0", "a1"}[i]
+				b.s.podSet(nil, pod)
+			}
+			b.expect("the important one breaks it up", high, "rack a")
+			for _, pod := range low.pods {
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+				b.s.podSet(pod, pod)
+				b.s.podGone(pod)
+			}
+			if restarted {
+				clear(b.s.preempting)
+			}
+			for _, pod := range high.pods {
+				pod.Spec.SchedulingGates = nil
+				if restarted {
+					pod.Status.NominatedNodeName = "a0"
+				}
+				b.s.podGone(pod)
+			}
+
+			b.expect("it comes back", asking(1, 2, 0), "a holds 0 of 2")
+			if again := asking(2, 2, 1000); b.ask(again) != "rack a" {
+				t.Error("the room is not given to the gang it was made for")
+			}
+			if len(b.s.preempting) > 0 {
+				t.Errorf("remembered for ever: %v", b.s.preempting)
+			}
+		})
 	}
 }

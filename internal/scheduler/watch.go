@@ -143,6 +143,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 		s.cluster.DeletePod(id)
 	case pod.Spec.NodeName != "":
 		s.cluster.SetPod(pod)
+		delete(s.preempting, id)
 	}
 	if pod.Spec.NodeName != "" || !gates.Closed(pod) || pod.DeletionTimestamp != nil {
 		delete(s.releasing, id)
@@ -167,6 +168,7 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	delete(s.releasing, id)
 	delete(s.stuck, id)
 	delete(s.objected, id)
+	delete(s.preempting, id)
 	s.mu.Unlock()
 	s.queue.wakeWaiting()
 	s.touchGraphOf(pod)

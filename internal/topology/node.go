@@ -159,8 +159,8 @@ func (n *node) ruleTaken(h *held) bool {
 // add counts k more pods of a load (fewer, when k is negative).
 func (n *node) add(h *held, k int64) {
 	for _, w := range h.wants {
-		for len(n.used) <= w.resource {
-			n.used = append(n.used, 0)
+		if short := w.resource + 1 - len(n.used); short > 0 {
+			n.used = append(n.used, make([]int64, max(short, len(n.spec.free)-len(n.used)))...)
 		}
 		n.used[w.resource] += k * w.amount
 	}

@@ -3,6 +3,8 @@
 
 package topology
 
+import "slices"
+
 // View counts how many pods of one shape fit the nodes and domains of one tree. It catches up with the cluster when asked.
 type View struct {
 	tree  *Tree
@@ -163,19 +165,24 @@ func (v *View) recount() {
 }
 
 func (v *View) grow() {
-	for len(v.sum) < len(v.tree.domains) {
-		v.sum = append(v.sum, 0)
-		v.biggest = append(v.biggest, -1)
-		v.noted = append(v.noted, false)
+	v.sum = fill(v.sum, len(v.tree.domains), 0)
+	v.biggest = fill(v.biggest, len(v.tree.domains), -1)
+	v.noted = fill(v.noted, len(v.tree.domains), false)
+	v.fit = fill(v.fit, len(v.tree.cluster.nodes), 0)
+	v.home = fill(v.home, len(v.tree.cluster.nodes), Nowhere)
+	v.seen = fill(v.seen, len(v.fit), 0)
+	v.admits = fill(v.admits, len(v.fit), false)
+}
+
+// fill makes a list at least n long.
+func fill[T any](list []T, n int, with T) []T {
+	if more := n - len(list); more > 0 {
+		list = slices.Grow(list, more)
+		for range more {
+			list = append(list, with)
+		}
 	}
-	for len(v.fit) < len(v.tree.cluster.nodes) {
-		v.fit = append(v.fit, 0)
-		v.home = append(v.home, Nowhere)
-	}
-	for len(v.seen) < len(v.fit) {
-		v.seen = append(v.seen, 0)
-		v.admits = append(v.admits, false)
-	}
+	return list
 }
 
 // update recounts one node and corrects the sums around it.
