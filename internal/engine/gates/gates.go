@@ -7,8 +7,8 @@ package gates
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,13 +63,16 @@ func (Placer) Object(context.Context, client.Reader, []*corev1.Pod, []*corev1.Po
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
 // The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made anew.
+//
+// It also ends the tracking of managed fields: who set which field of a pod that is made once and never applied again is of use to nobody, and
+// keeping book of it costs the API server more than half of every write to the pod, those of the binding and of the kubelet included.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if !Closed(current) {
 			return nil
 		}
-		err := p.Client.Patch(ctx, Released(current, pin), client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}))
+		err := p.release(ctx, current, pin)
 		if apierrors.IsConflict(err) {
 			live, liveErr := p.reread(ctx, pod)
 			if liveErr != nil {
@@ -115,24 +118,44 @@ func Closed(pod *corev1.Pod) bool {
 
 func isOurs(gate corev1.PodSchedulingGate) bool { return gate.Name == graph.PlacementGate }
 
-// Released returns the pod as it is once pinned and let go.
-func Released(pod *corev1.Pod, pin engine.Pin) *corev1.Pod {
-	out := pod.DeepCopy()
-	metav1.SetMetaDataAnnotation(&out.ObjectMeta, graph.AnnotationGang, pin.Gang)
-	if labels := graph.TopologyLabels(out, pin.Labels); len(labels) > 0 {
-		maps.Copy(out.Labels, labels)
+func (p Placer) release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+	patch, err := json.Marshal(patchFor(pod, pin))
+	if err != nil {
+		return err
 	}
-	out.Spec.SchedulingGates = slices.DeleteFunc(out.Spec.SchedulingGates, isOurs)
-	if len(pin.Labels) > 0 {
-		if out.Spec.NodeSelector == nil {
-			out.Spec.NodeSelector = map[string]string{}
-		}
-		maps.Copy(out.Spec.NodeSelector, pin.Labels)
-	}
+	answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return p.Client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch))
+}
+
+// releasePatch is the merge patch of a release: written out, since finding it by comparing two pods is most of the operator's work for it.
+type releasePatch struct {
+	Metadata struct {
+		ResourceVersion string                      `json:"resourceVersion"`
+		Annotations     map[string]string           `json:"annotations"`
+		Labels          map[string]string           `json:"labels,omitempty"`
+		ManagedFields   []metav1.ManagedFieldsEntry `json:"managedFields"`
+	} `json:"metadata"`
+	Spec struct {
+		SchedulingGates []corev1.PodSchedulingGate `json:"schedulingGates"`
+		NodeSelector    map[string]string          `json:"nodeSelector,omitempty"`
+		Affinity        *corev1.Affinity           `json:"affinity,omitempty"`
+	} `json:"spec"`
+}
+
+func patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
+	var patch releasePatch
+	patch.Metadata.ResourceVersion = pod.ResourceVersion
+	patch.Metadata.Annotations = map[string]string{graph.AnnotationGang: pin.Gang}
+	patch.Metadata.Labels = graph.TopologyLabels(pod, pin.Labels)
+	patch.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{}} // the API's way to say "none"
+	patch.Spec.SchedulingGates = slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), isOurs)
+	patch.Spec.NodeSelector = pin.Labels
 	if pin.Node != "" {
-		pinHost(&out.Spec, pin.Node)
+		spec := corev1.PodSpec{Affinity: pod.Spec.Affinity.DeepCopy()}
+		pinHost(&spec, pin.Node)
+		patch.Spec.Affinity = spec.Affinity
 	}
-	return out
+	return patch
 }
 
 // pinHost requires the node by its name, which is unique even where hostname labels are not. Terms of a node affinity are
