@@ -13,6 +13,10 @@ import (
 // fill spreads n pods of a demand over as few sub-domains as it can, level by level, down to the hosts: the tightest one that holds them
 // all, else the fullest, and so on with the rest (design §4.6). The domain must hold n.
 func (s *search) fill(dm *demand, at topology.DomainID, n int) {
+	if n > 0 && n == dm.view.Fit(at) {
+		s.fillUp(dm, at)
+		return
+	}
 	for n > 0 {
 		child, node, fit := tightest(s.tree, dm.view, at, n)
 		k := min(n, fit)
@@ -22,6 +26,20 @@ func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 			s.take(dm, node, k)
 		}
 		n -= k
+	}
+}
+
+// fillUp takes all that a domain holds: there is nothing to choose.
+func (s *search) fillUp(dm *demand, at topology.DomainID) {
+	begin := len(s.taken)
+	s.tree.AllNodes(at, func(n topology.NodeID) bool {
+		if fit := dm.view.NodeFit(n); fit > 0 {
+			s.taken = append(s.taken, take{dm, n, fit})
+		}
+		return true
+	})
+	for _, t := range s.taken[begin:] {
+		dm.view.Take(t.node, t.pods)
 	}
 }
 

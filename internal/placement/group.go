@@ -57,6 +57,9 @@ func Locate(c *topology.Cluster, within topology.Path, levels topology.Levels, p
 // keep turns everything taken for a unit into reservations, each pinned to the narrowest group it is in.
 func (s *search) keep(u *unit) {
 	s.settle()
+	for _, c := range u.total {
+		s.cluster.Expect(c.pods)
+	}
 	u.all(func(x *unit) {
 		if len(x.own) == 0 {
 			return

@@ -49,12 +49,15 @@ type record struct {
 	standing
 }
 
+// manyPods is what a cluster has at least, so that the first large gang does not have to wait for the growth of a map.
+const manyPods = 2048
+
 // NewCluster returns an empty store.
 func NewCluster() *Cluster {
 	c := &Cluster{
 		resources: map[string]int{},
 		byName:    map[string]*node{},
-		pods:      map[string]*record{},
+		pods:      make(map[string]*record, manyPods),
 		loads:     map[string]*held{},
 		trees:     map[string]*Tree{},
 		pending:   map[string]int{},

@@ -112,6 +112,13 @@ func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
 	}
 }
 
+// Expect makes room in the store for so many more changes: a large gang is kept at once.
+func (c *Cluster) Expect(changes int) {
+	if len(c.marks) > 0 {
+		c.undo = slices.Grow(c.undo, changes)
+	}
+}
+
 // putPod is the one place where what counts for a pod changes; nil removes it.
 func (c *Cluster) putPod(id string, r *record) {
 	if r != nil {

@@ -101,7 +101,7 @@ func (t *Tree) build() {
 	t.dead = 0
 	t.domains = append(t.domains[:0], domain{parent: Nowhere})
 	t.order = make([][]DomainID, len(t.levels))
-	t.home, t.latest = slices.Grow(t.home[:0], len(t.cluster.nodes)), Root
+	t.home, t.latest = fill(t.home[:0], len(t.cluster.nodes), Nowhere), Root
 	for _, n := range t.cluster.nodes {
 		if n != nil {
 			t.settle(n)
@@ -118,9 +118,7 @@ func (t *Tree) place(n *node) {
 }
 
 func (t *Tree) settle(n *node) {
-	for len(t.home) <= int(n.id) {
-		t.home = append(t.home, Nowhere)
-	}
+	t.home = fill(t.home, int(n.id)+1, Nowhere)
 	old, now := t.home[n.id], Nowhere
 	if n.spec.present && matches(t.selector, n.spec.labels) {
 		now = t.grow(n.spec.labels)
@@ -167,7 +165,11 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 			t.shape++
 			id := DomainID(len(t.domains))
 			path := append(slices.Clone(t.domains[at].path), value)
-			t.domains = append(t.domains, domain{path: path, parent: at})
+			d := domain{path: path, parent: at}
+			if len(path) == len(t.levels) {
+				d.nodes = make([]NodeID, 0, len(t.domains[t.latest].nodes)) // as many as its neighbour has, more often than not
+			}
+			t.domains = append(t.domains, d)
 			t.domains[at].children = slices.Insert(t.domains[at].children, i, id)
 			order := &t.order[len(path)-1]
 			j, _ := slices.BinarySearchFunc(*order, path, t.byPath)

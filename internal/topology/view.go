@@ -159,7 +159,14 @@ func (v *View) recount() {
 	v.indexes, v.noted = nil, v.noted[:0]
 	v.grow()
 	for n := range v.fit {
-		v.update(NodeID(n))
+		id := NodeID(n)
+		v.fit[id], v.home[id] = v.count(id)
+		if v.home[id] != Nowhere {
+			v.sum[v.home[id]] += v.fit[id]
+		}
+	}
+	for d := len(v.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
+		v.sum[v.tree.domains[d].parent] += v.sum[d]
 	}
 	v.cursor, v.epoch = v.tree.cluster.log.end(), v.tree.epoch
 }
@@ -187,17 +194,7 @@ func fill[T any](list []T, n int, with T) []T {
 
 // update recounts one node and corrects the sums around it.
 func (v *View) update(id NodeID) {
-	var fit int32
-	home := v.tree.Home(id)
-	if n := v.tree.cluster.nodes[id]; n != nil && home != Nowhere {
-		if v.seen[id] != n.version {
-			_, excluded := v.tree.cluster.exclusion(n, v.shape)
-			v.admits[id], v.seen[id] = !excluded, n.version
-		}
-		if v.admits[id] {
-			fit = n.fits(v.held)
-		}
-	}
+	fit, home := v.count(id)
 	if home == v.home[id] {
 		if fit != v.fit[id] {
 			v.shift(home, fit-v.fit[id])
@@ -207,6 +204,23 @@ func (v *View) update(id NodeID) {
 		v.shift(home, fit)
 	}
 	v.fit[id], v.home[id] = fit, home
+}
+
+// count is how many pods a node holds now, and which domain it is in.
+func (v *View) count(id NodeID) (fit int32, home DomainID) {
+	home = v.tree.Home(id)
+	n := v.tree.cluster.nodes[id]
+	if n == nil || home == Nowhere {
+		return 0, home
+	}
+	if v.seen[id] != n.version {
+		_, excluded := v.tree.cluster.exclusion(n, v.shape)
+		v.admits[id], v.seen[id] = !excluded, n.version
+	}
+	if v.admits[id] {
+		fit = n.fits(v.held)
+	}
+	return fit, home
 }
 
 // shift adds to a domain and all around it.
