@@ -31,7 +31,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -43,6 +42,8 @@ type Reconciler struct {
 	Engines *engine.Engines
 	// Peers have a topology object of their own.
 	Peers []Peer
+
+	surveys surveys
 }
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=get;patch
@@ -70,10 +71,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(profileOfGroup), builder.WithPredicates(newGroup)).
 		WatchesRawSource(source.Channel(r.peersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
 		For(&grovev1alpha1.ClusterTopology{}).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(relabelled)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
 		Watches(&nvidiav1alpha1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
 		Complete(r)
+}
+
+func (r *Reconciler) nodeEvent(ctx context.Context, node client.Object) []reconcile.Request {
+	r.surveys.nodes.Add(1)
+	return r.all(ctx, node)
 }
 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -103,10 +109,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	// What is listed is only looked at: nodes are many, and every deployment that comes or goes has them surveyed.
-	nodes := &corev1.NodeList{}
-	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing nodes: %w", err)
+	survey, err := r.surveys.of(ctx, ct, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	users := &nvidiav1alpha1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -116,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
 	}
-	status := statusOf(ct, survey(ct, nodes.Items), users.Items, constraint.Defaults(topologies.Items))
+	status := statusOf(ct, survey, users.Items, constraint.Defaults(topologies.Items))
 	peers, failure := r.keepPeers(ctx, ct)
 	setPeers(ct, &status, peers)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, ct, status))
@@ -134,18 +139,6 @@ func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopolo
 	}
 	r.announce(ct, status)
 	return nil
-}
-
-func survey(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) topology.Survey {
-	pointers := make([]*corev1.Node, len(nodes))
-	for i := range nodes {
-		pointers[i] = &nodes[i]
-	}
-	levels := make(topology.Levels, 0, len(ct.Spec.Levels))
-	for _, level := range ct.Spec.Levels {
-		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
-	}
-	return topology.SurveyNodes(pointers, levels, ct.Spec.NodeSelector)
 }
 
 // announce warns of each condition that turned False. That nobody uses a topology is no warning.

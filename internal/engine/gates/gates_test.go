@@ -42,8 +42,10 @@ func TestRelease(t *testing.T) {
 	}{
 		"a plain pod": {pin: rack, want: func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil }},
 		"gates of others stay": {
-			pin:  rack,
-			had:  func(pod *corev1.Pod) { pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "quota"}) },
+			pin: rack,
+			had: func(pod *corev1.Pod) {
+				pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "quota"})
+			},
 			want: func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} },
 		},
 		"its own selector, labels and annotations stay": {

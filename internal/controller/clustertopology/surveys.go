@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertopology
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// surveys remembers what the nodes say of each topology: every deployment that comes or goes has the status of its topology written, and the
+// nodes are many. A survey lasts until a node comes, goes or is relabelled, or the topology's spec changes.
+type surveys struct {
+	// nodes counts the events of nodes that matter.
+	nodes atomic.Uint64
+	mu    sync.Mutex
+	known map[types.UID]surveyed
+}
+
+type surveyed struct {
+	survey     topology.Survey
+	nodes      uint64
+	generation int64
+}
+
+// of surveys the nodes for a topology, unless it is known what comes of that. An event that is counted during a survey makes it an old one.
+func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (topology.Survey, error) {
+	now := surveyed{nodes: s.nodes.Load(), generation: ct.Generation}
+	s.mu.Lock()
+	last, known := s.known[ct.UID]
+	s.mu.Unlock()
+	if known && last.nodes == now.nodes && last.generation == now.generation {
+		return last.survey, nil
+	}
+	nodes := &corev1.NodeList{}
+	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only looked at
+		return topology.Survey{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	now.survey = surveyNodes(ct, nodes.Items)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, old := range s.known { // of topologies that are gone, or that come again
+		if old.nodes != now.nodes {
+			delete(s.known, uid)
+		}
+	}
+	if s.known == nil {
+		s.known = map[types.UID]surveyed{}
+	}
+	s.known[ct.UID] = now
+	return now.survey, nil
+}
+
+func surveyNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) topology.Survey {
+	pointers := make([]*corev1.Node, len(nodes))
+	for i := range nodes {
+		pointers[i] = &nodes[i]
+	}
+	levels := make(topology.Levels, 0, len(ct.Spec.Levels))
+	for _, level := range ct.Spec.Levels {
+		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
+	}
+	return topology.SurveyNodes(pointers, levels, ct.Spec.NodeSelector)
+}
