@@ -4,22 +4,19 @@
 package graph
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden shows, for each deployment below testdata/graphs, every object Trellis makes of it: groups, Services, and the first two
 // pods of each service's first replica.
@@ -44,7 +41,7 @@ func TestGolden(t *testing.T) {
 			for _, pod := range firstPods(g) {
 				out = append(out, toYAML(t, pod))
 			}
-			golden(t, strings.Replace(file, "graphs", "objects", 1), strings.Join(out, "---\n"))
+			golden.Check(t, strings.Replace(file, "graphs", "objects", 1), strings.Join(out, "---\n"))
 		})
 	}
 }
@@ -58,7 +55,7 @@ func TestRevisions(t *testing.T) {
 			out.WriteString(strings.TrimSuffix(filepath.Base(file), ".yaml") + "/" + s.Name + " " + s.Revision + "\n")
 		}
 	}
-	golden(t, "testdata/revisions.golden", out.String())
+	golden.Check(t, "testdata/revisions.golden", out.String())
 }
 
 // brought are a graph's objects beside groups, Services and pods.
@@ -78,25 +75,6 @@ func firstPods(g *Graph) []*corev1.Pod {
 		}
 	}
 	return pods
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is not what it was (go test ./internal/graph -update rewrites it; -want +got):\n%s", file, diff)
-	}
 }
 
 func resolveFile(t *testing.T, file string) *Graph {

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/google/go-cmp/cmp"
-
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
 
 // TestManifests resolves every deployment users are known to have written, where the samples are at hand, and shows all that becomes of it.
@@ -31,7 +31,7 @@ func TestManifests(t *testing.T) {
 			for _, dgd := range deploymentsIn(t, file) {
 				out = append(out, checkManifest(t, dgd))
 			}
-			golden(t, "testdata/manifests/"+strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden", strings.Join(out, "\n"))
+			golden.Check(t, "testdata/manifests/"+strings.TrimSuffix(filepath.Base(file), ".yaml")+".golden", strings.Join(out, "\n"))
 		})
 	}
 }

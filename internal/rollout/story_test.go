@@ -4,17 +4,12 @@
 package rollout
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // chapter is one thing that happens; afterwards everybody acts, for so many rounds or, when that is 0, until nothing changes any more.
 type chapter struct {
@@ -93,24 +88,7 @@ func TestStories(t *testing.T) {
 					t.Fatalf("it does not settle:\n%s", s.log.String())
 				}
 			}
-			golden(t, name, s.log.String())
+			golden.Check(t, filepath.Join("testdata", name+".golden"), s.log.String())
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s (-want +got); -update rewrites it:\n%s", file, diff)
 	}
 }

@@ -5,10 +5,8 @@ package explain
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,9 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	ready  = nvidiav1alpha1.ConditionReady
@@ -114,19 +111,7 @@ func TestText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Build(prepare(t).Snapshot).Text(noon)
-			golden := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden.Check(t, filepath.Join("testdata", name+".golden"), got)
 			if lines := strings.Count(got, "\n"); lines > 60 {
 				t.Errorf("%d lines", lines)
 			}
@@ -142,19 +127,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "waiting.json")
-	if *update {
-		if err := os.WriteFile(golden, append(got, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden.Check(t, filepath.Join("testdata", "waiting.json"), string(got)+"\n")
 }
 
 func TestOrderDoesNotMatter(t *testing.T) {

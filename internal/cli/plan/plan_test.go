@@ -6,7 +6,6 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,9 +18,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // run is the command as a user would give it, in testdata.
 func run(t *testing.T, stdin string, args ...string) (out, errOut string, code int) {
@@ -54,7 +52,7 @@ func TestPlan(t *testing.T) {
 		"twice":             "-f nodes.yaml -f topology.yaml -f chat.yaml -f chat-large.yaml",
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden, err := filepath.Abs(filepath.Join("testdata", name+".golden"))
+			file, err := filepath.Abs(filepath.Join("testdata", name+".golden"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,18 +63,7 @@ func TestPlan(t *testing.T) {
 				got += "--- beside it\n" + errOut
 			}
 			got += fmt.Sprintf("--- exit code %d\n", code)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden.Check(t, file, got)
 		})
 	}
 }

@@ -5,9 +5,6 @@ package tree
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,9 +13,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const chatRunning = `chat-vllmworker-0-0 a-0-0
 chat-vllmworker-0-1 a-0-1
@@ -120,7 +116,7 @@ func TestText(t *testing.T) {
 			w := newWorld(t, 2, 3, 4)
 			prepare(w)
 			report := Build(&w.Snapshot)
-			golden(t, "testdata/"+name+".golden", report.Text())
+			golden.Check(t, "testdata/"+name+".golden", report.Text())
 		})
 	}
 }
@@ -132,7 +128,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/report.json", string(out)+"\n")
+	golden.Check(t, "testdata/report.json", string(out)+"\n")
 }
 
 // TestSums compares the root's amounts with the nodes', and the drawn domains plus the summed-up ones with all of them.
@@ -194,24 +190,5 @@ func TestDevices(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is not what it was (go test ./internal/cli/tree -update rewrites it; -want +got):\n%s", file, diff)
 	}
 }

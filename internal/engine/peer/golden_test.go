@@ -4,22 +4,21 @@
 package peer_test
 
 import (
-	"flag"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/internal/engine/peer"
+
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden shows every object that is made for testdata/deployment.yaml and its topology, in full, for each engine.
 func TestGolden(t *testing.T) {
@@ -47,7 +46,7 @@ func TestGolden(t *testing.T) {
 		"grove-topologyName": {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapeNamed}))},
 		"grove-packDomain":   {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapePackDomain}))},
 	} {
-		t.Run(name, func(t *testing.T) { golden(t, filepath.Join("testdata", name+".yaml"), objects) })
+		t.Run(name, func(t *testing.T) { golden.Check(t, filepath.Join("testdata", name+".yaml"), documents(t, objects)) })
 	}
 }
 
@@ -67,30 +66,19 @@ func onlyConstraints(pcs *grove.PodCliqueSet) any {
 	return out
 }
 
-func golden(t *testing.T, file string, objects []any) {
+// documents are the objects as they are sent.
+func documents(t *testing.T, objects []any) string {
 	t.Helper()
-	var documents []string
+	var out []string
 	for _, object := range objects {
 		if u, err := peer.Object(object); err == nil {
-			object = u.Object // as it is sent
+			object = u.Object
 		}
 		raw, err := yaml.Marshal(object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents = append(documents, string(raw))
+		out = append(out, string(raw))
 	}
-	got := strings.Join(documents, "---\n")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is not what it was (go test ./internal/engine/peer -update rewrites it; -want +got):\n%s", file, diff)
-	}
+	return strings.Join(out, "---\n")
 }
