@@ -40,14 +40,14 @@ spec:
     Frontend:
       componentType: frontend
       ingress: {enabled: true, host: chat, hostSuffix: example.com, ingressControllerClassName: nginx}
-      extraPodSpec: {mainContainer: {image: "example.com/frontend:1"}}
+      extraPodSpec: {nodeSelector: {e2e.trellis.dev/pool: brings}, mainContainer: {image: "example.com/frontend:1"}}
     Planner:
       componentType: planner
-      extraPodSpec: {mainContainer: {image: "example.com/planner:1", command: [python3, -m, dynamo.planner]}}
+      extraPodSpec: {nodeSelector: {e2e.trellis.dev/pool: brings}, mainContainer: {image: "example.com/planner:1", command: [python3, -m, dynamo.planner]}}
     Picker:
       componentType: epp
       eppConfig: {config: {plugins: [{type: max-score-picker}]}}
-      extraPodSpec: {mainContainer: {image: "example.com/epp:1"}}
+      extraPodSpec: {nodeSelector: {e2e.trellis.dev/pool: brings}, mainContainer: {image: "example.com/epp:1"}}
     Worker:
       componentType: worker
       modelRef: {name: tiny/chat-model}
@@ -55,6 +55,7 @@ spec:
       resources: {limits: {gpu: "1"}}
       volumeMounts: [{name: NAME-weights, mountPoint: /models}, {name: datasets, mountPoint: /data}]
       extraPodSpec:
+        nodeSelector: {e2e.trellis.dev/pool: brings}
         mainContainer: {image: "example.com/trtllm:1", command: [python3, -m, dynamo.trtllm]}
 `
 

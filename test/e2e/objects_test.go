@@ -62,10 +62,13 @@ type host struct {
 	gpus             int
 }
 
+// addHosts adds hosts to the world's pool. Pods of other stories, which may be bound anywhere, had better not be: the hosts go with their story.
 func (w *world) addHosts(hosts ...host) {
 	w.t.Helper()
+	keepOff := corev1.Taint{Key: poolKey, Value: w.name, Effect: corev1.TaintEffectPreferNoSchedule}
 	for _, h := range hosts {
 		node := sandbox.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
+		node.Spec.Taints = append(node.Spec.Taints, keepOff)
 		if err := w.cluster.AddNodes(w.t.Context(), node); err != nil {
 			w.t.Fatalf("adding node %s: %v", node.Name, err)
 		}
