@@ -204,6 +204,7 @@ func (s *Scheduler) giveBack(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
 	delete(s.releasing, id)
+	delete(s.preempting, id)
 	s.cluster.Forget(id)
 	s.mu.Unlock()
 }

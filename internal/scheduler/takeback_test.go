@@ -137,6 +137,13 @@ func TestRoomMadeForAGangIsKeptWhenItIsTakenBack(t *testing.T) {
 				b.s.podSet(nil, pod)
 			}
 			b.expect("the important one breaks it up", high, "rack a")
+			for _, pod := range high.pods {
+				b.s.giveBack(pod)
+			}
+			if len(b.s.preempting) > 0 {
+				t.Errorf("what could not be let go is still remembered: %v", b.s.preempting)
+			}
+			b.expect("it is planned again", high, "rack a")
 			for _, pod := range low.pods {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
 				b.s.podSet(pod, pod)

@@ -152,9 +152,7 @@ status:
 func TestText(t *testing.T) {
 	for name, s := range stories(t) {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("testdata", name+".golden")
-			got := Build(s).Text()
-			golden.Check(t, file, got)
+			golden.Check(t, filepath.Join("testdata", name+".golden"), Build(s).Text())
 		})
 	}
 }

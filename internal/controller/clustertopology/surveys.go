@@ -6,7 +6,6 @@ package clustertopology
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,9 +19,9 @@ import (
 // surveys remembers what the nodes say of each topology: every deployment that comes or goes has the status of its topology written, and the
 // nodes are many. A survey lasts until a node comes, goes or is relabelled, or the topology's spec changes.
 type surveys struct {
-	// nodes counts the events of nodes that matter.
+	// nodes counts the events of nodes that matter; the watch counts while others reconcile.
 	nodes atomic.Uint64
-	mu    sync.Mutex
+	// known belongs to the one worker of the controller.
 	known map[types.UID]surveyed
 }
 
@@ -35,10 +34,7 @@ type surveyed struct {
 // of surveys the nodes for a topology, unless it is known what comes of that. An event that is counted during a survey makes it an old one.
 func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (topology.Survey, error) {
 	now := surveyed{nodes: s.nodes.Load(), generation: ct.Generation}
-	s.mu.Lock()
-	last, known := s.known[ct.UID]
-	s.mu.Unlock()
-	if known && last.nodes == now.nodes && last.generation == now.generation {
+	if last, known := s.known[ct.UID]; known && last.nodes == now.nodes && last.generation == now.generation {
 		return last.survey, nil
 	}
 	nodes := &corev1.NodeList{}
@@ -46,8 +42,6 @@ func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, rea
 		return topology.Survey{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	now.survey = surveyNodes(ct, nodes.Items)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for uid, old := range s.known { // of topologies that are gone, or that come again
 		if old.nodes != now.nodes {
 			delete(s.known, uid)
