@@ -90,6 +90,9 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.
 	Node string
+	// Nodes are all nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: too many of
+	// them, or too few others.
+	Nodes []string
 }
 
 // Gang is what goes together.

@@ -32,10 +32,12 @@ func newEngines(mgr ctrl.Manager, writer client.Client, o Options) (*engine.Engi
 		return nil, nil, err
 	}
 	pods := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
+	gated := pods
+	gated.NameNodes = true
 	kai, grove := kaiplacer.New(writer, mgr.GetAPIReader()), groveworkload.New(writer, mgr.GetAPIReader())
 	peers := []clustertopology.Peer{{Engine: kai.Name(), Keep: kai.KeepTopology}, {Engine: grove.Name(), Keep: grove.KeepBinding}}
 	return engine.New(engine.Options{Open: ownCache(mgr, o)},
-		pods,
+		gated,
 		podgroup.Placer{Placer: pods, Discovery: served, Namespace: o.Namespace},
 		kai,
 		grove,

@@ -18,12 +18,14 @@ type Cluster struct {
 	nodes  []*node
 	byName map[string]*node
 	vacant []NodeID
-	pods   map[string]*record
-	loads  map[string]*held
-	trees  map[string]*Tree
-	log    changeLog
-	undo   []undo
-	marks  []int
+	// present counts the nodes that have an object.
+	present int
+	pods    map[string]*record
+	loads   map[string]*held
+	trees   map[string]*Tree
+	log     changeLog
+	undo    []undo
+	marks   []int
 	// pending counts reservations by shape key.
 	pending map[string]int
 	// tick numbers node specs and the uses of views.
@@ -97,6 +99,9 @@ func (c *Cluster) NodeNames() []string {
 	return names
 }
 
+// Size counts the nodes that have an object.
+func (c *Cluster) Size() int { return c.present }
+
 // NodeName returns the name of a node.
 func (c *Cluster) NodeName(id NodeID) string { return c.nodes[id].name }
 
@@ -153,6 +158,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 		c.undo = append(c.undo, undo{name: name, spec: &old})
 	}
 	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
+	c.present += btoi(spec.present) - btoi(n.spec.present)
 	n.spec = spec
 	c.tick++
 	n.version = c.tick
@@ -163,6 +169,13 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	}
 	c.log.touch(n.id)
 	c.release(n)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // intern returns the load in this cluster's terms.

@@ -20,7 +20,7 @@ import (
 type image map[string]string
 
 func shot(c *Cluster, trees []Levels, selectors []map[string]string, shapes []*Shape) image {
-	out := image{}
+	out := image{"nodes": fmt.Sprint(c.NodeNames(), c.Size())}
 	for ti, levels := range trees {
 		t := c.Tree(levels, selectors[ti])
 		var walk func(d DomainID)

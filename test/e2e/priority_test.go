@@ -140,6 +140,11 @@ func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 		if got := w.domains("rack", pods...); len(pods) != 2 || len(got) != 1 {
 			t.Errorf("%s has %d pods bound in %v, want 2 in one rack", graph, len(pods), got)
 		}
+		for _, pod := range pods { // a rack is a small part of this cluster
+			if got := len(pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms); got != hosts {
+				t.Errorf("%s is pinned to %d nodes by name, want the %d of its rack", pod.Name, got, hosts)
+			}
+		}
 	}
 	for _, node := range nodes[len(nodes)*95/100:] {
 		perRack[node[:len(node)-2]]++

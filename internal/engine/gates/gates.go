@@ -29,6 +29,9 @@ type Placer struct {
 	Client client.Client
 	// Live reads past every cache.
 	Live client.Reader
+	// NameNodes writes the names of a domain's nodes into its pods, where the planner gives them: the kube-scheduler goes through nodes by
+	// name instead of going through all of them.
+	NameNodes bool
 }
 
 var _ engine.Placer = Placer{}
@@ -119,7 +122,7 @@ func Closed(pod *corev1.Pod) bool {
 func isOurs(gate corev1.PodSchedulingGate) bool { return gate.Name == graph.PlacementGate }
 
 func (p Placer) release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
-	patch, err := json.Marshal(patchFor(pod, pin))
+	patch, err := json.Marshal(p.patchFor(pod, pin))
 	if err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ type releasePatch struct {
 	} `json:"spec"`
 }
 
-func patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
+func (p Placer) patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{graph.AnnotationGang: pin.Gang}
@@ -150,50 +153,78 @@ func patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
 	patch.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{}} // the API's way to say "none"
 	patch.Spec.SchedulingGates = slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), isOurs)
 	patch.Spec.NodeSelector = pin.Labels
-	if pin.Node != "" {
-		spec := corev1.PodSpec{Affinity: pod.Spec.Affinity.DeepCopy()}
-		pinHost(&spec, pin.Node)
-		patch.Spec.Affinity = spec.Affinity
+	switch {
+	case pin.Node != "":
+		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, pin.Node)
+	case p.NameNodes && len(pin.Nodes) > 0 && !hasTerms(pod.Spec.Affinity):
+		patch.Spec.Affinity = nameNodes(pod.Spec.Affinity, pin.Nodes)
 	}
 	return patch
 }
 
 // pinHost requires the node by its name, which is unique even where hostname labels are not. Terms of a node affinity are
 // alternatives, so each of them gets the requirement; without any there will be one.
-func pinHost(spec *corev1.PodSpec, node string) {
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
+func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
+	affinity, required := requiring(had)
+	if len(required.NodeSelectorTerms) == 0 {
+		required.NodeSelectorTerms = make([]corev1.NodeSelectorTerm, 1)
 	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		term.MatchFields = append(term.MatchFields, named(node))
 	}
-	affinity := spec.Affinity.NodeAffinity
-	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: make([]corev1.NodeSelectorTerm, 1)}
-	}
-	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	for i := range terms {
-		terms[i].MatchFields = append(terms[i].MatchFields, corev1.NodeSelectorRequirement{
-			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
-		})
-	}
+	return affinity
 }
 
-// PinnedHost returns the node a released pod was pinned to by pinHost, or "".
+// nameNodes requires any one of the nodes: an alternative for each, since a field can be compared with one value only. The kube-scheduler
+// then filters these nodes alone. Terms of the pod's own would have to be multiplied with them, so only a pod without any is served.
+func nameNodes(had *corev1.Affinity, nodes []string) *corev1.Affinity {
+	affinity, required := requiring(had)
+	for _, node := range nodes {
+		required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{named(node)}})
+	}
+	return affinity
+}
+
+func named(node string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+}
+
+// requiring returns a copy of an affinity, and what it requires of nodes, to be added to.
+func requiring(had *corev1.Affinity) (*corev1.Affinity, *corev1.NodeSelector) {
+	affinity := had.DeepCopy()
+	if affinity == nil {
+		affinity = &corev1.Affinity{}
+	}
+	if affinity.NodeAffinity == nil {
+		affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	if affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
+	}
+	return affinity, affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+func hasTerms(affinity *corev1.Affinity) bool {
+	return affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+}
+
+// PinnedHost returns the only node that a released pod may be bound to by its name, or "".
 func PinnedHost(pod *corev1.Pod) string {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+	if !hasTerms(pod.Spec.Affinity) {
 		return ""
 	}
-	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil {
-		return ""
-	}
-	for _, term := range required.NodeSelectorTerms {
+	host := ""
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		for _, field := range term.MatchFields {
-			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1 {
-				return field.Values[0]
+			if field.Key != metav1.ObjectNameField || field.Operator != corev1.NodeSelectorOpIn || len(field.Values) != 1 {
+				continue
 			}
+			if host != "" && host != field.Values[0] {
+				return "" // one of several
+			}
+			host = field.Values[0]
 		}
 	}
-	return ""
+	return host
 }

@@ -33,6 +33,10 @@ func TestRelease(t *testing.T) {
 	}
 	rack := engine.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": "r0"}}
 	host := engine.Pin{Gang: "g-1", Labels: rack.Labels, Node: "host-7"}
+	nodes := engine.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7", "host-8"}}
+	namedNode := func(name string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}}}
+	}
 	spread := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "host"}}}
 
 	cases := map[string]struct {
@@ -58,6 +62,22 @@ func TestRelease(t *testing.T) {
 		"to a host": {pin: host, want: func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(corev1.NodeSelectorTerm{}))
 		}},
+		"to one of several hosts": {pin: nodes, want: func(pod *corev1.Pod) {
+			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(namedNode("host-7"), namedNode("host-8"))
+		}},
+		"to one of several hosts, beside other affinity": {
+			pin: nodes,
+			had: func(pod *corev1.Pod) { pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: spread} },
+			want: func(pod *corev1.Pod) {
+				pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(namedNode("host-7"), namedNode("host-8"))
+				pod.Spec.Affinity.PodAntiAffinity = spread
+			},
+		},
+		"what it requires of nodes itself stays as it is": {
+			pin:  nodes,
+			had:  func(pod *corev1.Pod) { pod.Spec.Affinity = onHost(term("x"), term("z")) },
+			want: func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
+		},
 		"to a host, in each alternative of its affinity": {
 			pin: host,
 			had: func(pod *corev1.Pod) {
@@ -89,7 +109,7 @@ func TestRelease(t *testing.T) {
 				return got
 			}
 			want := read()
-			if err := (Placer{Client: api, Live: api}).Release(t.Context(), read(), c.pin); err != nil {
+			if err := (Placer{Client: api, Live: api, NameNodes: true}).Release(t.Context(), read(), c.pin); err != nil {
 				t.Fatal(err)
 			}
 			got := read()
