@@ -187,7 +187,7 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 			service.Anchor = state.path.Truncate(service.Required)
 		}
 	}
-	about := groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), admitted: admittedShapes(sg, states)}
+	about := groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}}
 	for _, state := range states {
 		if !v.surplus[replicaKey{service.Name, state.ordinal}] {
 			v.wanted++
@@ -202,11 +202,12 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 
 // groupView is what all replicas of one scaling group have in common.
 type groupView struct {
-	sg    *trellisv1alpha1.ScalingGroup
-	hints map[int32]topology.Path
-	lost  lostLevels
-	// admitted are the shapes of pods that exist, by role.
-	admitted map[string]*topology.Shape
+	sg     *trellisv1alpha1.ScalingGroup
+	hints  map[int32]topology.Path
+	lost   lostLevels
+	states []replicaState
+	// wanted are the shapes of pods that are still to be made, by role.
+	wanted map[string]*topology.Shape
 }
 
 func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {

@@ -6,26 +6,29 @@ package scheduler
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// admittedShapes are the shapes that pods of the group's revision have once they are through admission, which adds tolerations, defaults
-// of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do. By role.
-func admittedShapes(sg *trellisv1alpha1.ScalingGroup, states []replicaState) map[string]*topology.Shape {
-	shapes := map[string]*topology.Shape{}
-	for _, state := range states {
-		for _, pods := range [][]*corev1.Pod{state.closed, state.open} {
-			for _, pod := range pods {
-				if role := pod.Labels[graph.LabelRole]; shapes[role] == nil && !graph.Outdated(sg, pod) {
-					shapes[role] = topology.ShapeOf(pod)
-				}
+// shapeLike is the shape that a pod which is still to be made will have once it is through admission, which adds tolerations, defaults of a
+// LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and revision that waits
+// already. (One that was let go has pins of its own.)
+func (g *groupView) shapeLike(template *corev1.Pod) *topology.Shape {
+	role := template.Labels[graph.LabelRole]
+	if shape := g.wanted[role]; shape != nil {
+		return shape
+	}
+	like := template
+	for _, state := range g.states {
+		for _, pod := range state.closed {
+			if like == template && pod.Labels[graph.LabelRole] == role && !graph.Outdated(g.sg, pod) {
+				like = pod
 			}
 		}
 	}
-	return shapes
+	g.wanted[role] = topology.ShapeOf(like)
+	return g.wanted[role]
 }
 
 // addWanted lets pods that are still to be made count in looking ahead. They will be alike to those of their role that are made already:
@@ -41,10 +44,6 @@ func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 			continue
 		}
 		pod := graph.BuildPod(g.sg, int32(state.ordinal), index)
-		shape := g.admitted[pod.Labels[graph.LabelRole]]
-		if shape == nil {
-			shape = topology.ShapeOf(pod)
-		}
-		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + pod.Namespace + "/" + pod.Name, Name: pod.Name, Shape: shape})
+		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + pod.Namespace + "/" + pod.Name, Name: pod.Name, Shape: g.shapeLike(pod)})
 	}
 }
