@@ -90,8 +90,7 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.
 	Node string
-	// Nodes are all nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: too many of
-	// them, or too few others.
+	// Nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: any node with the labels.
 	Nodes []string
 }
 

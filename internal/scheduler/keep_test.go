@@ -39,18 +39,18 @@ func newBench(t *testing.T, o Options) *bench {
 	o.Clock = b.clock
 	b.s = New(nil, engine.New(engine.Options{}, gates.Placer{}), b.said, NewVerdicts(func(types.NamespacedName) {}), o)
 	for _, name := range []string{"a0", "a1", "b0", "b1"} {
-		b.host(name, name[:1])
+		b.host(name, name[:1], 1)
 	}
 	return b
 }
 
-// host adds a host with one GPU to a rack.
-func (b *bench) host(name, rack string) {
+// host adds a host with so many GPUs to a rack.
+func (b *bench) host(name, rack string, gpus int) {
 	b.s.cluster.SetNode(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": rack, corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			Allocatable: corev1.ResourceList{"gpu": resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("10")},
+			Allocatable: corev1.ResourceList{"gpu": *resource.NewQuantity(int64(gpus), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("10")},
 		},
 	})
 }

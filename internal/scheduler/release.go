@@ -39,7 +39,7 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 	domain := s.narrowest(v.graph.Levels, replica)
 	labels, nodes := v.labelsOf(domain), []string(nil)
 	if !replica.PinHosts {
-		nodes = s.nodesToName(v, domain)
+		nodes = s.nodesToName(v, domain, replica)
 	}
 	out := make([]release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
@@ -79,30 +79,6 @@ func (s *Scheduler) narrowest(levels topology.Levels, replica placement.ReplicaR
 		return replica.Domain
 	}
 	return common
-}
-
-// Bounds of naming the nodes of a domain. A name in a pod costs every reader and writer of the pod about as much as 24 more nodes to look at
-// cost the kube-scheduler (docs/performance.md), and nobody wants to read more than a screen of them.
-const (
-	maxNamedNodes = 64
-	// namedShare is how many times as many nodes the cluster has to have.
-	namedShare = 32
-)
-
-// nodesToName lists the nodes of a domain that is a small part of its cluster: the kube-scheduler looks at no others then. Pinned by labels
-// alone, it would look at every node of the cluster for every pod.
-func (s *Scheduler) nodesToName(v *view, domain topology.Path) []string {
-	tree := s.cluster.Tree(v.graph.Levels, v.graph.NodeSelector)
-	d, found := tree.Find(domain)
-	if !found || tree.Size(d) > maxNamedNodes || tree.Size(d)*namedShare > s.cluster.Size() {
-		return nil
-	}
-	names := make([]string, 0, tree.Size(d))
-	tree.AllNodes(d, func(n topology.NodeID) bool {
-		names = append(names, s.cluster.NodeName(n))
-		return true
-	})
-	return names
 }
 
 // dropPlan gives the room back of a replica whose pods are not all made yet. It is placed once they exist.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +21,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods are,
@@ -78,7 +81,8 @@ func (c *Cluster) judge(p *pods, way Way, gangs, podsPerGang int) error {
 	return hall.NewLedger(c.shape, nil).Judge(ask, slices.Collect(maps.Values(byGang)))
 }
 
-// clear deletes everything and waits until no pod is left.
+// clear deletes everything and waits until nothing is left and the machine is quiet: what one way leaves to the garbage collector would
+// be paid for by the next.
 func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	for _, kind := range []client.Object{
 		&nvidiav1alpha1.DynamoGraphDeployment{}, &corev1.Pod{}, &schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{},
@@ -90,7 +94,17 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	if err := p.until(ctx, "all pods are gone", func() bool { return len(p.byName) == 0 }); err != nil {
 		return err
 	}
-	return errors.Join(c.untilNone(ctx, &schedulingv1beta1.PodGroupList{}), c.untilNone(ctx, &schedulingv1alpha3.CompositePodGroupList{}))
+	if err := errors.Join(c.untilNone(ctx, &schedulingv1beta1.PodGroupList{}), c.untilNone(ctx, &schedulingv1alpha3.CompositePodGroupList{})); err != nil {
+		return err
+	}
+	for _, list := range []client.ObjectList{
+		&rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+	} {
+		if err := c.untilNone(ctx, list, client.HasLabels{graph.LabelManagedBy}); err != nil {
+			return err
+		}
+	}
+	return untilQuiet(ctx)
 }
 
 func (c *Cluster) deleteAll(ctx context.Context, kind client.Object) error {

@@ -79,16 +79,16 @@ func (p *pods) until(ctx context.Context, what string, holds func() bool) error 
 }
 
 // untilNone waits until there is no object of a kind: a PodGroup outlives its deletion until its pods are gone.
-func (c *Cluster) untilNone(ctx context.Context, list client.ObjectList) error {
+func (c *Cluster) untilNone(ctx context.Context, list client.ObjectList, which ...client.ListOption) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		if err := c.c.List(ctx, list, client.InNamespace(namespace)); err != nil || meta.LenList(list) == 0 {
+		if err := c.c.List(ctx, list, append(which, client.InNamespace(namespace))...); err != nil || meta.LenList(list) == 0 {
 			return err
 		}
-		events, err := c.c.Watch(ctx, list, client.InNamespace(namespace), &client.ListOptions{
+		events, err := c.c.Watch(ctx, list, append(which, client.InNamespace(namespace), &client.ListOptions{
 			Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()},
-		})
+		})...)
 		if err != nil {
 			return err
 		}

@@ -29,8 +29,8 @@ type Placer struct {
 	Client client.Client
 	// Live reads past every cache.
 	Live client.Reader
-	// NameNodes writes the names of a domain's nodes into its pods, where the planner gives them: the kube-scheduler goes through nodes by
-	// name instead of going through all of them.
+	// NameNodes writes the names of nodes into pods, where the planner gives them: the kube-scheduler goes through nodes by name instead of
+	// going through all of them.
 	NameNodes bool
 }
 

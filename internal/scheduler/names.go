@@ -1,0 +1,60 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Bounds of naming nodes to the kube-scheduler: what a name in a pod costs everybody who reads and writes the pod, against what a node costs
+// that the kube-scheduler has to look at (docs/performance.md).
+const (
+	// maxNamedNodes is how many are named at most.
+	maxNamedNodes = 20
+	// namedShare is how many times as many nodes the cluster has to have.
+	namedShare = 32
+)
+
+// nodesToName lists nodes of a replica's domain, any of which will do for any of its pods. The kube-scheduler then looks at these only; by
+// labels alone it finds them among all nodes of the cluster, for every pod. These are all nodes of a small domain. In a large one they are the planned
+// hosts, when the replica fills them: no other pod of its kind can be planned there meanwhile, so nobody is in anybody's way.
+// nil: what goes beyond that, or a cluster so small that it is not worth it.
+func (s *Scheduler) nodesToName(v *view, domain topology.Path, replica placement.ReplicaResult) []string {
+	var names []string
+	tree := s.cluster.Tree(v.graph.Levels, v.graph.NodeSelector)
+	if d, found := tree.Find(domain); found && tree.Size(d) <= maxNamedNodes {
+		tree.AllNodes(d, func(n topology.NodeID) bool {
+			names = append(names, s.cluster.NodeName(n))
+			return true
+		})
+	} else if found {
+		names = s.filledHosts(v, replica)
+	}
+	if len(names)*namedShare > s.cluster.Size() {
+		return nil
+	}
+	return names
+}
+
+// filledHosts lists the planned hosts of a replica's pods, which are alike, if none of them has room for one more.
+func (s *Scheduler) filledHosts(v *view, replica placement.ReplicaResult) []string {
+	var names []string
+	for _, pod := range replica.Pods {
+		names = append(names, pod.Node)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > maxNamedNodes {
+		return nil
+	}
+	shape := topology.ShapeOf(v.gated[replica.Pods[0].ID])
+	for _, name := range names {
+		if _, full := s.cluster.Why(name, shape); !full {
+			return nil
+		}
+	}
+	return names
+}

@@ -1,0 +1,72 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Pods are told nodes by name when that spares the kube-scheduler the look at many others: all of a small domain, or the planned hosts of a
+// large one that are full then.
+func TestNamedNodes(t *testing.T) {
+	const small, large = maxNamedNodes, maxNamedNodes + 1
+	enough := func(names int) int { return names * namedShare }
+	cases := map[string]struct {
+		// rack is how many hosts the rack has, of so many nodes in all; pods and GPUs of a host.
+		rack, nodes, pods, gpus int
+		ports                   bool
+		want                    int
+	}{
+		"a small domain":                           {rack: 3, nodes: enough(3), pods: 2, gpus: 1, want: 3},
+		"no small part of the cluster":             {rack: 3, nodes: enough(3) - 1, pods: 2, gpus: 1},
+		"the largest small domain":                 {rack: small, nodes: enough(small), pods: 2, gpus: 1, want: small},
+		"full hosts of a large domain":             {rack: large, nodes: enough(2), pods: 2, gpus: 1, want: 2},
+		"full, with two pods each":                 {rack: large, nodes: enough(2), pods: 4, gpus: 2, want: 2},
+		"not full":                                 {rack: large, nodes: enough(3), pods: 3, gpus: 2},
+		"full hosts, no small part of the cluster": {rack: large, nodes: enough(2) - 1, pods: 2, gpus: 1},
+		"as many full hosts as may be named":       {rack: large, nodes: enough(small), pods: small, gpus: 1, want: small},
+		"more":                                     {rack: large, nodes: enough(large), pods: large, gpus: 1},
+		"each pod has a host of its own to go to":  {rack: 3, nodes: enough(3), pods: 2, gpus: 1, ports: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{})
+			for _, host := range []string{"a0", "a1", "b0", "b1"} {
+				b.s.cluster.DeleteNode(host)
+			}
+			for i := range c.rack {
+				b.host(fmt.Sprint("h", i), "r", c.gpus)
+			}
+			for i := range c.nodes - c.rack {
+				b.s.cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("other", i)}})
+			}
+			o := asking(1, int32(c.pods), 0)
+			for _, pod := range o.pods {
+				if c.ports {
+					pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+				}
+			}
+			releases, _ := b.s.decide(t.Context(), o)
+			if len(releases) != c.pods {
+				t.Fatalf("%d pods released", len(releases))
+			}
+			for _, r := range releases {
+				planned, _ := b.s.cluster.Reserved(topology.PodID(r.pod))
+				if len(r.pin.Nodes) != c.want || c.want > 0 && !slices.Contains(r.pin.Nodes, planned) {
+					t.Errorf("%s is pinned to the nodes %q, want %d of them, %s included", r.pod.Name, r.pin.Nodes, c.want, planned)
+				}
+				if (r.pin.Node != "") != c.ports {
+					t.Errorf("%s is pinned to the host %q", r.pod.Name, r.pin.Node)
+				}
+			}
+		})
+	}
+}
