@@ -6,7 +6,6 @@ package live
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -40,7 +39,6 @@ func untilQuiet(ctx context.Context) error {
 			return err
 		}
 		busy := 1 - (now.idle-last.idle)/(now.all-last.all)
-		fmt.Fprintf(os.Stderr, "    busy %.2f\n", busy)
 		if last = now; busy < quiet {
 			calm++
 		} else {
