@@ -6,6 +6,7 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -158,9 +159,10 @@ func TestLevelLost(t *testing.T) {
 }
 
 // Somebody else took the room between release and binding. The gang is taken back whole, bound members included, and starts once there
-// is room, in one rack.
+// is room, in one rack. A gang that fills hosts of a large rack is told these by name, and finds others of the rack after it was taken back.
 func TestTakeBack(t *testing.T) {
 	w := newWorld(t, "take-back", racks(2, 8, "a/r0")...)
+	large := newWorldIn(t, shared, "take-back-large", append(racks(21, 8, "n/r0"), racks(43, 1, "n/r1")...)...)
 	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
 		t.Fatal(err)
 	}
@@ -174,14 +176,21 @@ func TestTakeBack(t *testing.T) {
 		}
 	}
 	defer start()
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
-	w.until("the gang is released", func() error {
-		if w.dgd("g").Status.Conditions == nil || !meta.IsStatusConditionTrue(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced) {
-			return fmt.Errorf("not yet")
-		}
-		return nil
-	})
+	for _, w := range []*world{w, large} {
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+		w.until("the gang is released", func() error {
+			if w.dgd("g").Status.Conditions == nil || !meta.IsStatusConditionTrue(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced) {
+				return fmt.Errorf("not yet")
+			}
+			return nil
+		})
+	}
 	thief := w.occupy("thief", "a-r0-1", 8)
+	hosts := namedHosts(large.all())
+	if len(hosts) != 2 {
+		t.Fatalf("the pods in the large rack may go to %v, want two hosts", hosts)
+	}
+	large.occupy("thief", strings.TrimPrefix(hosts[0], large.node("")), 8)
 	start()
 	w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
 	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
@@ -190,6 +199,29 @@ func TestTakeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ready("g")
+
+	large.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
+	large.ready("g")
+	if now := namedHosts(large.all()); len(now) != 2 || slices.Contains(now, hosts[0]) {
+		t.Errorf("the pods in the large rack went to %v after they were taken back from %v", now, hosts)
+	}
+}
+
+// namedHosts are the nodes that pods may be bound to by their names.
+func namedHosts(pods []corev1.Pod) []string {
+	var names []string
+	for _, pod := range pods {
+		if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+			continue
+		}
+		for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, field := range term.MatchFields {
+				names = append(names, field.Values...)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Two graphs race for the last rack: one gets it whole, the other waits, explained, and gets it afterwards.
