@@ -30,7 +30,7 @@ type liveSizes struct {
 var fullLive = liveSizes{
 	few:   hall.Shape{Hosts: 2_000, HostsPerRack: 40, RacksPerBlock: 1_000, BlocksPerZone: 1},
 	many:  hall.Shape{Hosts: 2_000, HostsPerRack: 8, RacksPerBlock: 1_000, BlocksPerZone: 1},
-	gangs: 60, pods: 8, rounds: 5, sequences: 3,
+	gangs: 60, pods: 8, rounds: 6, sequences: 3,
 }
 
 var smokeLive = liveSizes{

@@ -13,13 +13,14 @@ import (
 type side func() (time.Duration, error)
 
 // medians lets all sides work in turns, so that whatever else the machine does hits all of them alike, and returns the median of each.
+// The order changes from round to round, since a side may work faster after one of the others than after itself.
 // Garbage that one side leaves is collected before the next one starts, and during the work the collector runs as usual.
 func medians(repeats int, sides ...side) ([]time.Duration, error) {
 	times := make([][]time.Duration, len(sides))
-	for range repeats {
-		for i, work := range sides {
+	for round := range repeats {
+		for _, i := range order(len(sides), round) {
 			runtime.GC()
-			took, err := work()
+			took, err := sides[i]()
 			if err != nil {
 				return nil, err
 			}
@@ -28,10 +29,21 @@ func medians(repeats int, sides ...side) ([]time.Duration, error) {
 	}
 	out := make([]time.Duration, 0, len(sides))
 	for _, t := range times {
-		slices.Sort(t)
-		out = append(out, t[len(t)/2])
+		out = append(out, middleOf(t))
 	}
 	return out, nil
+}
+
+// order of the sides in a round: forth and back, from another one each time. Of three sides, six rounds have each order once.
+func order(sides, round int) []int {
+	out := make([]int, sides)
+	for i := range out {
+		out[i] = (i + round/2) % sides
+	}
+	if round%2 == 1 {
+		slices.Reverse(out)
+	}
+	return out
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -39,5 +51,6 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 
 func middleOf(times []time.Duration) time.Duration {
 	times = slices.Sorted(slices.Values(times))
-	return times[len(times)/2]
+	n := len(times)
+	return (times[(n-1)/2] + times[n/2]) / 2
 }

@@ -1,0 +1,31 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Every side works in every round, and three sides have had every order after six rounds.
+func TestOrder(t *testing.T) {
+	seen := map[string]bool{}
+	for round := range 6 {
+		seen[fmt.Sprint(order(3, round))] = true
+	}
+	for _, want := range []string{"[0 1 2]", "[0 2 1]", "[1 0 2]", "[1 2 0]", "[2 0 1]", "[2 1 0]"} {
+		if !seen[want] {
+			t.Errorf("the order %s never came up: %v", want, seen)
+		}
+	}
+}
+
+func TestMiddle(t *testing.T) {
+	for want, times := range map[time.Duration][]time.Duration{5: {9, 5, 1}, 4: {9, 5, 3, 1}} {
+		if got := middleOf(times); got != want {
+			t.Errorf("the middle of %v is %v, want %v", times, got, want)
+		}
+	}
+}
