@@ -26,7 +26,7 @@ func untilQuiet(ctx context.Context) error {
 	defer tick.Stop()
 	last, err := cpuTimes()
 	if err != nil {
-		return nil //nolint:nilerr // nothing to go by
+		return nil // nothing to go by
 	}
 	for calm := 0; calm < 2; {
 		select {
