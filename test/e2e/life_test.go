@@ -186,10 +186,13 @@ func TestTakeBack(t *testing.T) {
 		})
 	}
 	thief := w.occupy("thief", "a-r0-1", 8)
-	hosts := namedHosts(large.all())
-	if len(hosts) != 2 {
-		t.Fatalf("the pods in the large rack may go to %v, want two hosts", hosts)
-	}
+	var hosts []string
+	large.until("the pods in the large rack are told two hosts", func() error {
+		if hosts = namedHosts(large.all()); len(hosts) != 2 {
+			return fmt.Errorf("they may go to %v", hosts)
+		}
+		return nil
+	})
 	large.occupy("thief", strings.TrimPrefix(hosts[0], large.node("")), 8)
 	start()
 	w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")

@@ -64,7 +64,7 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 		return corev1.EventTypeNormal, "Report"
 	}
 	if now.Status == metav1.ConditionTrue {
-		if before == nil {
+		if before == nil && (now.Type == nvidiav1alpha1.ConditionEngineReady || now.Type == nvidiav1alpha1.ConditionTopologyLevelsAvailable) {
 			return "", "" // as it should be
 		}
 		return corev1.EventTypeNormal, "Report"
