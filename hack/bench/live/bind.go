@@ -29,7 +29,7 @@ import (
 func (c *Cluster) Bind(ctx context.Context, way Way, gangs, podsPerGang int) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p, err := c.follow(ctx)
+	p, err := c.follow(ctx, boundOnly)
 	if err != nil {
 		return 0, err
 	}

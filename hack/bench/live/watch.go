@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,27 +31,33 @@ type pods struct {
 	byName map[string]*corev1.Pod
 }
 
-// follow opens the watch.
-func (c *Cluster) follow(ctx context.Context) (*pods, error) {
+// boundOnly: to follow the others costs the API server time that the measured ways then do not have.
+var boundOnly = client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
+
+// follow opens the watch of all pods, or of those that which selects.
+func (c *Cluster) follow(ctx context.Context, which ...client.ListOption) (*pods, error) {
 	list := &corev1.PodList{}
-	if err := c.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := c.c.List(ctx, list, append(which, client.InNamespace(namespace))...); err != nil {
 		return nil, err
 	}
 	p := &pods{byName: map[string]*corev1.Pod{}}
 	for i := range list.Items {
 		p.byName[list.Items[i].Name] = &list.Items[i]
 	}
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, podWatcher{c.c})
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, podWatcher{c.c, which})
 	p.events = events
 	return p, err
 }
 
 // podWatcher opens watches for a RetryWatcher: the API server closes those that are not read for a while.
-type podWatcher struct{ c client.WithWatch }
+type podWatcher struct {
+	c     client.WithWatch
+	which []client.ListOption
+}
 
 // WatchWithContext implements [cache.WatcherWithContext].
 func (w podWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return w.c.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
+	return w.c.Watch(ctx, &corev1.PodList{}, append(slices.Clone(w.which), client.InNamespace(namespace), &client.ListOptions{Raw: &options})...)
 }
 
 // until reads the watch until something holds.

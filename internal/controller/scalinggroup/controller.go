@@ -142,7 +142,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	next := plan(sg, replicas)
-	failure := r.apply(ctx, sg, r.fit(ctx, sg, replicas, next))
+	steps := r.fit(ctx, sg, replicas, next)
+	failure := r.apply(ctx, sg, steps)
+	if failure == nil && steps.onlyMake() {
+		return ctrl.Result{}, nil // the new pods will be seen in a moment, and reported then
+	}
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, sg, status))
 }

@@ -23,6 +23,11 @@ type steps struct {
 	unmake []removal
 }
 
+// onlyMake says that there is something to make and nothing to take down.
+func (s *steps) onlyMake() bool {
+	return len(s.create)+len(s.make) > 0 && len(s.delete)+len(s.unmake) == 0
+}
+
 // removal is a replica to take down with what its pods come from.
 type removal struct {
 	*replica
