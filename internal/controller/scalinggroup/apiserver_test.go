@@ -195,6 +195,11 @@ func TestGroupOnAnAPIServer(t *testing.T) {
 		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
 	}
 	s.must(s.c.Create(t.Context(), sg))
+	made := s.group().ResourceVersion
+	s.must(s.reconcile())
+	if got := s.group().ResourceVersion; len(s.pods()) != 6 || got != made {
+		t.Errorf("there are %d pods, and the status was written before they were seen: version %s, then %s", len(s.pods()), made, got)
+	}
 	s.expect("created", "0-0:new 0-1:new 1-0:new 1-1:new 2-0:new 2-1:new | 3 there, 3 updated, 0 ready, 0 outdated")
 	for ordinal := range 3 {
 		s.run(ordinal)
