@@ -97,7 +97,7 @@ func timeWays(ctx context.Context, c *live.Cluster, s liveSizes, rounds int, way
 			return took, err
 		})
 	}
-	t, err := medians(rounds, sides...)
+	t, err := means(rounds, sides...)
 	if err != nil {
 		return err
 	}

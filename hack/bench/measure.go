@@ -12,10 +12,21 @@ import (
 // side is one of those that are measured in turns: it does its work once and says how long each unit of it took.
 type side func() (time.Duration, error)
 
-// medians lets all sides work in turns, so that whatever else the machine does hits all of them alike, and returns the median of each.
+// medians are what sides take that work in turns.
+func medians(repeats int, sides ...side) ([]time.Duration, error) {
+	return inTurns(repeats, middleOf, sides...)
+}
+
+// means are the same for rounds that are few and long. Those fall into two heaps, by what else the machine does, and in which of them the
+// middle of six lies says little.
+func means(repeats int, sides ...side) ([]time.Duration, error) {
+	return inTurns(repeats, meanOf, sides...)
+}
+
+// inTurns lets all sides work in turns, so that whatever else the machine does hits all of them alike, and sums up the times of each.
 // The order changes from round to round, since a side may work faster after one of the others than after itself.
 // Garbage that one side leaves is collected before the next one starts, and during the work the collector runs as usual.
-func medians(repeats int, sides ...side) ([]time.Duration, error) {
+func inTurns(repeats int, sum func([]time.Duration) time.Duration, sides ...side) ([]time.Duration, error) {
 	times := make([][]time.Duration, len(sides))
 	for round := range repeats {
 		for _, i := range order(len(sides), round) {
@@ -29,7 +40,7 @@ func medians(repeats int, sides ...side) ([]time.Duration, error) {
 	}
 	out := make([]time.Duration, 0, len(sides))
 	for _, t := range times {
-		out = append(out, middleOf(t))
+		out = append(out, sum(t))
 	}
 	return out, nil
 }
@@ -53,4 +64,12 @@ func middleOf(times []time.Duration) time.Duration {
 	times = slices.Sorted(slices.Values(times))
 	n := len(times)
 	return (times[(n-1)/2] + times[n/2]) / 2
+}
+
+func meanOf(times []time.Duration) time.Duration {
+	var all time.Duration
+	for _, t := range times {
+		all += t
+	}
+	return all / time.Duration(len(times))
 }

@@ -29,3 +29,9 @@ func TestMiddle(t *testing.T) {
 		}
 	}
 }
+
+func TestMean(t *testing.T) {
+	if got := meanOf([]time.Duration{9, 5, 1, 1}); got != 4 {
+		t.Errorf("the mean is %v, want 4ns", got)
+	}
+}

@@ -120,8 +120,8 @@ func (r *report) header() string {
 	if gc == "" {
 		gc = "100"
 	}
-	return fmt.Sprintf("%d cores, GOMAXPROCS %d, %s %s/%s, GOGC %s, commit %s, medians of %d",
-		runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS, runtime.GOARCH, gc, commit(), r.sizes.repeats)
+	return fmt.Sprintf("%d cores, GOMAXPROCS %d, %s %s/%s, GOGC %s, commit %s, medians of %d, on a control plane means of %d",
+		runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS, runtime.GOARCH, gc, commit(), r.sizes.repeats, r.sizes.live.rounds)
 }
 
 func commit() string {
