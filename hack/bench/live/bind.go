@@ -5,7 +5,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,8 +93,10 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	if err := p.until(ctx, "all pods are gone", func() bool { return len(p.byName) == 0 }); err != nil {
 		return err
 	}
-	if err := errors.Join(c.untilNone(ctx, &schedulingv1beta1.PodGroupList{}), c.untilNone(ctx, &schedulingv1alpha3.CompositePodGroupList{})); err != nil {
-		return err
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &schedulingv1beta1.PodGroupList{}, &schedulingv1alpha3.CompositePodGroupList{}} {
+		if err := c.untilNone(ctx, list); err != nil { // also pods that p does not follow
+			return err
+		}
 	}
 	for _, list := range []client.ObjectList{
 		&rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},

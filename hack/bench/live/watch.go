@@ -31,7 +31,7 @@ type pods struct {
 	byName map[string]*corev1.Pod
 }
 
-// boundOnly: to follow the others costs the API server time that the measured ways then do not have.
+// boundOnly selects the pods that have a node. To follow the others, too, costs the API server time that the measured ways then do not have.
 var boundOnly = client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
 
 // follow opens the watch of all pods, or of those that which selects.
