@@ -20,6 +20,8 @@ type Inputs struct {
 	// Frozen holds, by service name, the constraint in the spec of each existing ScalingGroup. It wins over Topology.
 	// A key with a nil value means frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
+	// Groups holds, by service name, the existing ScalingGroups. A service whose input did not change keeps their roles and revision.
+	Groups map[string]*trellisv1alpha1.ScalingGroup
 	// Engine that gets the gangs onto nodes.
 	Engine string
 	// Workload that makes the pods of multinode services: see ChooseWorkload.
@@ -58,8 +60,11 @@ type Service struct {
 	Topology *trellisv1alpha1.ResolvedTopology
 	// Roles of a replica's pods in pod index order.
 	Roles []trellisv1alpha1.Role
-	// Revision identifies Roles.
+	// Revision identifies Roles, and Input what they were made from.
 	Revision string
+	Input    *trellisv1alpha1.TemplateInput
+	// Adopted: the roles are stored ones that cannot be compared with what the deployment says now.
+	Adopted bool
 	// Rollout says how replicas are replaced when Revision or Restart changes.
 	Rollout trellisv1alpha1.RolloutStrategy
 	Restart *trellisv1alpha1.Restart
@@ -75,7 +80,7 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 
 	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine, Workload: in.Workload}
 	for _, name := range sortedKeys(dgd.Spec.Services) {
-		service, serviceErrs := resolveService(dgd, name, in.Platform)
+		service, serviceErrs := resolveService(dgd, name, in)
 		errs = append(errs, serviceErrs...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
 		service.Topology = topologies[name]
@@ -93,7 +98,7 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 	return g, nil
 }
 
-func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, platform Platform) (Service, []error) {
+func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, in Inputs) (Service, []error) {
 	spec := dgd.Spec.Services[name]
 	if spec == nil {
 		spec = &nvidiav1alpha1.ServiceSpec{}
@@ -108,10 +113,15 @@ func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, plat
 		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
 	}
 	t := newTemplater(dgd, name, spec)
-	t.platform = platform
+	t.platform = in.Platform
 	s.Labels, s.Annotations = t.labels(), t.annotations()
-	s.Roles = t.roles(s.NodeCount)
-	s.Revision = revision(s.Roles)
+	s.Input = inputOf(dgd, spec, in.Platform)
+	if stored := in.Groups[name]; keepsRoles(stored, s.Input) {
+		s.Roles, s.Revision, s.Adopted = stored.Spec.Roles, stored.Spec.Revision, adopts(stored)
+	} else {
+		s.Roles = t.roles(s.NodeCount)
+		s.Revision = revision(s.Roles)
+	}
 	return s, append(errs, t.errs...)
 }
 

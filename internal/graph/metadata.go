@@ -58,14 +58,20 @@ func setIf(labels map[string]string, key, text string) {
 	}
 }
 
-// annotations of everything made for the service.
-func (t *templater) annotations() map[string]string {
+// inherited are the annotations of a deployment that hold for all its services.
+func inherited(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]string {
 	annotations := map[string]string{}
 	for _, key := range inheritedAnnotations {
-		if value, ok := t.dgd.Annotations[key]; ok {
+		if value, ok := dgd.Annotations[key]; ok {
 			annotations[key] = value
 		}
 	}
+	return annotations
+}
+
+// annotations of everything made for the service.
+func (t *templater) annotations() map[string]string {
+	annotations := inherited(t.dgd)
 	maps.Copy(annotations, t.dgd.Spec.Annotations)
 	maps.Copy(annotations, t.spec.Annotations)
 	return annotations

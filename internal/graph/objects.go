@@ -35,6 +35,7 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 			Replicas:  s.Replicas,
 			Multinode: s.Multinode,
 			Topology:  s.Topology.DeepCopy(),
+			Input:     s.Input.DeepCopy(),
 			Revision:  s.Revision,
 			Rollout:   s.Rollout.DeepCopy(),
 			Restart:   s.Restart.DeepCopy(),

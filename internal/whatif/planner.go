@@ -129,7 +129,7 @@ func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, 
 	existing := p.index.groups[nameOf(dgd)]
 	inputs := graph.Inputs{
 		Topology: p.world.Topology(profileOf(dgd, existing)), Engine: graph.EngineGates, Workload: graph.ChooseWorkload(dgd),
-		Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
+		Groups: existing, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for service, sg := range existing {
 		if !graph.PlannedHere(sg.Spec.Engine) {

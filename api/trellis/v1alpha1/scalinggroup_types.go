@@ -52,12 +52,26 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	Roles []Role `json:"roles"`
+	// Input identifies what Roles were made from. While it is the same, Roles and Revision stay as they are, also under another version of
+	// the operator that would make other ones. Absent in groups written before it was there: their roles stay, too.
+	// +optional
+	Input *TemplateInput `json:"input,omitempty"`
 	// Rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
 	// Restart is the last restart that was asked for. Replicas made for another one are outdated.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
+}
+
+// TemplateInput is a hash of everything a user or an administrator wrote that decides what the pods of a service look like. Replicas,
+// scaling adapter and topology are no part of it.
+type TemplateInput struct {
+	// Form numbers what is hashed and how. Hashes of different forms cannot be compared.
+	Form int32 `json:"form"`
+	// Hash in hexadecimal digits.
+	// +kubebuilder:validation:MaxLength=63
+	Hash string `json:"hash"`
 }
 
 // RolloutStrategy bounds a rolling update.

@@ -139,7 +139,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if o.prerequisites, err = r.lookForPrerequisites(ctx, dgd, wanted); err != nil {
 			return ctrl.Result{}, err
 		}
-		err = r.apply(ctx, o, wanted)
+		if err = r.apply(ctx, o, wanted); err == nil {
+			r.reportAdopted(o, wanted)
+		}
 	}
 	if reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err)); reportErr != nil {
 		return ctrl.Result{}, reportErr

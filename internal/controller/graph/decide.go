@@ -27,7 +27,10 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
 		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
-	in := graph.Inputs{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Engine: o.engine.Name, Workload: o.engine.workload, Restarts: restartsOf(o), Platform: platform}
+	in := graph.Inputs{
+		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
+		Engine: o.engine.Name, Workload: o.engine.workload, Restarts: restartsOf(o), Platform: platform,
+	}
 	resolved, err := graph.Resolve(o.settled, in)
 	switch {
 	case errors.Is(err, graph.ErrTopologyNotFound):

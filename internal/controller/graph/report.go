@@ -6,6 +6,7 @@ package graph
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -37,6 +39,29 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1alph
 		}
 	}
 	return nil
+}
+
+// EventChangeNotRolledOut says that a change of a deployment came together with a change of the operator's version.
+const EventChangeNotRolledOut = "ChangeNotRolledOut"
+
+// reportAdopted sends a Warning when pods were adopted as they are although the deployment was changed while no operator ran: whether the
+// change was about the pods cannot be told then, and an upgrade of the operator replaces no pod. It is sent once: with the groups' input
+// stored, the next change can be told.
+func (r *Reconciler) reportAdopted(o observed, wanted *graph.Graph) {
+	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
+		return
+	}
+	var adopted []string
+	for i := range wanted.Services {
+		if wanted.Services[i].Adopted {
+			adopted = append(adopted, wanted.Services[i].Name)
+		}
+	}
+	if len(adopted) > 0 {
+		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventChangeNotRolledOut, "Report", "%s", truncate(fmt.Sprintf(
+			"the deployment was changed while the operator was upgraded. Replicas are followed; a change of the pods of %s is not rolled out. To roll it out, change another field of their pods, for example an annotation",
+			strings.Join(adopted, ", "))))
+	}
 }
 
 // changing says that something was asked for which is not done yet: the deployment was changed since the condition was written, or one of

@@ -156,11 +156,18 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDep
 	g := w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels))
 	set := grove.Render(g, w.last().dialect)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
-	want, err := peer.Object(set)
+	have, err := w.Get(ctx, grove.PodCliqueSetKind, set.Namespace, set.Name)
 	if err != nil {
 		return err
 	}
-	have, err := w.Get(ctx, grove.PodCliqueSetKind, set.Namespace, set.Name)
+	if have != nil {
+		stored := &grove.PodCliqueSet{}
+		if err := peer.Read(have, stored); err != nil {
+			return err
+		}
+		grove.KeepPods(set, stored)
+	}
+	want, err := peer.Object(set)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,32 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// KeepPods takes the pods of each clique of want from have where both are of the same revision: Grove replaces pods whose template differs
+// in anything, and another version of this program may write the same revision in another way.
+func KeepPods(want, have *PodCliqueSet) {
+	stored := map[string]*Clique{}
+	for i := range have.Spec.Template.Cliques {
+		stored[have.Spec.Template.Cliques[i].Name] = &have.Spec.Template.Cliques[i]
+	}
+	for i := range want.Spec.Template.Cliques {
+		clique := &want.Spec.Template.Cliques[i]
+		if s := stored[clique.Name]; s != nil && samePods(clique, s) {
+			clique.Labels, clique.Annotations, clique.Spec.PodSpec = s.Labels, s.Annotations, s.Spec.PodSpec
+		}
+	}
+}
+
+// samePods compares all that a clique's pods depend on and a user or administrator can change.
+func samePods(a, b *Clique) bool {
+	return a.Labels[graph.LabelRevision] == b.Labels[graph.LabelRevision] &&
+		a.Labels[kai.LabelQueue] == b.Labels[kai.LabelQueue] &&
+		a.Annotations[graph.AnnotationRestart] == b.Annotations[graph.AnnotationRestart] &&
+		a.Spec.PodSpec.SchedulerName == b.Spec.PodSpec.SchedulerName
+}

@@ -1,0 +1,184 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// earlier is a namespace as commit 886ffe1 left it in a cluster (testdata/released.yaml): two deployments, all that was made for them, and their nodes. The
+// deployment "packed" has a constraint; "plain" has every kind of service, and an adapter. Nobody edits the file: it is what was there.
+const earlier = "released"
+
+// renderedOtherwise stands for templates that another version of the operator makes: the same pods with a variable more, and so with other
+// revisions. What the operator under test would make for the same deployment differs from every pod there is.
+func renderedOtherwise(objects string) string {
+	for _, revision := range regexp.MustCompile(`(?m)revision: "?([0-9a-f]{10})"?$`).FindAllStringSubmatch(objects, -1) {
+		objects = strings.ReplaceAll(objects, revision[1], "x"+revision[1][1:])
+	}
+	return regexp.MustCompile(`(?m)^( *)- name: POD_UID$`).ReplaceAllString(objects, "$1- name: OF_ANOTHER_VERSION\n$1  value: \"1\"\n$1- name: POD_UID")
+}
+
+// TestUpgradeRollsNothing: the operator takes over what another version of it left, and no pod is created, deleted or changed. Pods made
+// later are made from the stored templates, and a change by the user rolls what it is about, by today's templates.
+func TestUpgradeRollsNothing(t *testing.T) {
+	t.Parallel()
+	e := withoutOperator(t)
+	w := &world{environment: e, t: t, name: earlier}
+	w.restore(filepath.Join("testdata", "released.yaml"))
+	before, revisions := w.uids(), w.revisions()
+	if len(before) != 12 {
+		t.Fatalf("%d pods were restored, want 12", len(before))
+	}
+	restConfig, err := e.cluster.RESTConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stop := operate(t, restConfig, earlier, &saboteur{name: earlier, ledger: &ledger{releases: map[types.UID]int{}}})
+	defer stop()
+
+	t.Log("everything is taken over as it is")
+	w.until("every group has stored its input", func() error {
+		for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+			if sg.Spec.Input == nil || sg.Status.ObservedGeneration != sg.Generation {
+				return fmt.Errorf("%s has not", sg.Name)
+			}
+		}
+		return nil
+	})
+	w.ready("packed")
+	w.ready("plain")
+	w.samePods(before, "")
+	if now := w.revisions(); fmt.Sprint(now) != fmt.Sprint(revisions) {
+		t.Errorf("revisions were %v and are %v", revisions, now)
+	}
+
+	t.Log("a replica more is made from the stored template, beside the others")
+	w.scale("packed", "Frontend", 2)
+	w.until("the replica is there", func() error { return count(w, "Frontend", "packed", 2) })
+	w.ready("packed")
+	w.samePods(before, "packed/Frontend")
+	for _, pod := range w.all() {
+		if pod.Labels[graph.LabelGraph] == "packed" && !strings.Contains(fmt.Sprint(pod.Spec.Containers[0].Env), "OF_ANOTHER_VERSION") {
+			t.Errorf("pod %s is of another template than the stored one", pod.Name)
+		}
+	}
+
+	t.Log("the user changes one service: it is rolled, by today's template, and no other")
+	w.patchSpec("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
+	w.until("the service is rolled", func() error {
+		for _, pod := range w.all() {
+			if before[pod.UID] && pod.Labels[graph.LabelComponent] == "Planner" {
+				return fmt.Errorf("pod %s is an old one", pod.Name)
+			}
+		}
+		return count(w, "Planner", "plain", 1)
+	})
+	w.ready("plain")
+	w.samePods(before, "packed/Frontend", "plain/Planner")
+	if now := w.revisions(); now["plain-planner"] == revisions["plain-planner"] {
+		t.Error("the changed service has its old revision")
+	}
+}
+
+// samePods checks that nothing happened to the pods of all services but the named ones.
+func (w *world) samePods(before map[types.UID]bool, changed ...string) {
+	w.t.Helper()
+	for _, pod := range w.all() {
+		service := pod.Labels[graph.LabelGraph] + "/" + pod.Labels[graph.LabelComponent]
+		if !before[pod.UID] && !strings.Contains(strings.Join(changed, " "), service) {
+			w.t.Errorf("pod %s of %s is new", pod.Name, service)
+		}
+	}
+	if len(changed) == 0 || changed[0] == "" {
+		if now := w.uids(); len(now) != len(before) {
+			w.t.Errorf("%d pods, before %d", len(now), len(before))
+		}
+	}
+}
+
+func count(w *world, service, of string, want int) error {
+	n := 0
+	for _, pod := range w.all() {
+		if pod.Labels[graph.LabelComponent] == service && pod.Labels[graph.LabelGraph] == of && pod.Status.Phase == corev1.PodRunning {
+			n++
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%s of %s has %d running pods, want %d", service, of, n, want)
+	}
+	return nil
+}
+
+func (w *world) revisions() map[string]string {
+	out := map[string]string{}
+	for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+		out[sg.Name] = sg.Spec.Revision
+	}
+	return out
+}
+
+func (w *world) patchSpec(name, patch string) {
+	w.t.Helper()
+	if err := w.c.Patch(w.t.Context(), w.dgd(name), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restore writes a namespace as it was in another cluster. What the API server gives out anew, UIDs, is replaced wherever it is mentioned.
+func (w *world) restore(file string) {
+	w.t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	rest := renderedOtherwise(string(raw))
+	for rest != "" {
+		var document string
+		document, rest, _ = strings.Cut(rest, "\n---\n")
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			w.t.Fatal(err)
+		}
+		was, status := string(o.GetUID()), o.Object["status"]
+		o.SetUID("")
+		o.SetResourceVersion("")
+		o.SetGeneration(0)
+		delete(o.Object["metadata"].(map[string]any), "creationTimestamp")
+		if o.GetKind() == "Service" {
+			unstructured.RemoveNestedField(o.Object, "spec", "clusterIPs")
+			if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "None" {
+				unstructured.RemoveNestedField(o.Object, "spec", "clusterIP")
+			}
+		}
+		w.create(o)
+		rest = strings.ReplaceAll(rest, was, string(o.GetUID()))
+		if status != nil && o.GetKind() != "Service" {
+			patch, err := json.Marshal(map[string]any{"status": status})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if err := w.c.Status().Patch(w.t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+				w.t.Fatalf("status of %s %s: %v", o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+}
