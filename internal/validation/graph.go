@@ -43,6 +43,7 @@ var serviceChecks = []struct {
 	{"replicas", replicas},
 	{"node count", nodeCount},
 	{"resources", resources},
+	{"scheduling", scheduling},
 	{"service constraint", serviceConstraint},
 	{"ingress", ingress},
 	{"volume mounts", volumeMounts},

@@ -45,6 +45,19 @@ func TestServiceRules(t *testing.T) {
 			change: worker(func(s *serviceSpec) { s.Multinode.NodeCount = 1 }),
 			want:   []string{`spec.services[Worker].multinode.nodeCount: Invalid value: 1: must be at least 2; remove multinode from a service whose replicas sit on one node`},
 		},
+		"scheduling: a fixed node": {
+			change: worker(func(s *serviceSpec) {
+				s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeName: "n1"}}
+			}),
+			want: []string{`spec.services[Worker].extraPodSpec.nodeName: Forbidden: the pods of a multinode service, and of a deployment with a topology constraint, ` +
+				`are placed by the operator; remove nodeName, or use nodeSelector`},
+		},
+		"scheduling: the operator's gate": {
+			change: worker(func(s *serviceSpec) {
+				s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "mine"}, {Name: "trellis.dev/placement"}}}}
+			}),
+			want: []string{`spec.services[Worker].extraPodSpec.schedulingGates[1].name: Forbidden: the gate trellis.dev/placement is the operator's own; remove it`},
+		},
 		"resources: abc": {
 			change: limits(nvidiav1alpha1.ResourceItem{CPU: "abc", Memory: "-1Gi", GPU: "0.5", Custom: map[string]string{"rdma/ib": "", "no name": "1", "efa": strings.Repeat("9", 65)}}),
 			want: []string{
