@@ -69,8 +69,6 @@ func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return nameOfPod(sg, ordinal, index)
 }
 
-// RoleOf is the role of pod index of a replica, or nil when the replica has no such pod.
-func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role { return roleOf(sg, index) }
 
 // alike is what all pods of a scaling group have in common beyond their templates.
 type alike struct {
@@ -88,7 +86,7 @@ func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
 }
 
 func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) *corev1.Pod {
-	role := roleOf(sg, index)
+	role := RoleOf(sg, index)
 	if role == nil {
 		return nil
 	}
@@ -119,7 +117,8 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *al
 	return pod
 }
 
-func roleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
+// RoleOf is the role of pod index of a replica, or nil when the replica has no such pod.
+func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
 	for i := range sg.Spec.Roles {
 		role := &sg.Spec.Roles[i]
 		if index >= 0 && index < role.Count {
