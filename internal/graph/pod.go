@@ -57,7 +57,9 @@ type Builder struct {
 }
 
 // NewBuilder returns a builder of the group's pods.
-func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder { return &Builder{sg: sg, common: alikeIn(sg)} }
+func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
+	return &Builder{sg: sg, common: alikeIn(sg)}
+}
 
 // Pod is BuildPod.
 func (b *Builder) Pod(ordinal, index int32) *corev1.Pod {
@@ -68,7 +70,6 @@ func (b *Builder) Pod(ordinal, index int32) *corev1.Pod {
 func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return nameOfPod(sg, ordinal, index)
 }
-
 
 // alike is what all pods of a scaling group have in common beyond their templates.
 type alike struct {

@@ -57,7 +57,9 @@ func (g Group) successors(replicas []Replica, remembered []int, most int) []int 
 }
 
 // Wanted counts the replicas that are there or will be, listed by Ordinals or not.
-func (g Group) Wanted(replicas []Replica) int { return count(replicas, Replica.living) + g.missing(replicas) }
+func (g Group) Wanted(replicas []Replica) int {
+	return count(replicas, Replica.living) + g.missing(replicas)
+}
 
 // missing is how many replicas are to be made: as many as the current revision lacks, under the ceiling.
 func (g Group) missing(replicas []Replica) int {
