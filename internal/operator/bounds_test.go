@@ -1,0 +1,304 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// boundless is an API server that stores any number, as one did before the bounds, and no webhooks.
+type boundless struct {
+	t       *testing.T
+	config  *rest.Config
+	c       client.Client
+	creates atomic.Int64
+}
+
+func newBoundless(t *testing.T) *boundless {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
+	}
+	log.SetLogger(logr.Discard())
+	dir, bases := t.TempDir(), filepath.Join("..", "..", "config", "crd", "bases")
+	files, err := os.ReadDir(bases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maximum := regexp.MustCompile(`(?m)^ *maximum: (4096|65536)\n`)
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(bases, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file.Name()), maximum.ReplaceAll(text, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{dir}, ErrorIfCRDPathMissing: true}
+	b := &boundless{t: t}
+	if b.config, err = env.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = env.Stop() })
+	b.config.QPS = -1
+	b.c, err = client.New(b.config, client.Options{Scheme: NewScheme()})
+	b.must(err)
+	return b
+}
+
+func (b *boundless) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// operate runs an operator until the returned function has ended it.
+func (b *boundless) operate(maxPods int64) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, b.config, Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Engine: graph.EngineAuto, MaxPodsPerGraph: maxPods,
+			TakeBackAfter: scheduler.DefaultTakeBackAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, KeepFor: time.Minute,
+			NewClient: func(config *rest.Config, o client.Options) (client.Client, error) {
+				c, err := client.NewWithWatch(config, o)
+				if err != nil {
+					return nil, err
+				}
+				return interceptor.NewClient(c, interceptor.Funcs{
+					Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+						if _, pod := o.(*corev1.Pod); pod {
+							b.creates.Add(1)
+						}
+						return c.Create(ctx, o, opts...)
+					},
+				}), nil
+			},
+		})
+	}()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Errorf("the operator ended: %v", err)
+		}
+	}
+}
+
+// graph stores a deployment of one service.
+func (b *boundless) graph(name string, replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
+	b.t.Helper()
+	b.must(client.IgnoreAlreadyExists(b.c.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "g"},
+		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"work": {
+			Replicas: ptr.To(replicas), Multinode: multinode,
+			ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/x:1", Command: []string{"sleep"}}},
+		}}},
+	}
+	b.must(b.c.Create(b.t.Context(), dgd))
+	return dgd
+}
+
+func (b *boundless) until(what string, look func(ctx context.Context) error) {
+	b.t.Helper()
+	var last error
+	if err := wait.PollUntilContextTimeout(b.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = look(ctx)
+		return last == nil, nil
+	}); err != nil {
+		b.t.Fatalf("waiting until %s: %v", what, last)
+	}
+}
+
+// says waits for a condition False of a deployment with this reason and text.
+func (b *boundless) says(dgd *nvidiav1alpha1.DynamoGraphDeployment, kind, reason, text string) {
+	b.t.Helper()
+	b.until(kind+" says "+text, func(ctx context.Context) error {
+		if err := b.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(dgd.Status.Conditions, kind)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+}
+
+func (b *boundless) pods(namespace string) int {
+	b.t.Helper()
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	b.must(b.c.List(b.t.Context(), pods, client.InNamespace(namespace)))
+	return len(pods.Items)
+}
+
+func (b *boundless) hasPods(namespace string, want int) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("%s has %d pods", namespace, want), func(context.Context) error {
+		if got := b.pods(namespace); got != want {
+			return fmt.Errorf("there are %d", got)
+		}
+		return nil
+	})
+}
+
+// heap is the memory that the heap has taken from the system, which is its peak.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapSys)
+}
+
+// Graphs stored with any numbers neither fill the operator's memory nor the cluster: each runs up to the bound and says so, others are served,
+// and a smaller bound deletes nothing.
+func TestGraphsBeyondTheBound(t *testing.T) {
+	b := newBoundless(t)
+	nodes := b.graph("nodes", 3, &nvidiav1alpha1.MultinodeSpec{NodeCount: math.MaxInt32})
+	both := b.graph("both", math.MaxInt32, &nvidiav1alpha1.MultinodeSpec{NodeCount: math.MaxInt32})
+	gangs := b.graph("gangs", 1_000_000, &nvidiav1alpha1.MultinodeSpec{NodeCount: 8})
+	many := b.graph("many", 1_000_000, nil)
+	b.graph("ordinary", 2, &nvidiav1alpha1.MultinodeSpec{NodeCount: 4})
+	group := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, replicas, size int32) { // one stored before the bound, counted by nobody yet
+		sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{
+			Namespace: dgd.Namespace, Name: "g-work", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))},
+		}}
+		sg.Spec = trellisv1alpha1.ScalingGroupSpec{
+			Graph: "g", Service: "work", Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Revision: "1",
+			Roles: []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}},
+		}
+		for i := range sg.Spec.Roles {
+			sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
+		}
+		b.must(b.c.Create(t.Context(), sg))
+	}
+	group(both, math.MaxInt32, math.MaxInt32)
+	group(gangs, 1_000_000, 8)
+
+	before := heap()
+	stop := b.operate(300)
+	b.hasPods("many", 300)
+	b.hasPods("gangs", 37*8)
+	b.hasPods("ordinary", 8)
+	limit, exceeded := nvidiav1alpha1.ConditionWithinPodLimit, nvidiav1alpha1.ReasonPodLimitExceeded
+	b.says(many, limit, exceeded, "the graph asks for 1000000 pods (replicas x nodeCount: work 1000000 x 1), more than the 300 that one graph may have (--max-pods-per-graph); work has 300 of 1000000 replicas")
+	b.says(gangs, limit, exceeded, "work has 37 of 1000000 replicas")
+	b.says(nodes, limit, exceeded, "work has 0 of 3 replicas")
+	b.says(both, limit, exceeded, "work has 0 of 2147483647 replicas")
+	b.says(nodes, nvidiav1alpha1.ConditionReady, exceeded, "more than the 300")
+	if got := b.pods("nodes") + b.pods("both"); got != 0 {
+		t.Errorf("%d pods of replicas that are never whole", got)
+	}
+	if grown := heap() - before; grown > 256<<20 {
+		t.Errorf("the heap has grown by %d MiB", grown>>20)
+	}
+	stop()
+
+	stop = b.operate(100)
+	b.says(many, limit, exceeded, "work has 300 of 1000000 replicas")
+	b.must(b.c.Get(t.Context(), client.ObjectKeyFromObject(many), many))
+	many.Spec.Services["work"].Replicas = ptr.To[int32](90)
+	b.must(b.c.Update(t.Context(), many))
+	b.hasPods("many", 90)
+	b.until("the condition is gone", func(ctx context.Context) error {
+		b.must(b.c.Get(ctx, client.ObjectKeyFromObject(many), many))
+		if c := meta.FindStatusCondition(many.Status.Conditions, limit); c != nil {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	b.hasPods("gangs", 37*8)
+	stop()
+}
+
+// Of 60000 replicas under a quota of 20 pods 20 are made, with about as many creates; and none once the deployment is deleted, although nothing
+// deletes its scaling group here.
+func TestQuotaAndDeletion(t *testing.T) {
+	b := newBoundless(t)
+	b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tight"}}))
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "tight", Name: "pods"}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("20")}
+	b.must(b.c.Create(t.Context(), quota))
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	b.must(b.c.Status().Update(t.Context(), quota)) // the quota controller's part
+	dgd := b.graph("tight", 60_000, nil)
+	stop := b.operate(100_000)
+	defer stop()
+	b.hasPods("tight", 20)
+	b.says(dgd, nvidiav1alpha1.ConditionReady, nvidiav1alpha1.ReasonSomeResourcesNotReady, "exceeded quota")
+	if got := b.creates.Load(); got > 40 {
+		t.Errorf("%d creates for 20 pods", got)
+	}
+
+	b.must(b.c.Delete(t.Context(), dgd))
+	made, looked := b.creates.Load(), reconciles(t, "scalinggroup")
+	b.must(b.c.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("tight"), client.GracePeriodSeconds(0)))
+	b.must(b.c.Delete(t.Context(), quota))
+	b.hasPods("tight", 0)
+	sg := &trellisv1alpha1.ScalingGroup{}
+	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: "tight", Name: "g-work"}, sg))
+	for i := range 20 { // a change of the group ends the delay
+		sg.Spec.Replicas--
+		b.must(b.c.Update(t.Context(), sg))
+		b.until("the group is looked at", func(context.Context) error {
+			if reconciles(t, "scalinggroup") <= looked+float64(i) {
+				return fmt.Errorf("it is not")
+			}
+			return nil
+		})
+	}
+	if got := b.creates.Load() - made; got > 1 { // one may have been on its way
+		t.Errorf("%d creates for a deployment that is gone", got)
+	}
+}
+
+// reconciles is how often a controller has looked so far.
+func reconciles(t *testing.T, controller string) (n float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			for _, label := range m.Label {
+				if family.GetName() == "controller_runtime_reconcile_total" && label.GetName() == "controller" && label.GetValue() == controller {
+					n += m.Counter.GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
