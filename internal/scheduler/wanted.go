@@ -13,7 +13,7 @@ import (
 
 // shapeLike is the shape that a pod of a role which is still to be made will have once it is through admission, which adds tolerations,
 // defaults of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and revision
-// that waits already. (One that was let go has pins of its own.) template makes the pod itself, for when there is none.
+// that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape
