@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -67,9 +67,7 @@ func TestGraphsBeyondTheBound(t *testing.T) {
 
 	stop = b.operate(100)
 	b.says(many, limit, exceeded, "work has 300 of 1000000 replicas")
-	b.must(b.c.Get(t.Context(), client.ObjectKeyFromObject(many), many))
-	many.Spec.Services["work"].Replicas = ptr.To[int32](90)
-	b.must(b.c.Update(t.Context(), many))
+	b.must(b.c.Patch(t.Context(), many, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"services":{"work":{"replicas":90}}}}`))))
 	b.hasPods("many", 90)
 	b.until("the condition is gone", func(ctx context.Context) error {
 		b.must(b.c.Get(ctx, client.ObjectKeyFromObject(many), many))
@@ -109,8 +107,9 @@ func TestQuotaAndDeletion(t *testing.T) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: "tight", Name: "g-work"}, sg))
 	for i := range 20 { // a change of the group ends the delay
+		before := sg.DeepCopy()
 		sg.Spec.Replicas--
-		b.must(b.c.Update(t.Context(), sg))
+		b.must(b.c.Patch(t.Context(), sg, client.MergeFrom(before)))
 		b.until("the group is looked at", func(context.Context) error {
 			if reconciles(t, "scalinggroup") <= looked+float64(i) {
 				return fmt.Errorf("it is not")
