@@ -54,9 +54,12 @@ type Replica struct {
 	Executor string
 }
 
+// maxHosts bounds the list of addresses, whatever a stored object asks for: it is the largest replica of the API.
+const maxHosts = 4096
+
 // PodVars are the variables of pod index of a replica; address gives each pod's DNS name.
 func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.EnvVar {
-	hosts := make([]string, pods)
+	hosts := make([]string, min(pods, maxHosts))
 	for i := range hosts {
 		hosts[i] = address(int32(i))
 	}

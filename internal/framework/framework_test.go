@@ -221,3 +221,11 @@ func twoPods(command, args []string) (leader, worker *corev1.PodSpec) {
 	}}}
 	return pod.DeepCopy(), pod.DeepCopy()
 }
+
+// A replica of any size lists as many addresses as the API allows pods.
+func TestPodVarsOfAnySize(t *testing.T) {
+	vars := PodVars(0, 0, 1<<31-1, func(int32) string { return "a" })
+	if got := strings.Count(vars[1].Value, "a"); got != maxHosts {
+		t.Errorf("%d addresses, want %d", got, maxHosts)
+	}
+}

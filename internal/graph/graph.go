@@ -125,6 +125,12 @@ func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, in I
 	return s, append(errs, t.errs...)
 }
 
+// NodeCount is the number of pods of one replica of a service.
+func NodeCount(spec *nvidiav1alpha1.ServiceSpec) int32 {
+	n, _ := nodeCount(spec)
+	return n
+}
+
 // nodeCount is the number of pods of one replica, and whether that makes the service multinode.
 func nodeCount(spec *nvidiav1alpha1.ServiceSpec) (int32, bool) {
 	switch {

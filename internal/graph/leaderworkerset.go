@@ -105,8 +105,8 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 
 // BuildSet makes the leader of a replica's set and the worker that its other pods are alike to. They share what is the same in both.
 func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *corev1.Pod) {
-	common := alikeIn(sg)
-	return buildPod(sg, ordinal, 0, common), buildPod(sg, ordinal, 1, common)
+	b := NewBuilder(sg)
+	return b.Pod(ordinal, 0), b.Pod(ordinal, 1)
 }
 
 // InReplica is the leader and the worker of a set as they are in another replica. They share what is the same in both, so of the result only

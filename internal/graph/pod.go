@@ -5,23 +5,31 @@ package graph
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
-// PodsPerReplica counts the pods of one replica.
+// PodsPerReplica counts the pods of one replica. It is at most the largest int32, whatever the roles add up to.
 func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
-	var pods int32
+	var pods int64
 	for i := range sg.Spec.Roles {
-		pods += sg.Spec.Roles[i].Count
+		pods += int64(sg.Spec.Roles[i].Count)
 	}
-	return pods
+	return int32(min(pods, math.MaxInt32))
+}
+
+// Oversized says that a replica has more pods than the API allows. Such a group was stored before the bound; none of its pods is built,
+// since each would list the addresses of all.
+func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
+	return PodsPerReplica(sg) > nvidiav1alpha1.MaxNodeCount
 }
 
 // Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or
@@ -38,13 +46,38 @@ func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 // BuildPod makes pod index of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the replica has no such pod.
 // Owner references are the caller's.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
-	return buildPod(sg, ordinal, index, alikeIn(sg))
+	return NewBuilder(sg).Pod(ordinal, index)
+}
+
+// Builder makes many pods of one scaling group. Pods of one replica share the list of their addresses, which grows with the replica: built
+// one replica after the other, their memory grows with the number of pods and not with its square. It is not safe for concurrent use.
+type Builder struct {
+	sg     *trellisv1alpha1.ScalingGroup
+	common alike
+}
+
+// NewBuilder returns a builder of the group's pods.
+func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
+	return &Builder{sg: sg, common: alikeIn(sg)}
+}
+
+// Pod is BuildPod.
+func (b *Builder) Pod(ordinal, index int32) *corev1.Pod {
+	return buildPod(b.sg, ordinal, index, &b.common)
+}
+
+// PodName is the name that pod index of replica ordinal has, or will have.
+func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
+	return nameOfPod(sg, ordinal, index)
 }
 
 // alike is what all pods of a scaling group have in common beyond their templates.
 type alike struct {
 	labels map[string]string
 	where  *whereabouts
+	// vars are the variables of pod 0 of the replica that was built last; nil before any.
+	vars   []corev1.EnvVar
+	varsOf int32
 }
 
 func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
@@ -53,8 +86,8 @@ func alikeIn(sg *trellisv1alpha1.ScalingGroup) alike {
 	return alike{labels: labels, where: whereaboutsOf(sg.Spec.Topology)}
 }
 
-func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common alike) *corev1.Pod {
-	role := roleOf(sg, index)
+func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) *corev1.Pod {
+	role := RoleOf(sg, index)
 	if role == nil {
 		return nil
 	}
@@ -76,7 +109,7 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common ali
 	}
 	pod.Spec.ServiceAccountName = AccountOf(template, sg.Spec.Graph)
 	if sg.Spec.Multinode {
-		introduce(pod, sg, ordinal, index)
+		introduce(pod, sg, ordinal, index, common)
 	}
 	locate(pod, common.where)
 	if Gated(sg) {
@@ -85,7 +118,8 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common ali
 	return pod
 }
 
-func roleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
+// RoleOf is the role of pod index of a replica, or nil when the replica has no such pod.
+func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
 	for i := range sg.Spec.Roles {
 		role := &sg.Spec.Roles[i]
 		if index >= 0 && index < role.Count {
@@ -96,7 +130,7 @@ func roleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role
 	return nil
 }
 
-func labelPod(pod *corev1.Pod, common alike, role string, ordinal, index int32) {
+func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32) {
 	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // those below, of markReplica, markForSet and the engine
 	maps.Copy(labels, pod.Labels)
 	maps.Copy(labels, common.labels)
@@ -107,23 +141,36 @@ func labelPod(pod *corev1.Pod, common alike, role string, ordinal, index int32) 
 }
 
 // introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
-func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) {
+func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) {
 	var vars []corev1.EnvVar
 	pod.Spec.Hostname = pod.Name
 	if InSets(sg) {
 		pod.Spec.Subdomain, vars = SetName(sg, ordinal), setVars(sg, ordinal)
 	} else {
-		domain := headlessName(sg.Name)
-		pod.Spec.Subdomain = domain
-		vars = framework.PodVars(ordinal, index, PodsPerReplica(sg), func(i int32) string {
-			return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
-		})
+		pod.Spec.Subdomain, vars = headlessName(sg.Name), common.podVars(sg, ordinal, index)
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			containers[i].Env = slices.Concat(vars, containers[i].Env)
 		}
 	}
+}
+
+// podVars are the variables of one pod. Those of a replica differ in the index alone, and share the list of addresses.
+func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) []corev1.EnvVar {
+	if a.vars == nil || a.varsOf != ordinal {
+		domain := headlessName(sg.Name)
+		a.varsOf, a.vars = ordinal, framework.PodVars(ordinal, 0, PodsPerReplica(sg), func(i int32) string {
+			return podName(sg.Name, true, ordinal, i) + "." + domain + "." + sg.Namespace + ".svc"
+		})
+	}
+	vars := slices.Clone(a.vars)
+	for i := range vars {
+		if vars[i].Name == framework.EnvPodIndex {
+			vars[i].Value = strconv.Itoa(int(index))
+		}
+	}
+	return vars
 }
 
 // ReplicaOf reads from a pod's labels which pod of which replica it is.

@@ -108,14 +108,14 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
 				Engines: engines, Engine: o.Engine,
-				Platform: o.Platform,
+				Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&scalingadapter.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Clock: clock.RealClock{}}).SetupWithManager(mgr)
+			return (&scalingadapter.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		},
 		func() error {
-			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged}).SetupWithManager(ctx, mgr)
+			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Engines: engines, Peers: peers}).SetupWithManager(mgr)
@@ -173,5 +173,5 @@ func setupWebhooks(mgr ctrl.Manager, o Options, certificate *webhook.Certificate
 	if err != nil {
 		return err
 	}
-	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, CertsReady: ready})
+	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, CertsReady: ready, MaxPods: o.MaxPodsPerGraph})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 // Options are the operator's settings.
@@ -37,6 +38,8 @@ type Options struct {
 	// QPS and Burst bound the requests to the API server.
 	QPS   float32
 	Burst int
+	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its services.
+	MaxPodsPerGraph int64
 	// Engine of deployments that name none; auto chooses.
 	Engine string
 	// TakeBackAfter, HoldFor, KeepAfter and KeepFor are the scheduler's (see scheduler.Options).
@@ -60,6 +63,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service", "name of the webhooks' Service, which the certificate is made for")
 	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
+	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
 	f.StringVar(&o.Engine, "engine", graph.EngineAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.EngineNames, ", "))
 	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
@@ -85,6 +89,9 @@ func (o *Options) Complete() error {
 	o.Engine = cmp.Or(o.Engine, graph.EngineAuto)
 	if !slices.Contains(graph.EngineNames, o.Engine) {
 		return fmt.Errorf("--engine=%s: use one of %s", o.Engine, strings.Join(graph.EngineNames, ", "))
+	}
+	if o.MaxPodsPerGraph <= 0 {
+		return fmt.Errorf("--max-pods-per-graph=%d: use a positive number, e.g. %d", o.MaxPodsPerGraph, validation.DefaultMaxPods)
 	}
 	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
 		return errors.New("--take-back-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")

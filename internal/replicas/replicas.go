@@ -18,6 +18,7 @@ package replicas
 
 import (
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,15 +53,24 @@ func Owns(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1al
 		HandedOver(dgd.Spec.Services[service]) && a.Name == AdapterName(dgd.Name, service)
 }
 
-// ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it.
-func ToCarry(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) (numbers map[string]int32, refused map[string]string) {
+// ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it: those of which the
+// graph would have more pods than limit are among them. A limit of 0 is none. Smaller numbers than before come first, then the others by the name
+// of the service.
+func ToCarry(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, limit int64) (numbers map[string]int32, refused map[string]string) {
 	numbers, refused = map[string]int32{}, map[string]string{}
-	for name, n := range differing(dgd, adapters) {
-		if errs := validation.ReplicasAllowed(dgd, name, n); len(errs) > 0 {
+	differ, after := differing(dgd, adapters), dgd
+	names := slices.Sorted(maps.Keys(differ))
+	slices.SortStableFunc(names, func(a, b string) int {
+		return grows(dgd, differ, a) - grows(dgd, differ, b)
+	})
+	for _, name := range names {
+		n := differ[name]
+		if errs := append(validation.ReplicasAllowed(dgd, name, n), validation.ScaleLimit(after, name, n, limit)...); len(errs) > 0 {
 			refused[name] = errs.ToAggregate().Error()
 			continue
 		}
 		numbers[name] = n
+		after = withReplicas(after, name, n)
 	}
 	return numbers, refused
 }
@@ -74,16 +84,27 @@ func Settled(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha
 		if !ok || n == Of(dgd.Spec.Services[name]) {
 			continue
 		}
-		if settled == dgd {
-			shallow := *dgd
-			shallow.Spec.Services = maps.Clone(dgd.Spec.Services)
-			settled = &shallow
-		}
-		spec := *dgd.Spec.Services[name]
-		spec.Replicas = &n
-		settled.Spec.Services[name] = &spec
+		settled = withReplicas(settled, name, n)
 	}
 	return settled
+}
+
+// withReplicas is the deployment with another number of replicas of a service. What does not differ is shared.
+func withReplicas(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32) *nvidiav1alpha1.DynamoGraphDeployment {
+	out := *dgd
+	out.Spec.Services = maps.Clone(dgd.Spec.Services)
+	spec := *dgd.Spec.Services[name]
+	spec.Replicas = &n
+	out.Spec.Services[name] = &spec
+	return &out
+}
+
+// grows is 1 for a service that gets more replicas and 0 for one that gets fewer.
+func grows(dgd *nvidiav1alpha1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
+	if numbers[name] > Of(dgd.Spec.Services[name]) {
+		return 1
+	}
+	return 0
 }
 
 // differing returns the numbers of adapters that say another one than the deployment, by service.

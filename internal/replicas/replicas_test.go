@@ -83,7 +83,7 @@ func TestOneOwner(t *testing.T) {
 			}
 			before := dgd.DeepCopy()
 			adapters := []adapter{a}
-			carried, refused := ToCarry(dgd, adapters)
+			carried, refused := ToCarry(dgd, adapters, 0)
 			if c.wantCarried == nil {
 				c.wantCarried = map[string]int32{}
 			}
@@ -114,7 +114,7 @@ func TestNobodyButTheOwnerMovesReplicas(t *testing.T) {
 		given := map[int32]bool{2: true} // by the adapter
 		number := rapid.Int32Range(0, 6)
 		carry := func(*rapid.T) {
-			carried, _ := ToCarry(dgd, adapters)
+			carried, _ := ToCarry(dgd, adapters, 0)
 			for name, n := range carried {
 				dgd.Spec.Services[name].Replicas = &n
 			}

@@ -9,21 +9,24 @@ import (
 
 // Ordinals of the replicas that are there or will be, in order: the living ones, and those still to be made. remembered are ordinals of
 // which something is kept (the domain they sat in), so that a successor takes the place of the one before it.
-func (g Group) Ordinals(replicas []Replica, remembered []int) []int {
+//
+// Of those of which nothing exists and nothing is kept, only the first most are listed, so that the list is as long as what there is and no
+// longer: the number of replicas wanted may be any. Wanted counts them all.
+func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
 	var out []int
 	for _, r := range replicas {
 		if r.living() {
 			out = append(out, r.Ordinal)
 		}
 	}
-	out = append(out, g.successors(replicas, remembered)...)
+	out = append(out, g.successors(replicas, remembered, most)...)
 	slices.Sort(out)
 	return out
 }
 
 // successors are the ordinals still to be made: first those of replicas on their way out, which are made once those are gone, then
 // remembered ones, then the lowest that are free.
-func (g Group) successors(replicas []Replica, remembered []int) []int {
+func (g Group) successors(replicas []Replica, remembered []int, most int) []int {
 	taken := map[int]bool{}
 	var candidates []int
 	for _, r := range replicas {
@@ -36,13 +39,14 @@ func (g Group) successors(replicas []Replica, remembered []int) []int {
 	slices.Sort(candidates)
 	candidates = append(candidates, remembered...)
 	var out []int
-	for next, free := 0, 0; len(out) < g.missing(replicas); {
+	missing := g.missing(replicas)
+	for next, free := 0, 0; len(out) < missing && (next < len(candidates) || most > 0); {
 		ordinal := free
 		if next < len(candidates) {
 			ordinal = candidates[next]
 			next++
-		} else {
-			free++
+		} else if free++; !taken[ordinal] {
+			most--
 		}
 		if !taken[ordinal] {
 			taken[ordinal] = true
@@ -50,6 +54,11 @@ func (g Group) successors(replicas []Replica, remembered []int) []int {
 		}
 	}
 	return out
+}
+
+// Wanted counts the replicas that are there or will be, listed by Ordinals or not.
+func (g Group) Wanted(replicas []Replica) int {
+	return count(replicas, Replica.living) + g.missing(replicas)
 }
 
 // missing is how many replicas are to be made: as many as the current revision lacks, under the ceiling.

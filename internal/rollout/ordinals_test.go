@@ -31,7 +31,7 @@ func TestOrdinals(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.ordinals, c.want.Ordinals(c.replicas, c.remembered)); diff != "" {
+			if diff := cmp.Diff(c.ordinals, c.want.Ordinals(c.replicas, c.remembered, 100)); diff != "" {
 				t.Errorf("ordinals (-want +got):\n%s", diff)
 			}
 		})

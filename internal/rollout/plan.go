@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Next is the next step from these replicas. remembered are ordinals with a known former place, see Ordinals.
-func (g Group) Next(replicas []Replica, remembered []int) Plan {
+// Next is the next step from these replicas. remembered are ordinals with a known former place, and most bounds how many further ones are
+// made in one step, see Ordinals.
+func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()
 	if g.Stopped {
@@ -22,7 +23,7 @@ func (g Group) Next(replicas []Replica, remembered []int) Plan {
 	}
 	s.scaleIn()
 	s.roll()
-	s.make(remembered)
+	s.make(remembered, most)
 	s.plan.Waits = s.waits()
 	s.plan.Blocked = s.blocked()
 	return s.plan
@@ -96,7 +97,7 @@ func (s *step) removeOutdated(why string) {
 }
 
 // make fills up. An ordinal still taken by what is left of the one before has to wait until that is gone.
-func (s *step) make(remembered []int) {
+func (s *step) make(remembered []int, most int) {
 	if s.Recreate && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
 		return
 	}
@@ -104,7 +105,7 @@ func (s *step) make(remembered []int) {
 	for _, r := range s.replicas {
 		there[r.Ordinal] = r.State
 	}
-	for _, ordinal := range s.Ordinals(s.replicas, remembered) {
+	for _, ordinal := range s.Ordinals(s.replicas, remembered, most) {
 		if state, exists := there[ordinal]; !exists || state == Partial {
 			s.plan.Make = append(s.plan.Make, ordinal)
 		}

@@ -109,7 +109,7 @@ func checkEnd(t *rapid.T, s *simulation) {
 	if len(view) != s.want.Replicas || s.available() != s.want.Replicas || slices.ContainsFunc(view, func(r Replica) bool { return r.Outdated }) {
 		t.Fatalf("it ended as %+v, wanted %+v\n%s", view, s.want, s.log.String())
 	}
-	if plan := s.want.Next(view, s.memory()); len(plan.Remove)+len(plan.Make) > 0 || plan.Blocked || plan.Waits != "" {
+	if plan := s.want.Next(view, s.memory(), 100); len(plan.Remove)+len(plan.Make) > 0 || plan.Blocked || plan.Waits != "" {
 		t.Fatalf("nothing is to be done, and the plan is %+v", plan)
 	}
 }

@@ -55,7 +55,7 @@ func (s *simulation) memory() []int { return slices.Sorted(maps.Keys(s.remembere
 // controller carries one plan out and returns it.
 func (s *simulation) controller() Plan {
 	s.now++
-	plan := s.want.Next(s.view(), s.memory())
+	plan := s.want.Next(s.view(), s.memory(), 100)
 	for _, r := range plan.Remove {
 		s.replicas[r.Ordinal].state = Leaving
 		fmt.Fprintf(&s.log, "  take %d: %s\n", r.Ordinal, r.Why)
@@ -65,7 +65,7 @@ func (s *simulation) controller() Plan {
 		fmt.Fprintf(&s.log, "  make %d\n", ordinal)
 	}
 	for ordinal := range s.remembered {
-		if !slices.Contains(s.want.Ordinals(s.view(), s.memory()), ordinal) {
+		if !slices.Contains(s.want.Ordinals(s.view(), s.memory(), 100), ordinal) {
 			delete(s.remembered, ordinal)
 		}
 	}

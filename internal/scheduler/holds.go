@@ -77,7 +77,8 @@ func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev
 	}
 	byOrdinal := podsByOrdinal(group)
 	byOrdinal[int(ordinal)] = slices.DeleteFunc(byOrdinal[int(ordinal)], func(pod *corev1.Pod) bool { return pod.UID == gone.UID })
-	return slices.Contains(ordinalsOf(sg, byOrdinal), int(ordinal))
+	ordinals, _ := ordinalsOf(sg, byOrdinal, 0) // one that had a pod is never beyond
+	return slices.Contains(ordinals, int(ordinal))
 }
 
 // lendHolds frees the held room of the pods that are about to be planned.

@@ -187,7 +187,7 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 			service.Anchor = state.path.Truncate(service.Required)
 		}
 	}
-	about := groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}}
+	about := &groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}, ahead: lookAhead}
 	for _, state := range states {
 		if !v.surplus[replicaKey{service.Name, state.ordinal}] {
 			v.wanted++
@@ -208,6 +208,8 @@ type groupView struct {
 	states []replicaState
 	// wanted are the shapes of pods that are still to be made, by role.
 	wanted map[string]*topology.Shape
+	// ahead is how many further pods that are still to be made the plan reckons with.
+	ahead int
 }
 
 func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {

@@ -24,9 +24,17 @@ func podsByOrdinal(pods []*corev1.Pod) map[int][]*corev1.Pod {
 	return out
 }
 
-// ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide. A replica without a pod that
-// stays is on its way out.
-func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod) []int {
+// lookAhead is how many pods of a group that are still to be made one plan reckons with. What is beyond is planned when it is its turn.
+const lookAhead = 4096
+
+// aheadOf is how many replicas of which nothing exists yet one plan reckons with.
+func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
+	return max(1, lookAhead/int(max(1, graph.PodsPerReplica(sg))))
+}
+
+// ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide, and counts those beyond the
+// first most to be made. A replica without a pod that stays is on its way out.
+func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, most int) (ordinals []int, beyond int) {
 	var replicas []rollout.Replica
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
 		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
@@ -42,12 +50,17 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	for _, p := range sg.Status.Placements {
 		remembered = append(remembered, int(p.Replica))
 	}
-	return rollout.For(sg).Ordinals(replicas, remembered)
+	group := rollout.For(sg)
+	ordinals = group.Ordinals(replicas, remembered, most)
+	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus finds the replicas without a place that are more than the service wants for good, the highest ordinals first.
-func (v *view) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState) {
-	surplus := len(states) - int(sg.Spec.Replicas)
+// markSurplus finds the replicas without a place that are more than the service wants for good, the highest ordinals first. beyond are
+// those without a state; they count as wanted unless they are surplus.
+func (v *view) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
+	surplus := len(states) + beyond - int(sg.Spec.Replicas)
+	v.wanted += beyond - min(beyond, max(0, surplus))
+	surplus -= beyond
 	for _, state := range slices.Backward(states) {
 		if surplus > 0 && len(state.open) == 0 && state.leaving == 0 {
 			v.surplus[replicaKey{sg.Spec.Service, state.ordinal}] = true

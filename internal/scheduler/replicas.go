@@ -28,7 +28,7 @@ type replicaState struct {
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
 func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
 	byOrdinal := podsByOrdinal(pods)
-	ordinals := ordinalsOf(sg, byOrdinal)
+	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
 	states := make([]replicaState, 0, len(ordinals))
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(graph.PodsPerReplica(sg))}
@@ -42,7 +42,7 @@ func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Po
 		}
 		states = append(states, state)
 	}
-	v.markSurplus(sg, states)
+	v.markSurplus(sg, states, beyond)
 	return states
 }
 
@@ -87,7 +87,7 @@ func (state replicaState) replaced() bool {
 	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
-func (v *view) addReplica(g groupView, service *placement.Service, state replicaState) {
+func (v *view) addReplica(g *groupView, service *placement.Service, state replicaState) {
 	if state.replaced() {
 		return
 	}

@@ -45,9 +45,11 @@ func NewRequest(o Observation) Request {
 	return Request{Graph: v.graph, Blocked: v.blocked, Surplus: surplus, Wanted: v.wanted, Placed: v.placed}
 }
 
-// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods.
+// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made there
+// are at most as many as the API allows a service.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
-	return ordinalsOf(sg, podsByOrdinal(pods))
+	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1alpha1.MaxReplicas)
+	return ordinals
 }
 
 // NewCluster returns an empty picture of a cluster that knows which pods stand and fall together.

@@ -11,29 +11,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shapeLike is the shape that a pod which is still to be made will have once it is through admission, which adds tolerations, defaults of a
-// LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and revision that waits
-// already. (One that was let go has pins of its own.)
-func (g *groupView) shapeLike(template *corev1.Pod) *topology.Shape {
-	role := template.Labels[graph.LabelRole]
+// shapeLike is the shape that a pod of a role which is still to be made will have once it is through admission, which adds tolerations,
+// defaults of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and revision
+// that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none.
+func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape
 	}
-	like := template
-	for _, state := range g.states {
-		for _, pod := range state.closed {
-			if like == template && pod.Labels[graph.LabelRole] == role && !graph.Outdated(g.sg, pod) {
-				like = pod
-			}
-		}
-	}
-	g.wanted[role] = topology.ShapeOf(like)
+	g.wanted[role] = topology.ShapeOf(g.waitingLike(role, template))
 	return g.wanted[role]
 }
 
-// addWanted lets pods that are still to be made count in looking ahead. They will be alike to those of their role that are made already:
-// taken for others, the planner would not keep their replicas together.
+func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev1.Pod {
+	for _, state := range g.states {
+		for _, pod := range state.closed {
+			if pod.Labels[graph.LabelRole] == role && !graph.Outdated(g.sg, pod) {
+				return pod
+			}
+		}
+	}
+	return template()
+}
+
+// addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be alike to those of their role that
+// are made already: taken for others, the planner would not keep their replicas together. One pod of a role is built at most; of the others
+// only the names are needed.
 func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
+	if graph.Oversized(g.sg) {
+		return
+	}
 	made := map[int32]bool{}
 	for _, pod := range state.closed {
 		_, index, _ := graph.ReplicaOf(pod)
@@ -43,7 +49,12 @@ func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 		if made[index] {
 			continue
 		}
-		pod := graph.BuildPod(g.sg, int32(state.ordinal), index)
-		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + pod.Namespace + "/" + pod.Name, Name: pod.Name, Shape: g.shapeLike(pod)})
+		if g.ahead == 0 {
+			return
+		}
+		g.ahead--
+		ordinal, name := int32(state.ordinal), graph.PodName(g.sg, int32(state.ordinal), index)
+		shape := g.shapeLike(graph.RoleOf(g.sg, index).Name, func() *corev1.Pod { return graph.BuildPod(g.sg, ordinal, index) })
+		replica.Pods = append(replica.Pods, placement.Pod{ID: "wanted/" + g.sg.Namespace + "/" + name, Name: name, Shape: shape})
 	}
 }

@@ -96,7 +96,7 @@ var _ = Describe("the certificate", func() {
 		for _, w := range validating.Webhooks {
 			bundles = append(bundles, w.ClientConfig.CABundle)
 		}
-		Expect(bundles).To(HaveLen(3))
+		Expect(bundles).To(HaveLen(4))
 		Expect(bundles).To(HaveEach(Equal(authority())))
 	})
 

@@ -61,12 +61,15 @@ type deploymentValidator struct {
 	live       client.Reader
 	notActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
 	warnings   func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	// maxPods bounds the pods of one graph; 0: any number.
+	maxPods int64
 }
 
 // ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
 func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd))
 	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd, topology, readErr)...)
+	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
 	if len(errs) > 0 {
 		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, errs)
 	}
@@ -75,7 +78,7 @@ func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1a
 
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
 func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
-	errs := validation.GraphUpdate(updated, old)
+	errs := append(validation.GraphUpdate(updated, old), validation.PodLimit(updated, old, v.maxPods)...)
 	if req, err := admission.RequestFromContext(ctx); err != nil || !mayScale(req) {
 		adapterOf := func(service string) string { return replicas.AdapterName(updated.Name, service) }
 		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)

@@ -81,20 +81,22 @@ func TestManifests(t *testing.T) {
 		got[*w.ClientConfig.Service.Path] = entry{w.ClientConfig.Service, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
 			w.ObjectSelector != nil || w.NamespaceSelector != nil, len(w.MatchConditions)}
 	}
-	want := func(path, group, resource string, scope admissionregistrationv1.ScopeType, policy admissionregistrationv1.FailurePolicyType, operations ...admissionregistrationv1.OperationType) entry {
+	want := func(path, group string, resources []string, scope admissionregistrationv1.ScopeType, policy admissionregistrationv1.FailurePolicyType, operations ...admissionregistrationv1.OperationType) entry {
 		return entry{
 			Service: &admissionregistrationv1.ServiceReference{Namespace: operatorNamespace, Name: webhookService, Path: &path, Port: ptr.To[int32](443)},
 			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{group}, APIVersions: []string{"v1alpha1"}, Resources: []string{resource}, Scope: &scope,
+				APIGroups: []string{group}, APIVersions: []string{"v1alpha1"}, Resources: resources, Scope: &scope,
 			}}},
 			Policy: &policy, Match: ptr.To(admissionregistrationv1.Equivalent), Effects: ptr.To(admissionregistrationv1.SideEffectClassNone), Timeout: ptr.To[int32](5),
 		}
 	}
 	const create, update, remove = admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete
 	wanted := map[string]entry{
-		mutateDeploymentPath:   want(mutateDeploymentPath, "nvidia.com", "dynamographdeployments", admissionregistrationv1.NamespacedScope, admissionregistrationv1.Fail, create, update),
-		validateDeploymentPath: want(validateDeploymentPath, "nvidia.com", "dynamographdeployments", admissionregistrationv1.NamespacedScope, admissionregistrationv1.Fail, create, update),
-		validateTopologyPath:   want(validateTopologyPath, "grove.io", "clustertopologies", admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
+		mutateDeploymentPath:   want(mutateDeploymentPath, "nvidia.com", []string{"dynamographdeployments"}, admissionregistrationv1.NamespacedScope, admissionregistrationv1.Fail, create, update),
+		validateDeploymentPath: want(validateDeploymentPath, "nvidia.com", []string{"dynamographdeployments"}, admissionregistrationv1.NamespacedScope, admissionregistrationv1.Fail, create, update),
+		validateAdapterPath: want(validateAdapterPath, "nvidia.com", []string{"dynamographdeploymentscalingadapters", "dynamographdeploymentscalingadapters/scale"},
+			admissionregistrationv1.NamespacedScope, admissionregistrationv1.Ignore, create, update),
+		validateTopologyPath: want(validateTopologyPath, "grove.io", []string{"clustertopologies"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
 	}
 	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)

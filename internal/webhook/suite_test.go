@@ -143,7 +143,7 @@ func newReplica(name string, config *rest.Config) *replica {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(SetupWithManager(r.manager, Options{
-		CertsReady: ready,
+		CertsReady: ready, MaxPods: 1000,
 		NotActedOn: func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 			if dgd.Spec.Experimental == nil {
 				return nil

@@ -6,6 +6,7 @@
 //
 //	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
+//	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the number is checked again when carried
 //	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns, and CEL says the rest
 //
 // A replica serves from the moment its certificate is there, leader or not, and is ready only then.
@@ -19,6 +20,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -31,6 +33,7 @@ import (
 const (
 	mutateDeploymentPath   = "/mutate-nvidia-com-v1alpha1-dynamographdeployment"
 	validateDeploymentPath = "/validate-nvidia-com-v1alpha1-dynamographdeployment"
+	validateAdapterPath    = "/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter"
 	validateTopologyPath   = "/validate-grove-io-v1alpha1-clustertopology"
 )
 
@@ -46,6 +49,8 @@ type Options struct {
 	Live client.Reader
 	// Deployments lists the users of a ClusterTopology; nil: the manager's client.
 	Deployments client.Reader
+	// MaxPods bounds the pods of one graph; 0: any number.
+	MaxPods int64
 }
 
 // SetupWithManager adds the webhooks to the manager, and the readiness check "webhooks". They are served once CertsReady is closed,
@@ -73,7 +78,8 @@ func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhoo
 	defaulting.Handler = warner{defaulting.Handler}
 	return map[string]*admission.Webhook{
 		mutateDeploymentPath:   defaulting,
-		validateDeploymentPath: admission.WithValidator(scheme, &deploymentValidator{live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings}),
+		validateDeploymentPath: admission.WithValidator(scheme, &deploymentValidator{live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings, maxPods: opts.MaxPods}),
+		validateAdapterPath:    {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
 		validateTopologyPath:   admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
 	}
 }

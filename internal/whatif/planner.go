@@ -64,12 +64,13 @@ func (p *Planner) Rollback() { p.cluster.Rollback() }
 func (p *Planner) Check(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
-		return validation.GraphUpdate(dgd, old)
+		return append(validation.GraphUpdate(dgd, old), validation.PodLimit(dgd, old, 0)...)
 	}
 	if len(p.index.groups[name]) > 0 {
 		return validation.Graph(withoutAnnotations(dgd))
 	}
-	return append(validation.Graph(dgd), validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
+	errs := append(validation.Graph(dgd), validation.PodLimit(dgd, nil, 0)...)
+	return append(errs, validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
 }
 
 // withoutAnnotations takes those about topology away: once taken over into the scaling groups they do not count any more.
@@ -90,6 +91,9 @@ func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+e.Detail)
+	}
+	if why := validation.OverLimit(dgd, validation.DefaultMaxPods); why != "" {
+		warnings = append(warnings, "planned up to the default of the operator only: "+why)
 	}
 	for _, class := range p.unknownClasses(dgd) {
 		warnings = append(warnings, fmt.Sprintf("PriorityClass %q is not among the objects: planned without priority, so that nothing makes room", class))
@@ -143,7 +147,8 @@ func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, 
 	if len(existing) == 0 && !validation.Constrained(dgd) {
 		inputs.Default = p.defaultTopology()
 	}
-	resolved, err := graph.Resolve(p.settled(dgd, existing), inputs)
+	bounded, _ := replicas.Bound(p.settled(dgd, existing), existing, validation.DefaultMaxPods)
+	resolved, err := graph.Resolve(bounded, inputs)
 	if err != nil {
 		return nil, err
 	}

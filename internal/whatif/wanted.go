@@ -20,7 +20,7 @@ import (
 // wanted makes the pods of a group that do not exist and that the operator would make now, gates and all. A replica of which pods are let
 // go or end already is first taken down whole, so none of its are made.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
-	if !graph.Gated(sg) {
+	if !graph.Gated(sg) || graph.Oversized(sg) {
 		return nil
 	}
 	made, barred := map[string]bool{}, map[int]bool{}
@@ -30,12 +30,15 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !gates.Closed(pod))
 	}
 	var out []*corev1.Pod
+	build := graph.NewBuilder(sg)
 	for _, ordinal := range scheduler.Ordinals(sg, existing) {
 		for index := range graph.PodsPerReplica(sg) {
-			if pod := graph.BuildPod(sg, int32(ordinal), index); !barred[ordinal] && !made[pod.Name] {
-				own(pod, sg)
-				out = append(out, p.ranked(pod))
+			if barred[ordinal] || made[graph.PodName(sg, int32(ordinal), index)] {
+				continue
 			}
+			pod := build.Pod(int32(ordinal), index)
+			own(pod, sg)
+			out = append(out, p.ranked(pod))
 		}
 	}
 	return out

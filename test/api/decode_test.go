@@ -21,7 +21,7 @@ func TestWhatGoCannotReadIsRefused(t *testing.T) {
 		patch string
 		want  refusal
 	}{
-		"replicas beyond int32":  {worker(`replicas: 3000000000`), refusal{"spec.services.Worker.replicas", "2147483647"}},
+		"replicas beyond int32":  {worker(`replicas: 3000000000`), refusal{"spec.services.Worker.replicas", "int32"}},
 		"priority beyond int32":  {pod(`{priority: -3000000000}`), refusal{"spec.services.Worker.extraPodSpec.priority", "-2147483648"}},
 		"probe's port beyond":    {worker(`livenessProbe: {httpGet: {port: 3000000000}}`), refusal{"spec.services.Worker.livenessProbe.httpGet.port", "2147483647"}},
 		"user beyond int64":      {pod(`{securityContext: {runAsUser: 1.0e+30}}`), refusal{"spec.services.Worker.extraPodSpec.securityContext.runAsUser", "9.007199254740991e+15"}},
@@ -47,7 +47,7 @@ func TestWhatGoCannotReadIsRefused(t *testing.T) {
 // The other way round: the extremes that the schema takes are read, and at once.
 func TestWhatIsAcceptedGoReads(t *testing.T) {
 	for name, fields := range map[string]string{
-		"largest int32":     `replicas: 2147483647`,
+		"largest int32":     `extraPodSpec: {priority: 2147483647}`,
 		"largest int64":     `extraPodSpec: {securityContext: {runAsUser: 9007199254740991}}`,
 		"float of a number": `extraPodSpec: {terminationGracePeriodSeconds: 1.0e+3}`,
 		"number as size":    `sharedMemory: {size: 1073741824}`,

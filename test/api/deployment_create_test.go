@@ -66,7 +66,12 @@ func TestDeploymentCreate(t *testing.T) {
 			want:  refusal{"metadata.name", "must be no more than 253"},
 		},
 
-		"replicas 0":  {patch: `spec: {services: {Worker: {replicas: 0}}}`},
+		"replicas 0":                {patch: `spec: {services: {Worker: {replicas: 0}}}`},
+		"replicas beyond the bound": {patch: `spec: {services: {Worker: {replicas: 65537}}}`, want: refusal{"spec.services.Worker.replicas", "should be less than or equal to 65536"}},
+		"nodeCount beyond the bound": {
+			patch: `spec: {services: {Worker: {multinode: {nodeCount: 4097}}}}`,
+			want:  refusal{"spec.services.Worker.multinode.nodeCount", "should be less than or equal to 4096"},
+		},
 		"replicas -1": {patch: `spec: {services: {Worker: {replicas: -1}}}`, want: refusal{"spec.services[Worker].replicas", "must be non-negative"}},
 		"nodeCount 2": {patch: `spec: {services: {Worker: {multinode: {nodeCount: 2}}}}`},
 		"nodeCount 1": {

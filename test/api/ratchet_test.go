@@ -105,7 +105,7 @@ func dropRules(value any) {
 			v["x-kubernetes-list-type"] = "atomic"
 			delete(v, "x-kubernetes-list-map-keys")
 		}
-		for _, rule := range []string{"x-kubernetes-validations", "pattern", "minimum", "minLength", "maxLength", "maxItems", "maxProperties", "enum"} {
+		for _, rule := range []string{"x-kubernetes-validations", "pattern", "minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties", "enum"} {
 			if _, isProperty := v[rule].(map[string]any); !isProperty {
 				delete(v, rule)
 			}

@@ -35,6 +35,8 @@ func TestScalingAdapterRules(t *testing.T) {
 		"scaled":           {change: `spec: {replicas: 7}`},
 		"to zero":          {change: `spec: {replicas: 0}`},
 		"negative":         {change: `spec: {replicas: -1}`, want: refusal{"spec.replicas", "should be greater than or equal to 0"}},
+		"to the bound":     {change: `spec: {replicas: 65536}`},
+		"beyond the bound": {change: `spec: {replicas: 65537}`, want: refusal{"spec.replicas", "should be less than or equal to 65536"}},
 		"no replicas":      {change: `spec: {replicas: null}`, want: refusal{"spec.replicas", "Required value"}},
 		"another service":  {change: `spec: {dgdRef: {serviceName: Prefill}}`, want: frozen},
 		"another graph":    {change: `spec: {dgdRef: {name: other}}`, want: frozen},

@@ -56,6 +56,8 @@ func TestScalingGroupUpdate(t *testing.T) {
 		"preferred added":    {change: `spec: {topology: {preferredPackDomain: rack}}`, want: frozen},
 		"node pool":          {change: `spec: {topology: {nodeSelector: {pool: b200}}}`, want: frozen},
 		"negative replicas":  {change: `spec: {replicas: -1}`, want: refusal{"spec.replicas", "should be greater than or equal to 0"}},
+		"beyond the bound":   {change: `spec: {replicas: 65537}`, want: refusal{"spec.replicas", "should be less than or equal to 65536"}},
+		"role of 4097 pods":  {change: `spec: {roles: [{name: main, count: 4097, template: {}}]}`, want: refusal{"spec.roles[0].count", "should be less than or equal to 4096"}},
 		"role without pods":  {change: `spec: {roles: [{name: main, count: 0, template: {}}]}`, want: refusal{"spec.roles[0].count", "should be greater than or equal to 1"}},
 		"no engine":          {change: `spec: {engine: ""}`, want: refusal{"spec.engine", "should be at least 1 chars long"}},
 		"nine roles":         {change: `spec: {roles: [` + strings.Repeat("{name: main, count: 1, template: {}}, ", 9) + `]}`, want: refusal{"spec.roles", "must have at most 8 items"}},

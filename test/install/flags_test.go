@@ -21,7 +21,7 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 	variants := installs(t)
 	var err error
 	if variants["helm, all set"], err = chart(
-		namespace, `watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
+		namespace, `watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `maxPodsPerGraph=2000000`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +35,9 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 			platform := graph.Platform{NATS: "nats://n:4222", ETCD: "e1:2379,e2:2379", ModelExpress: "http://m", Prometheus: "http://p:9090"}
 			if set := name == "helm, all set"; set != (o.Platform == platform) {
 				t.Errorf("what graphs share is %+v", o.Platform)
+			}
+			if want := map[bool]int64{true: 2_000_000, false: 10_000}[name == "helm, all set"]; o.MaxPodsPerGraph != want {
+				t.Errorf("a graph may have %d pods, want %d", o.MaxPodsPerGraph, want)
 			}
 			if all[corev1.Service](t, install, "Service")[o.WebhookService] == nil {
 				t.Errorf("no Service %s, which the certificate is made for", o.WebhookService)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -209,8 +210,12 @@ func TestAdmissionFailsAsDesigned(t *testing.T) {
 				note(w.Rules, w.FailurePolicy)
 				checkWebhook(t, w.Name, w.TimeoutSeconds, w.SideEffects, w.MatchPolicy)
 			}
-			if len(failing) != 2 || failing["dynamographdeployments"] != admissionregistrationv1.Fail || failing["clustertopologies"] != admissionregistrationv1.Ignore {
-				t.Errorf("validation: %v", failing)
+			want := map[string]admissionregistrationv1.FailurePolicyType{
+				"dynamographdeployments": admissionregistrationv1.Fail, "clustertopologies": admissionregistrationv1.Ignore,
+				"dynamographdeploymentscalingadapters": admissionregistrationv1.Ignore, "dynamographdeploymentscalingadapters/scale": admissionregistrationv1.Ignore,
+			}
+			if diff := cmp.Diff(want, failing); diff != "" {
+				t.Errorf("validation (-want +got):\n%s", diff)
 			}
 		})
 	}

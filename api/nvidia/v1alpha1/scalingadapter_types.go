@@ -9,9 +9,10 @@ import (
 
 // DynamoGraphDeploymentScalingAdapterSpec is how many replicas one service of a graph has.
 type DynamoGraphDeploymentScalingAdapterSpec struct {
-	// Replicas of the service, 0 or more. Written through the scale subresource by kubectl scale, a HorizontalPodAutoscaler, KEDA or
+	// Replicas of the service, 0 to 65536. Written through the scale subresource by kubectl scale, a HorizontalPodAutoscaler, KEDA or
 	// the Dynamo planner.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65536
 	Replicas int32 `json:"replicas"`
 	// DGDRef names the service that is scaled. Immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="dgdRef is immutable: an adapter scales one service for good"

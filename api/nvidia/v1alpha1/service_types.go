@@ -90,8 +90,9 @@ type ServiceSpec struct {
 	// ReadinessProbe of the main container; replaces the default and mainContainer's as a whole.
 	// +optional
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
-	// Replicas of the service, 0 or more. A replica of a multinode service is nodeCount pods.
+	// Replicas of the service, 0 to 65536. A replica of a multinode service is nodeCount pods.
 	// +kubebuilder:default=1
+	// +kubebuilder:validation:Maximum=65536
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be non-negative"
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -169,12 +170,21 @@ type ModelReference struct {
 	Revision string `json:"revision,omitempty"`
 }
 
+// Bounds of the schema. An object stored before them keeps its values.
+const (
+	// MaxReplicas of one service.
+	MaxReplicas = 65536
+	// MaxNodeCount is the largest number of pods of one replica.
+	MaxNodeCount = 4096
+)
+
 // MultinodeSpec is how many nodes a replica spans.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica, usually each with a whole node's GPUs: one leader and the rest workers. 2 or more;
-	// it may change, within multinode.
+	// NodeCount is the number of pods of one replica, usually each with a whole node's GPUs: one leader and the rest workers. 2 to
+	// 4096; it may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=4096
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
 	// Leader settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.

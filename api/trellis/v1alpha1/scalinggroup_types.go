@@ -33,8 +33,9 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Workload string `json:"workload,omitempty"`
-	// Replicas wanted, 0 or more. Each is one gang.
+	// Replicas wanted, 0 to 65536. Each is one gang.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65536
 	Replicas int32 `json:"replicas"`
 	// Multinode services pack each replica on its own; others pack all replicas together. Immutable.
 	// +kubebuilder:default=false
@@ -143,8 +144,9 @@ type Role struct {
 	// Name is "main", "leader" or "worker".
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Count of pods of this role in one replica, 1 or more.
+	// Count of pods of this role in one replica, 1 to 4096.
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
 	Count int32 `json:"count"`
 	// Template the pods are made from. Free of a schema: the operator writes it, and the API server checks the pods.
 	// +kubebuilder:validation:Type=object

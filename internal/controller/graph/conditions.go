@@ -197,6 +197,9 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 			missing, reasons = append(missing, why), append(reasons, notReadyReason(o, s, placed))
 		}
 	}
+	if o.overLimit != "" {
+		missing, reasons = append(missing, o.overLimit), append(reasons, nvidiav1alpha1.ReasonPodLimitExceeded)
+	}
 	slices.Sort(reasons)
 	reasons = slices.Compact(reasons)
 	switch text := "Resources not ready: " + strings.Join(missing, "; "); {

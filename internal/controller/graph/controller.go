@@ -52,6 +52,8 @@ type Reconciler struct {
 	// Engines by name, and Engine, the one for deployments that name none.
 	Engines *engine.Engines
 	Engine  string
+	// MaxPods bounds the pods of one graph; 0: any number.
+	MaxPods int64
 	// Platform is where pods reach what all graphs share.
 	Platform graph.Platform
 
@@ -108,8 +110,10 @@ type observed struct {
 	defaultTopology *grovev1alpha1.ClusterTopology
 	// groups are the deployment's own scaling groups, by service.
 	groups map[string]*trellisv1alpha1.ScalingGroup
-	// settled is the deployment with the replicas it may be given now: see package replicas.
-	settled *nvidiav1alpha1.DynamoGraphDeployment
+	// settled is the deployment with the replicas it may be given now: see package replicas. overLimit says that these are fewer than it asks
+	// for, since its pods would be too many, or "".
+	settled   *nvidiav1alpha1.DynamoGraphDeployment
+	overLimit string
 	// verdict of the scheduler; judged is false while there is none since the operator started.
 	verdict scheduler.Verdict
 	judged  bool
@@ -175,7 +179,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 	if err != nil {
 		return o, err
 	}
-	o.settled = settle(o, adapters)
+	o.settled, o.overLimit = replicas.Bound(settle(o, adapters), o.groups, r.MaxPods)
 	if len(o.groups) == 0 && !validation.Constrained(dgd) {
 		topologies := &grovev1alpha1.ClusterTopologyList{}
 		if err := r.Client.List(ctx, topologies); err != nil {

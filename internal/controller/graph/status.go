@@ -38,6 +38,11 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionValid)
 	}
+	if o.overLimit != "" {
+		set(&status, o, no(nvidiav1alpha1.ConditionWithinPodLimit, nvidiav1alpha1.ReasonPodLimitExceeded, o.overLimit))
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionWithinPodLimit)
+	}
 	set(&status, o, engineCondition(o))
 	if c := prerequisitesCondition(o); c != nil {
 		set(&status, o, c)

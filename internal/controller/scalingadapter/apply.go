@@ -62,7 +62,7 @@ type outcome struct {
 // carry writes the adapters' numbers into the deployment, all in one patch. It holds for the deployment as it was read: when that has
 // changed since, the news of the change brings the next reconcile, which looks again who owns what.
 func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
-	numbers, refused := replicas.ToCarry(o.dgd, o.adapters)
+	numbers, refused := replicas.ToCarry(o.dgd, o.adapters, r.MaxPods)
 	out := outcome{scaled: map[string]bool{}, refused: refused}
 	if len(numbers) == 0 {
 		return out, nil

@@ -11,7 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -39,8 +39,6 @@ const (
 	indexPodsByGroup = "trellis.pods.group"
 	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
 	indexPodsByNode = "trellis.pods.node"
-	// parallel is how many pods of one group are written at once.
-	parallel = 16
 )
 
 // Reconciler makes a scaling group's pods.
@@ -52,6 +50,10 @@ type Reconciler struct {
 	// Engines by name; Changed delivers an event for each group whose engine's state changed.
 	Engines *engine.Engines
 	Changed <-chan event.GenericEvent
+	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
+	MaxPods int64
+
+	refusals refusals
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -125,6 +127,9 @@ func groupOf(_ context.Context, pod client.Object) []reconcile.Request {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	if err := r.Client.Get(ctx, req.NamespacedName, sg); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.refusals.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if sg.DeletionTimestamp != nil {
@@ -143,12 +148,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	next := plan(sg, replicas)
 	steps := r.fit(ctx, sg, replicas, next)
-	failure := r.apply(ctx, sg, steps)
-	if failure == nil && steps.onlyMake() {
-		return ctrl.Result{}, nil // the new pods will be seen in a moment, and reported then
+	allowed, err := r.mayMake(ctx, sg, &steps)
+	if err != nil || allowed.gone {
+		return ctrl.Result{}, err
 	}
-	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, failure)
-	return ctrl.Result{}, errors.Join(failure, r.report(ctx, sg, status))
+	failure := r.apply(ctx, sg, steps)
+	result := ctrl.Result{RequeueAfter: allowed.again}
+	if failure == nil && steps.onlyMake() {
+		if steps.more {
+			result.RequeueAfter = time.Millisecond
+		}
+		return result, nil // the new pods will be seen in a moment, and reported then
+	}
+	shown := errors.Join(allowed.refused, failure)
+	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
+	return result, errors.Join(failure, r.report(ctx, sg, status))
 }
 
 func pointers(pods []corev1.Pod) []*corev1.Pod {
@@ -177,35 +191,6 @@ func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]str
 		return map[string]string{}
 	}
 	return node.Labels
-}
-
-// apply writes the pods, several at a time, and returns all errors.
-func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
-	todo := make([]func() error, 0, len(s.create)+len(s.delete)+len(s.unmake)+1)
-	for _, d := range s.delete {
-		todo = append(todo, func() error { return r.deletePod(ctx, d) })
-	}
-	for _, gone := range s.unmake {
-		todo = append(todo, func() error { return r.unmake(ctx, sg, gone) })
-	}
-	if len(s.make) > 0 {
-		todo = append(todo, func() error { return r.make(ctx, sg, s.make) })
-	}
-	for _, pod := range s.create {
-		todo = append(todo, func() error { return r.createPod(ctx, sg, pod) })
-	}
-	failures := make([]error, len(todo))
-	slots := make(chan struct{}, parallel)
-	var wait sync.WaitGroup
-	for i, do := range todo {
-		slots <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-slots }()
-			failures[i] = do()
-		})
-	}
-	wait.Wait()
-	return errors.Join(failures...)
 }
 
 func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {

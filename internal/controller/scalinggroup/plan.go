@@ -14,6 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
+// batch is how many pods, or replicas that a maker makes, one reconcile makes at most.
+const batch = 512
+
 // steps are what one reconcile has to do. Every pod to delete is named with a note why.
 type steps struct {
 	create []*corev1.Pod
@@ -21,6 +24,8 @@ type steps struct {
 	// make and unmake are replicas whose pods a maker makes, by the object it makes them from.
 	make   []int32
 	unmake []removal
+	// more: the plan wants more than one batch.
+	more bool
 }
 
 // onlyMake says that there is something to make and nothing to take down.
@@ -43,7 +48,7 @@ type deletion struct {
 
 // plan asks the rollout for the next step. It is level-based: the same pods always give the same step.
 func plan(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) rollout.Plan {
-	return rollout.For(sg).Next(summaries(replicas), remembered(sg))
+	return rollout.For(sg).Next(summaries(replicas), remembered(sg), batch+1)
 }
 
 func summaries(replicas map[int32]*replica) []rollout.Replica {
@@ -65,24 +70,36 @@ func remembered(sg *trellisv1alpha1.ScalingGroup) []int {
 	return out
 }
 
-// stepsOf turns the plan into pods to create and to delete.
+// stepsOf turns the plan into pods to create, at most a batch of them, and to delete.
 func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, p rollout.Plan) steps {
 	var s steps
 	for _, gone := range p.Remove {
 		s.remove(sg, replicas[int32(gone.Ordinal)], gone.Why)
 	}
+	if graph.Oversized(sg) {
+		return s
+	}
+	build := graph.NewBuilder(sg)
 	for _, ordinal := range p.Make {
 		r := replicas[int32(ordinal)]
 		if graph.InSets(sg) {
-			if r == nil || r.set == nil {
+			if r == nil || r.set == nil { // the rest comes from the set
 				s.make = append(s.make, int32(ordinal))
 			}
-			continue // the rest comes from the set
+			if s.more = len(s.make) > batch; s.more {
+				s.make = s.make[:batch]
+				return s
+			}
+			continue
 		}
 		for index := range graph.PodsPerReplica(sg) {
-			if r == nil || r.pods[index] == nil {
-				s.create = append(s.create, graph.BuildPod(sg, int32(ordinal), index))
+			if r != nil && r.pods[index] != nil {
+				continue
 			}
+			if s.more = len(s.create) == batch; s.more {
+				return s
+			}
+			s.create = append(s.create, build.Pod(int32(ordinal), index))
 		}
 	}
 	return s

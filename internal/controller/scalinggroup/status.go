@@ -110,7 +110,7 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	}
 	levels := scheduler.LevelsOf(sg.Spec.Topology)
 	var out []trellisv1alpha1.ReplicaPlacement
-	for _, n := range rollout.For(sg).Ordinals(summaries(replicas), remembered(sg)) {
+	for _, n := range rollout.For(sg).Ordinals(summaries(replicas), remembered(sg), 0) {
 		ordinal := int32(n)
 		entry := trellisv1alpha1.ReplicaPlacement{Replica: ordinal, Domain: last[ordinal]}
 		if r := replicas[ordinal]; r != nil && r.whole() {

@@ -30,6 +30,8 @@ type Graph struct {
 	Groups []*trellisv1alpha1.ScalingGroup
 	// Released says whether a replica was let go; nil: all were.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
+	// Ordinals bounds the replicas that Released is asked about: no replica of this ordinal or a higher one exists. 0: not known.
+	Ordinals int32
 }
 
 // RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was let go. A service of which no replica was let go is not in
@@ -67,7 +69,11 @@ func RenderPodGroup(g Graph) *PodGroup {
 
 func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	var out []int32
-	for ordinal := range sg.Spec.Replicas {
+	replicas := sg.Spec.Replicas
+	if g.Ordinals > 0 {
+		replicas = min(replicas, g.Ordinals)
+	}
+	for ordinal := range replicas {
 		if g.Released == nil || g.Released(sg, ordinal) {
 			out = append(out, ordinal)
 		}

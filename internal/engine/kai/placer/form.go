@@ -44,7 +44,11 @@ func (p Placer) Form(ctx context.Context, gang engine.Gang) error {
 	g := kai.Graph{
 		Namespace: gang.Graph.Namespace, Name: gang.Graph.Name, Groups: gang.Groups,
 		Queue:    kai.Queue(gang.Graph.Annotations, gang.Graph.Labels),
+		Ordinals: 1,
 		Released: func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool { return released[replica{sg.Name, ordinal}] },
+	}
+	for one := range released {
+		g.Ordinals = max(g.Ordinals, one.ordinal+1)
 	}
 	if g.Topology, err = p.topologyName(ctx, gang.Groups); err != nil {
 		return err

@@ -1,0 +1,149 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// parallel is how many pods of one group are written at once.
+const parallel = 16
+
+// apply writes the pods, several at a time, and returns all errors. Creates stop at the first round in which one was refused.
+func (r *Reconciler) apply(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
+	var todo []func() error
+	for _, d := range s.delete {
+		todo = append(todo, func() error { return r.deletePod(ctx, d) })
+	}
+	for _, gone := range s.unmake {
+		todo = append(todo, func() error { return r.unmake(ctx, sg, gone) })
+	}
+	down := inParallel(todo)
+	if len(s.make)+len(s.create) == 0 {
+		return down
+	}
+	up := r.makeAll(ctx, sg, s)
+	r.refusals.note(sg, up)
+	return errors.Join(down, up)
+}
+
+// makeAll makes a batch in rounds. The first round has one create when the last batch was refused, and all that go in parallel otherwise;
+// each round after it has twice as many, up to that number.
+func (r *Reconciler) makeAll(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
+	round := parallel
+	if r.refusals.has(sg) {
+		round = 1
+	}
+	for left := s.make; len(left) > 0; round = min(2*round, parallel) {
+		now := left[:min(round, len(left))]
+		if err := r.make(ctx, sg, now); err != nil {
+			return err
+		}
+		left = left[len(now):]
+	}
+	for left := s.create; len(left) > 0; round = min(2*round, parallel) {
+		now := left[:min(round, len(left))]
+		todo := make([]func() error, 0, len(now))
+		for _, pod := range now {
+			todo = append(todo, func() error { return r.createPod(ctx, sg, pod) })
+		}
+		if err := inParallel(todo); err != nil {
+			return err
+		}
+		left = left[len(now):]
+	}
+	return nil
+}
+
+// inParallel does everything, several at a time, and returns all errors.
+func inParallel(todo []func() error) error {
+	failures := make([]error, len(todo))
+	slots := make(chan struct{}, parallel)
+	var wait sync.WaitGroup
+	for i, do := range todo {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			failures[i] = do()
+		})
+	}
+	wait.Wait()
+	return errors.Join(failures...)
+}
+
+// mayMake takes out of the steps what must not be made now.
+func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s *steps) (allowance, error) {
+	if len(s.create)+len(s.make) == 0 {
+		return allowance{}, nil
+	}
+	if a := r.refusals.wait(sg); a.again > 0 {
+		s.create, s.make = nil, nil
+		return a, nil
+	}
+	switch within, err := r.withinLimit(ctx, sg); {
+	case err != nil:
+		return allowance{}, err
+	case !within: // the graph controller will bound the groups, which is an event
+		s.create, s.make = nil, nil
+		return allowance{}, nil
+	}
+	gone, err := r.isGone(ctx, sg)
+	return allowance{gone: gone}, err
+}
+
+// withinLimit says that all groups of the graph together ask for no more pods than a graph may have.
+func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
+	owner := metav1.GetControllerOf(sg)
+	if r.MaxPods == 0 || owner == nil {
+		return true, nil
+	}
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(sg.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(owner.UID)}); err != nil {
+		return false, fmt.Errorf("listing the scaling groups of the graph: %w", err)
+	}
+	left := r.MaxPods
+	for i := range groups.Items {
+		left -= int64(groups.Items[i].Spec.Replicas) * int64(graph.PodsPerReplica(&groups.Items[i]))
+		if left < 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// isGone asks the API server whether the group, or the deployment that owns it, was deleted or is being deleted.
+func (r *Reconciler) isGone(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
+	gone, err := r.goneLive(ctx, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"), client.ObjectKeyFromObject(sg), sg.UID)
+	owner := metav1.GetControllerOf(sg)
+	if gone || err != nil || owner == nil {
+		return gone, err
+	}
+	return r.goneLive(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), client.ObjectKey{Namespace: sg.Namespace, Name: owner.Name}, owner.UID)
+}
+
+func (r *Reconciler) goneLive(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, uid types.UID) (bool, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(kind)
+	err := r.Live.Get(ctx, key, live)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s before pods are made: %w", kind.Kind, key.Name, err)
+	}
+	return live.UID != uid || live.DeletionTimestamp != nil, nil
+}

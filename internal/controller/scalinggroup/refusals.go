@@ -1,0 +1,97 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// A group whose creates were refused, by a quota for example, is not tried again before a delay that doubles with each refusal. Events of the
+// group's own pods do not shorten it; a change of the group's spec does.
+const (
+	firstDelay = time.Second
+	maxDelay   = 30 * time.Second
+)
+
+// allowance says what stands in the way of making pods.
+type allowance struct {
+	// again is the time until the next try, 0 when it may be now; refused is what the API server said last.
+	again   time.Duration
+	refused error
+	// gone: the group or its owner is gone or going.
+	gone bool
+}
+
+// refusals remembers the groups whose creates were refused. The zero value is ready to use.
+type refusals struct {
+	mu      sync.Mutex
+	byGroup map[types.NamespacedName]refusal
+	// now replaces the clock, for tests.
+	now func() time.Time
+}
+
+type refusal struct {
+	uid        types.UID
+	generation int64
+	delay      time.Duration
+	until      time.Time
+	err        error
+}
+
+// note takes over the outcome of a try.
+func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(sg)
+	if err == nil {
+		delete(r.byGroup, key)
+		return
+	}
+	delay := firstDelay
+	if last, ok := r.byGroup[key]; ok && last.uid == sg.UID && last.generation == sg.Generation {
+		delay = min(2*last.delay, maxDelay)
+	}
+	if r.byGroup == nil {
+		r.byGroup = map[types.NamespacedName]refusal{}
+	}
+	r.byGroup[key] = refusal{uid: sg.UID, generation: sg.Generation, delay: delay, until: r.clock().Add(delay), err: err}
+}
+
+// wait returns how long the group has to wait, and for which refusal.
+func (r *refusals) wait(sg *trellisv1alpha1.ScalingGroup) allowance {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.byGroup[client.ObjectKeyFromObject(sg)]
+	if left := last.until.Sub(r.clock()); ok && last.uid == sg.UID && last.generation == sg.Generation && left > 0 {
+		return allowance{again: left, refused: last.err}
+	}
+	return allowance{}
+}
+
+// has says that the last try was refused.
+func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.byGroup[client.ObjectKeyFromObject(sg)]
+	return ok && last.uid == sg.UID
+}
+
+func (r *refusals) forget(group types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byGroup, group)
+}
+
+func (r *refusals) clock() time.Time {
+	if r.now != nil {
+		return r.now()
+	}
+	return time.Now()
+}

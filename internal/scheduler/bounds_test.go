@@ -1,0 +1,44 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"math"
+	"testing"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// A plan reckons with so many pods that are still to be made and no more, whatever a stored object asks for; all replicas count as wanted.
+func TestLookAheadIsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		replicas, size         int32
+		made                   int32
+		wantReplicas, wantPods int
+		wantWanted             int
+	}{
+		"few":                       {replicas: 3, size: 2, made: 1, wantReplicas: 3, wantPods: 6, wantWanted: 3},
+		"a million replicas":        {replicas: 1_000_000, size: 1, made: 2, wantReplicas: 2 + lookAhead, wantPods: 2 + lookAhead, wantWanted: 1_000_000},
+		"all replicas there may be": {replicas: math.MaxInt32, size: 4096, made: 1, wantReplicas: 2, wantPods: 1 + lookAhead, wantWanted: math.MaxInt32},
+		"all nodes there may be":    {replicas: 1, size: math.MaxInt32, wantReplicas: 1, wantPods: 0, wantWanted: 1},
+		"all of both":               {replicas: math.MaxInt32, size: math.MaxInt32, wantReplicas: 1, wantPods: 0, wantWanted: math.MaxInt32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sg := newGroup("work", c.replicas, c.size, frozen("zone", "rack"))
+			o := observed{dgd: &nvidiav1alpha1.DynamoGraphDeployment{}, groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile}
+			for ordinal := range c.made {
+				o.pods = append(o.pods, newPod(sg, ordinal, 0))
+			}
+			v := newView(o)
+			waiting, pods := v.graph.Services[0].Waiting, 0
+			for _, replica := range waiting {
+				pods += len(replica.Pods)
+			}
+			if len(waiting) != c.wantReplicas || pods != c.wantPods || v.wanted != c.wantWanted || len(v.surplus) > 0 {
+				t.Errorf("%d replicas wait with %d pods, %d are wanted, %d surplus; want %d with %d, %d", len(waiting), pods, v.wanted, len(v.surplus), c.wantReplicas, c.wantPods, c.wantWanted)
+			}
+		})
+	}
+}

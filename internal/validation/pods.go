@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// DefaultMaxPods is how many pods one graph may have unless the operator is configured otherwise.
+const DefaultMaxPods = 10_000
+
+// Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its services. A sum beyond the largest int64 is that number.
+func Pods(dgd *nvidiav1alpha1.DynamoGraphDeployment) int64 {
+	var sum int64
+	for _, s := range servicesOf(dgd) {
+		pods := s.pods()
+		if pods > math.MaxInt64-sum {
+			return math.MaxInt64
+		}
+		sum += pods
+	}
+	return sum
+}
+
+// PodLimit returns which bounds on numbers of pods a deployment exceeds: those of each field, and limit for all pods of the graph; a limit of 0
+// is none. On an update, where old is not nil, what was exceeded before and does not grow is no error, so that such a graph can be scaled in.
+func PodLimit(updated, old *nvidiav1alpha1.DynamoGraphDeployment, limit int64) field.ErrorList {
+	if updated == nil || updated.DeletionTimestamp != nil {
+		return nil
+	}
+	before := map[string]service{}
+	if old != nil {
+		for _, s := range servicesOf(old) {
+			before[s.name] = s
+		}
+	}
+	var errs field.ErrorList
+	for _, s := range servicesOf(updated) {
+		was, existed := before[s.name]
+		if n := s.wanted(); n > nvidiav1alpha1.MaxReplicas && (!existed || n > was.wanted()) {
+			errs = append(errs, tooManyReplicas(s.path.Child("replicas"), n))
+		}
+		if n := s.nodes(); n > nvidiav1alpha1.MaxNodeCount && (!existed || n > was.nodes()) {
+			errs = append(errs, field.Invalid(s.path.Child("multinode", "nodeCount"), n,
+				fmt.Sprintf("must be at most %d; run more replicas of fewer nodes", nvidiav1alpha1.MaxNodeCount)))
+		}
+	}
+	if why := OverLimit(updated, limit); why != "" && (old == nil || Pods(updated) > Pods(old)) {
+		largest := bySize(updated)[0]
+		errs = append(errs, field.Invalid(largest.path.Child("replicas"), largest.wanted(), why+"; lower replicas or nodeCount"))
+	}
+	return errs
+}
+
+func tooManyReplicas(path *field.Path, n int32) *field.Error {
+	return field.Invalid(path, n, fmt.Sprintf("must be at most %d; split the service into several graphs", nvidiav1alpha1.MaxReplicas))
+}
+
+// ScaleLimit returns why a service may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.
+func ScaleLimit(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
+	path := specPath.Child("replicas")
+	if n > nvidiav1alpha1.MaxReplicas {
+		return one(tooManyReplicas(path, n))
+	}
+	scaled := withReplicas(dgd, name, n)
+	if why := OverLimit(scaled, limit); why != "" && Pods(scaled) > Pods(dgd) {
+		return one(field.Invalid(path, n, why+"; lower replicas"))
+	}
+	return nil
+}
+
+// withReplicas is the deployment with another number of replicas of one service. Nothing else is copied.
+func withReplicas(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32) *nvidiav1alpha1.DynamoGraphDeployment {
+	scaled := *dgd
+	scaled.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+	for _, s := range servicesOf(dgd) {
+		spec := *s.ServiceSpec
+		if s.name == name {
+			spec.Replicas = &n
+		}
+		scaled.Spec.Services[s.name] = &spec
+	}
+	return &scaled
+}
+
+// OverLimit says in numbers that a deployment asks for more pods than limit, or returns "". A limit of 0 is none.
+func OverLimit(dgd *nvidiav1alpha1.DynamoGraphDeployment, limit int64) string {
+	pods := Pods(dgd)
+	if limit == 0 || pods <= limit {
+		return ""
+	}
+	var parts []string
+	services := bySize(dgd)
+	for _, s := range services[:min(3, len(services))] {
+		parts = append(parts, fmt.Sprintf("%s %d x %d", short(s.name), max(0, s.wanted()), s.nodes()))
+	}
+	if more := len(services) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("the graph asks for %d pods (replicas x nodeCount: %s), more than the %d that one graph may have (--max-pods-per-graph)",
+		pods, strings.Join(parts, ", "), limit)
+}
+
+// bySize lists the services, the one with most pods first.
+func bySize(dgd *nvidiav1alpha1.DynamoGraphDeployment) []service {
+	services := servicesOf(dgd)
+	slices.SortStableFunc(services, func(a, b service) int { return cmp.Compare(b.pods(), a.pods()) })
+	return services
+}
+
+// pods of the service: two int32 multiplied fit an int64.
+func (s service) pods() int64 { return int64(max(0, s.wanted())) * int64(s.nodes()) }
+
+// nodes is the number of pods of one replica.
+func (s service) nodes() int32 {
+	switch {
+	case s.Multinode == nil:
+		return 1
+	case s.Multinode.NodeCount == 0: // the default of the API
+		return 2
+	}
+	return max(1, s.Multinode.NodeCount)
+}

@@ -1,0 +1,116 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/replicas"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+// adapterValidator refuses a number of replicas that would give a graph more pods than it may have: of a DynamoGraphDeploymentScalingAdapter, and
+// of its scale subresource. A number that does not grow passes without any read.
+type adapterValidator struct {
+	live    client.Reader
+	maxPods int64
+}
+
+var _ admission.Handler = &adapterValidator{}
+
+// scaleRequest is a request for a number of replicas of one service.
+type scaleRequest struct {
+	replicas, before int32
+	ref              nvidiav1alpha1.ScaledService
+}
+
+// Handle implements admission.Handler. What cannot be read is allowed with a warning: the number is checked again when it is carried into the
+// deployment.
+func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	asked, err := v.asked(ctx, req)
+	switch {
+	case errors.As(err, new(*json.SyntaxError)), errors.As(err, new(*json.UnmarshalTypeError)):
+		return admission.Errored(http.StatusBadRequest, err)
+	case err != nil:
+		return unchecked(err)
+	case asked.replicas <= asked.before:
+		return admission.Allowed("")
+	}
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	err = v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: asked.ref.Name}, dgd)
+	if apierrors.IsNotFound(err) {
+		return admission.Allowed("")
+	}
+	if err != nil {
+		return unchecked(err)
+	}
+	if !replicas.HandedOver(dgd.Spec.Services[asked.ref.ServiceName]) {
+		return admission.Allowed("")
+	}
+	if errs := validation.ScaleLimit(dgd, asked.ref.ServiceName, asked.replicas, v.maxPods); len(errs) > 0 {
+		return refused(req, errs)
+	}
+	return admission.Allowed("")
+}
+
+// asked reads the request. A Scale does not say which service it is for: the adapter of its name does.
+func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (scaleRequest, error) {
+	if req.SubResource == "scale" {
+		now, before := autoscalingv1.Scale{}, autoscalingv1.Scale{}
+		if err := decode(req, &now, &before); err != nil || now.Spec.Replicas <= before.Spec.Replicas {
+			return scaleRequest{}, err
+		}
+		adapter := &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}
+		if err := v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, adapter); err != nil {
+			return scaleRequest{}, err
+		}
+		return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, adapter.Spec.DGDRef}, nil
+	}
+	now, before := nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}
+	err := decode(req, &now, &before)
+	return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, now.Spec.DGDRef}, err
+}
+
+func decode(req admission.Request, now, before any) error {
+	if err := json.Unmarshal(req.Object.Raw, now); err != nil {
+		return err
+	}
+	if req.Operation == admissionv1.Create {
+		return nil
+	}
+	return json.Unmarshal(req.OldObject.Raw, before)
+}
+
+func unchecked(err error) admission.Response {
+	return admission.Allowed("").WithWarnings(fmt.Sprintf("the number of pods was not checked: %v", err))
+}
+
+// refused is the answer with one cause a field.
+func refused(req admission.Request, errs field.ErrorList) admission.Response {
+	kind := nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter")
+	status := apierrors.APIStatus(nil)
+	var response admission.Response
+	if err := invalid(kind, req.Name, errs); errors.As(err, &status) {
+		result := status.Status()
+		response.Result = &result
+	} else {
+		response.Result = &metav1.Status{Message: err.Error()}
+	}
+	return response
+}
