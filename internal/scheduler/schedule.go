@@ -70,7 +70,8 @@ func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Verd
 
 // decide plans and reserves what it decides. Called with the lock held.
 func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict) {
-	o.releasing = s.releasing
+	s.endIdleReservations(o)
+	o.releasing, o.idle = s.releasing, s.idle.ended
 	v := newView(o)
 	s.recoverReservations(o)
 	verdict := Verdict{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: slices.Concat(v.blocked, v.refused)}

@@ -90,6 +90,8 @@ type Scheduler struct {
 	preempted map[string]time.Time
 	// preempting are released pods that are not bound yet, by ID, for which others have to make room.
 	preempting map[string]bool
+	// idle are released pods that no scheduler tries to bind.
+	idle idlePods
 	// keeper keeps hosts for a gang that has been waiting for long.
 	keeper keeper
 	// backoff counts how often a graph's gangs were taken back.
@@ -109,7 +111,7 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
-		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o),
+		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter),
 		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
 	}
 	s.cluster.GangOf = gangOf
