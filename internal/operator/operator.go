@@ -98,7 +98,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	groupsChanged := make(chan event.GenericEvent, 4096)
 	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
 	loop := scheduler.New(mgr.GetCache(), engines, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
-		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor,
+		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 	})
 	for _, add := range []func() error{
 		func() error { return setupWebhooks(mgr, o, certificate) },

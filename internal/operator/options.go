@@ -42,8 +42,9 @@ type Options struct {
 	MaxPodsPerGraph int64
 	// Engine of deployments that name none; auto chooses.
 	Engine string
-	// TakeBackAfter, HoldFor, KeepAfter and KeepFor are the scheduler's (see scheduler.Options).
+	// TakeBackAfter, HoldFor, KeepAfter, KeepFor and KeepShare are the scheduler's (see scheduler.Options).
 	TakeBackAfter, HoldFor, KeepAfter, KeepFor time.Duration
+	KeepShare                                  float64
 	// Platform is where the pods of graphs reach what all graphs share.
 	Platform graph.Platform
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
@@ -71,8 +72,9 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Platform.ModelExpress, "model-express-url", "", "address of Model Express for the pods of all graphs, as MODEL_EXPRESS_URL")
 	f.StringVar(&o.Platform.Prometheus, "prometheus-endpoint", "", "address of Prometheus for the pods of all graphs, as PROMETHEUS_ENDPOINT")
 	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the room of a lost replica is kept for its successor")
-	f.DurationVar(&o.KeepAfter, "keep-domain-after", scheduler.DefaultKeepAfter, "how long a gang waits before one domain is kept free of newcomers for it; negative: never")
-	f.DurationVar(&o.KeepFor, "keep-domain-for", scheduler.DefaultKeepFor, "how long that domain is kept")
+	f.DurationVar(&o.KeepAfter, "keep-domain-after", 0, "how long a gang waits before the hosts it needs in one domain are kept free of newcomers for it, e.g. 5m; 0 and less: never")
+	f.DurationVar(&o.KeepFor, "keep-domain-for", scheduler.DefaultKeepFor, "how long these hosts are kept")
+	f.Float64Var(&o.KeepShare, "keep-share", scheduler.DefaultKeepShare, "the largest share of a topology's nodes that is kept, more than 0 and at most 1; a gang that needs more has none kept")
 }
 
 // Complete checks the flags and fills in what follows from others.
@@ -96,8 +98,8 @@ func (o *Options) Complete() error {
 	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
 		return errors.New("--take-back-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")
 	}
-	if o.KeepAfter == 0 {
-		return errors.New("--keep-domain-after must be a duration, e.g. 5m, or negative to keep no domain")
+	if o.KeepShare <= 0 || o.KeepShare > 1 {
+		return errors.New("--keep-share must be more than 0 and at most 1, e.g. 0.1")
 	}
 	return nil
 }

@@ -214,52 +214,6 @@ func drawBusyRacks(t *rapid.T) (nodes, running []string) {
 	return nodes, running
 }
 
-func TestWhenEmpty(t *testing.T) {
-	ls := levels("zone", "rack")
-	for name, tc := range map[string]struct {
-		nodes, running []string
-		graph          Graph
-		want           string
-	}{
-		"the rack that has most": {
-			[]string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8", "b1 z/r1 8"}, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "z/r1",
-		},
-		"not a rack that is too small": {
-			[]string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8"}, []string{"a0 x 0 8", "a1 x 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "z/r0",
-		},
-		"none would do": {
-			[]string{"a0 z/r0 8", "b0 z/r1 8"}, []string{"a0 x 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "",
-		},
-		"a cordoned host does not count": {
-			[]string{"a0 z/r0 8", "a1 z/r0 8 cordoned", "b0 z/r1 8", "b1 z/r1 8"}, []string{"b0 x 0 8", "b1 x 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, "z/r1",
-		},
-		"the whole base gang": {
-			[]string{"a0 z/r0 8", "b0 y/r0 8", "b1 y/r1 8"}, []string{"b1 x 0 8"},
-			Graph{Levels: ls, Required: 0, Preferred: none, Services: []Service{serviceOf("v", none, none, 1, 1, gpus(8)), serviceOf("w", none, none, 1, 1, gpus(8))}}, "y",
-		},
-		"nothing to keep without a domain": {
-			[]string{"a0 z/r0 8"}, []string{"a0 x 0 8"},
-			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", none, none, 1, 2, gpus(8))}}, "",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := clusterWithGangs(ls, tc.nodes...)
-			runs(c, tc.running...)
-			c.Begin()
-			r := PlanGraph(c, tc.graph, Options{})
-			c.Rollback()
-			path, ok := WhenEmpty(c, tc.graph, &r, Options{})
-			if path.String() != tc.want || ok != (tc.want != "") {
-				t.Errorf("%q (%v), want %q", path, ok, tc.want)
-			}
-		})
-	}
-}
-
 func TestHeldHostsAreSaidSo(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8", "a1 r0 8")

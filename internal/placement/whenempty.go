@@ -4,35 +4,54 @@
 package placement
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // emptyTries is how many domains are tried by WhenEmpty.
 const emptyTries = 64
 
-// WhenEmpty names the domain that a graph's first refused gang would fit into if nothing else ran there: of those that would do, the one
-// that holds most of the gang today. It is meant for keeping that domain for a gang which small ones would starve. It returns false when
-// no domain would do, even empty, and for gangs that need no single domain. The cluster is left as it was.
-func WhenEmpty(c *topology.Cluster, g Graph, r *Result, o Options) (topology.Path, bool) {
+// EmptyRoom is where a gang fits once the pods that run on its hosts have ended.
+type EmptyRoom struct {
+	// Domain holds the gang; of the level that its constraint requires.
+	Domain topology.Path
+	// Hosts are the hosts of the domain that the gang needs, sorted by name.
+	Hosts []string
+}
+
+// WhenEmpty finds hosts for a graph's first refused gang as if nothing else ran on them. It is meant for keeping these hosts for a gang which
+// small ones would starve: they are hosts that the gang can use, only as many as it needs, and those with the fewest pods. Of the domains
+// that would do it takes the one that holds most of the gang today; with a path in, that domain alone is tried.
+//
+// It returns nil when no domain would do, even empty, when each needs more than most hosts, and for gangs that need no single domain. In the
+// second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
+func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most int, o Options) (room *EmptyRoom, needs int) {
 	p := newPlanner(c, g, o)
 	group, level, bound := p.firstRefused(r)
 	if group == nil || level == topology.NoLevel {
-		return nil, false
+		return nil, 0
 	}
 	withoutPreference(group)
 	u := prepare(p.tree, group)
 	if u.gone || u.within != topology.Nowhere && u.required <= p.tree.LevelOf(u.within) {
-		return nil, false // it is tied to one domain, which nobody else can be kept out of
+		return nil, 0 // it is tied to one domain, which nobody else can be kept out of
 	}
-	for i, d := range p.nearest(u, level, bound) {
-		if i == emptyTries {
-			break
+	list := p.nearest(u, level, bound)
+	if len(in) > 0 {
+		list = slices.DeleteFunc(list, func(d topology.DomainID) bool { return !p.tree.Path(d).Equal(in) })
+	}
+	for _, d := range list[:min(emptyTries, len(list))] {
+		hosts := p.hostsWhenEmpty(group, d, most)
+		if 0 < len(hosts) && len(hosts) <= most {
+			return &EmptyRoom{Domain: p.tree.Path(d), Hosts: hosts}, 0
 		}
-		if p.fitsEmpty(group, d) {
-			return p.tree.Path(d), true
+		if len(hosts) > 0 && (needs == 0 || len(hosts) < needs) {
+			needs = len(hosts)
 		}
 	}
-	return nil, false
+	return nil, needs
 }
 
 // firstRefused returns the first gang that a plan had no room for, the level whose one domain must hold it, and what bounds it.
@@ -68,16 +87,53 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	return nil, 0, 0
 }
 
-func (p *planner) fitsEmpty(g *Group, d topology.DomainID) bool {
-	p.cluster.Begin()
-	defer p.cluster.Rollback()
+// hostsWhenEmpty returns the hosts that a group needs in a domain. The hosts with the fewest pods are emptied, as few as will do for a packing on
+// at most most hosts. It returns nil when the group does not fit into the empty domain, and more than most hosts when it needs them.
+func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
+	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {
-		p.cluster.Clear(n)
+		nodes = append(nodes, n)
 		return true
 	})
+	slices.SortStableFunc(nodes, func(a, b topology.NodeID) int { return cmp.Compare(p.cluster.Load(a), p.cluster.Load(b)) })
+	best := p.packOnEmpty(g, d, nodes)
+	if len(best) == 0 || len(best) > most {
+		return best
+	}
+	low, high := 0, len(nodes) // high is known to do
+	for k := max(len(best), 1); k < len(nodes); k *= 2 {
+		if hosts := p.packOnEmpty(g, d, nodes[:k]); 0 < len(hosts) && len(hosts) <= most {
+			best, high = hosts, k
+			break
+		}
+		low = k
+	}
+	for low+1 < high {
+		k := (low + high) / 2
+		if hosts := p.packOnEmpty(g, d, nodes[:k]); 0 < len(hosts) && len(hosts) <= most {
+			best, high = hosts, k
+		} else {
+			low = k
+		}
+	}
+	return best
+}
+
+// packOnEmpty packs a group into a domain of which some nodes are emptied, and names the hosts that it takes; nil when it does not fit.
+func (p *planner) packOnEmpty(g *Group, d topology.DomainID, empty []topology.NodeID) (hosts []string) {
+	p.cluster.Begin()
+	defer p.cluster.Rollback()
+	for _, n := range empty {
+		p.cluster.Clear(n)
+	}
 	s := newSearch(p.cluster, p.tree, p.options)
 	s.steps = min(s.steps, preemptBudget)
-	found := s.place(prepare(p.tree, g), d)
+	if s.place(prepare(p.tree, g), d) {
+		for _, t := range s.taken {
+			hosts = append(hosts, p.cluster.NodeName(t.node))
+		}
+	}
 	s.giveBack(0)
-	return found
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }

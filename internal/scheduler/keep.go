@@ -6,65 +6,71 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	corev1 "k8s.io/api/core/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// EventDomainKept tells that a domain is kept free of newcomers for a gang.
+// EventDomainKept tells that hosts of a domain are kept free of newcomers for a gang.
 const EventDomainKept = "DomainKept"
 
-// keptDomain is kept free of newcomers, so that a large gang is not starved by small ones that take every host as it becomes free. What
-// runs there stays and, when it is lost, comes back there. There is at most one at a time in the cluster: for the first graph that has
-// waited for KeepAfter, one domain that would hold its gang if it were empty. Graphs of a higher priority, and older ones of the same, do
-// not heed it. It ends when the gang has its place, or after KeepFor; then the graph queues up again.
-type keptDomain struct {
+// keptHosts are hosts of one domain that are kept free of newcomers, so that a large gang is not starved by small ones that take every host as
+// it becomes free. They are hosts that the gang can use, as many as it needs, and at most a share of the topology's nodes. What runs there
+// stays and, when it is lost, comes back there. Graphs of a higher priority, and older ones of the same, may use them. The turn ends when the
+// gang is placed, or after KeepFor.
+type keptHosts struct {
 	graph    types.NamespacedName
 	priority int32
 	created  time.Time
 	levels   topology.Levels
-	path     topology.Path
+	domain   topology.Path
 	nodes    []string
 	until    time.Time
 }
 
-func (k *keptDomain) who() string { return k.graph.String() }
-
-// keep starts, tells or ends the keeping of a domain for a graph that has just been planned. Called with the lock held.
+// keep starts, reports or ends the keeping of hosts for a graph that has just been planned. Called with the lock held.
 func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, result *placement.Result, verdict *Verdict) {
-	name := client.ObjectKeyFromObject(dgd)
-	if !refused(result) {
-		delete(s.waitingSince, name)
-		s.stopKeeping(name)
+	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
+	if s.keeper.after == 0 {
 		return
 	}
-	now := s.options.Clock.Now()
-	since, known := s.waitingSince[name]
-	if !known {
-		since = now
-		s.waitingSince[name] = now
+	if !refused(result) {
+		s.leaveLine(name, true)
+		return
 	}
-	if s.keeping == nil && s.options.KeepAfter >= 0 {
-		if wait := s.options.KeepAfter - now.Sub(since); wait > 0 {
-			s.queue.addAt(name, now.Add(wait))
-		} else {
-			s.startKeeping(ctx, dgd, v, result)
+	entry := s.keeper.join(name, v.graph.Priority, dgd.CreationTimestamp.Time, now)
+	if k := s.keeper.current; k != nil && k.graph == name {
+		s.renewKept(v, result)
+	} else if wait := s.keeper.wait(name, now); wait > 0 {
+		s.queue.addAt(name, now.Add(wait))
+	} else if next, ok := s.keeper.next(now); ok && next == name {
+		s.startKeeping(ctx, dgd, v, result)
+	} else if ok {
+		s.queue.add(next)
+	}
+	note := entry.tooMany
+	if k := s.keeper.current; k != nil && k.graph == name {
+		note = fmt.Sprintf("%s kept free of newcomers for it until %s", k.what(), k.until.UTC().Format("15:04 MST"))
+	}
+	for i := range verdict.Waiting {
+		if note != "" && verdict.Waiting[i].Code == placement.CodeInsufficientCapacity {
+			verdict.Waiting[i].Message += "; " + note
 		}
 	}
-	if k := s.keeping; k != nil && k.graph == name {
-		for i := range verdict.Waiting {
-			if verdict.Waiting[i].Code == placement.CodeInsufficientCapacity {
-				verdict.Waiting[i].Message += fmt.Sprintf("; %s is kept free of newcomers for it until %s", k.path, k.until.UTC().Format("15:04 MST"))
-			}
-		}
+}
+
+func (k *keptHosts) what() string {
+	if len(k.nodes) == 1 {
+		return "1 host in " + k.domain.String() + " is"
 	}
+	return fmt.Sprintf("%d hosts in %s are", len(k.nodes), k.domain)
 }
 
 func refused(result *placement.Result) bool {
@@ -76,56 +82,89 @@ func refused(result *placement.Result) bool {
 	return false
 }
 
+// startKeeping gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be kept waits as long
+// again, and the next one in line has its turn.
 func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, result *placement.Result) {
 	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
-	path, ok := placement.WhenEmpty(s.cluster, v.graph, result, placement.Options{})
-	if !ok {
-		s.waitingSince[name] = now // ask again later: nodes may have come
+	s.mark("")
+	entry, waited := s.keeper.line[name], now.Sub(s.keeper.line[name].since)
+	entry.tooMany = ""
+	room, most, needs := s.roomWhenEmpty(v, result, nil)
+	if room == nil {
+		if needs > 0 {
+			entry.tooMany = fmt.Sprintf("no hosts are kept for it, because it needs %d and at most %d may be kept", needs, most)
+		}
+		s.markCurrent()
+		entry.since = now // nodes may have come until its next turn
+		s.queue.addAt(name, now.Add(s.keeper.after))
+		if next, ok := s.keeper.next(now); ok {
+			s.queue.add(next)
+		}
 		return
 	}
-	k := &keptDomain{
-		graph: name, priority: v.graph.Priority, created: dgd.CreationTimestamp.Time, levels: v.graph.Levels, path: path, until: now.Add(s.options.KeepFor),
+	if s.keeper.current != nil {
+		s.queue.wakeWaiting()
 	}
-	tree := s.cluster.Tree(v.graph.Levels, v.graph.NodeSelector)
-	if d, found := tree.Find(path); found {
-		tree.AllNodes(d, func(n topology.NodeID) bool {
-			k.nodes = append(k.nodes, s.cluster.NodeName(n))
-			return true
-		})
+	k := &keptHosts{
+		graph: name, priority: v.graph.Priority, created: dgd.CreationTimestamp.Time, levels: v.graph.Levels,
+		domain: room.Domain, nodes: room.Hosts, until: now.Add(s.keeper.lasts),
 	}
-	s.keeping = k
-	s.mark(k.who())
+	s.keeper.current = k
+	s.markCurrent()
 	domainKept.Set(1)
 	s.queue.addAt(name, k.until)
-	logger(ctx, dgd).Info("keeping a domain free of newcomers", "domain", path.String(), "hosts", len(k.nodes), "until", k.until)
-	s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventDomainKept, "Place", "%s is kept free of newcomers until %s for a gang that has been waiting for %s",
-		path, k.until.UTC().Format("15:04 MST"), now.Sub(s.waitingSince[name]).Round(time.Second))
+	logger(ctx, dgd).Info("keeping hosts free of newcomers", "domain", k.domain.String(), "hosts", k.nodes, "until", k.until)
+	s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventDomainKept, "Place", "%s kept free of newcomers until %s for a gang that has been waiting for %s",
+		k.what(), k.until.UTC().Format("15:04 MST"), waited.Round(time.Second))
 }
 
-// mark keeps the domain's nodes for somebody, or with "" for nobody.
+// renewKept chooses the hosts of the kept domain again: some may have become free meanwhile, and the graph may need others.
+func (s *Scheduler) renewKept(v *view, result *placement.Result) {
+	s.mark("")
+	if room, _, _ := s.roomWhenEmpty(v, result, s.keeper.current.domain); room != nil && !slices.Equal(room.Hosts, s.keeper.current.nodes) {
+		s.keeper.current.nodes = room.Hosts
+		s.queue.wakeWaiting()
+	}
+	s.markCurrent()
+}
+
+func (s *Scheduler) roomWhenEmpty(v *view, result *placement.Result, in topology.Path) (room *placement.EmptyRoom, most, needs int) {
+	most = s.keeper.most(s.cluster.Tree(v.graph.Levels, v.graph.NodeSelector).Size(topology.Root))
+	room, needs = placement.WhenEmpty(s.cluster, v.graph, result, in, most, placement.Options{})
+	return room, most, needs
+}
+
+// markCurrent keeps the nodes for the graph that has its turn.
+func (s *Scheduler) markCurrent() {
+	if s.keeper.current != nil {
+		s.mark(s.keeper.current.graph.String())
+	}
+}
+
+// mark keeps the nodes of the current turn for somebody, or with "" for nobody.
 func (s *Scheduler) mark(who string) {
-	for _, node := range s.keeping.nodes {
+	if s.keeper.current == nil {
+		return
+	}
+	for _, node := range s.keeper.current.nodes {
 		s.cluster.KeepFor(node, who)
 	}
 }
 
-// liftKept opens the kept domain for the plan of a graph that need not heed it.
-func (s *Scheduler) liftKept(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) bool {
-	k := s.keeping
-	if k == nil || !k.exempt(dgd, v) {
-		return false
+// liftKept opens the kept hosts for the plan of a graph that may use them.
+func (s *Scheduler) liftKept(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) {
+	if k := s.keeper.current; k != nil && k.exempt(dgd, v) {
+		s.mark("")
 	}
-	s.mark("")
-	return true
 }
 
-func (k *keptDomain) exempt(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) bool {
+func (k *keptHosts) exempt(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) bool {
 	older := v.graph.Priority == k.priority && dgd.CreationTimestamp.Time.Before(k.created)
 	if client.ObjectKeyFromObject(dgd) == k.graph || v.graph.Priority > k.priority || older {
 		return true
 	}
-	inside := func(p topology.Path) bool { return len(p) >= len(k.path) && p[:len(k.path)].Equal(k.path) }
-	if !equalLevels(v.graph.Levels, k.levels) {
+	inside := func(p topology.Path) bool { return len(p) >= len(k.domain) && p[:len(k.domain)].Equal(k.domain) }
+	if !slices.Equal(v.graph.Levels, k.levels) {
 		return false
 	}
 	if inside(v.graph.Anchor) {
@@ -144,35 +183,27 @@ func (k *keptDomain) exempt(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) 
 	return false
 }
 
-func equalLevels(a, b topology.Levels) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// stopKeeping ends the keeping for a graph that needs it no more.
-func (s *Scheduler) stopKeeping(name types.NamespacedName) {
-	if s.keeping == nil || s.keeping.graph != name {
+// leaveLine takes a graph out of the line and ends its turn, if it has one.
+func (s *Scheduler) leaveLine(name types.NamespacedName, placed bool) {
+	delete(s.keeper.line, name)
+	k := s.keeper.current
+	if k == nil || k.graph != name {
 		return
 	}
+	if !placed {
+		s.keeper.rest(name.Namespace, s.options.Clock.Now())
+	}
 	s.mark("")
-	s.keeping = nil
+	s.keeper.current = nil
 	domainKept.Set(0)
 	s.queue.wakeWaiting()
 }
 
-// expireKept ends a keeping that has lasted its time; the graph queues up for the next one.
+// expireKept ends a turn that has lasted its time; the graph joins the line again when it is planned next.
 func (s *Scheduler) expireKept(now time.Time) bool {
-	if s.keeping == nil || now.Before(s.keeping.until) {
+	if k := s.keeper.current; k == nil || now.Before(k.until) {
 		return false
 	}
-	s.waitingSince[s.keeping.graph] = now
-	s.stopKeeping(s.keeping.graph)
+	s.leaveLine(s.keeper.current.graph, false)
 	return true
 }

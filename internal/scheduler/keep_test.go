@@ -117,14 +117,14 @@ func (b *bench) pass(d time.Duration) {
 // A gang of two hosts waits. Single hosts become free one after the other and small graphs take each of them, until the gang has waited
 // for its time: then one rack is kept for it.
 func TestKeepsADomainForALargeGang(t *testing.T) {
-	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
+	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute, KeepShare: 0.5})
 	b.taken("a0", "a1", "b0", "b1")
 	big := asking(5, 2, 0)
 	b.expect("nothing is free", big, "holds 0 of 2")
 	b.freed("a0")
 	b.expect("a newcomer before the time", asking(6, 1, 0), "rack a")
 	b.pass(time.Minute)
-	b.expect("after the time", big, "; z/a is kept free of newcomers for it until 03:11 UTC")
+	b.expect("after the time", big, "; 2 hosts in z/a are kept free of newcomers for it until 03:11 UTC")
 	b.freed("a1")
 	b.expect("a newcomer now", asking(7, 1, 0), "2 hosts held for ns/g5")
 	b.freed("b0")
@@ -139,12 +139,12 @@ func TestKeepsADomainForALargeGang(t *testing.T) {
 	b.s.cluster.Forget("g10-work-0")
 	b.s.cluster.Forget("g6-work-0")
 	b.expect("both hosts are free", big, "rack a")
-	if b.s.keeping != nil {
+	if b.s.keeper.current != nil {
 		t.Error("the rack is still kept although the gang has its place")
 	}
 	b.s.cluster.Forget("g5-work-0-0")
 	b.expect("a newcomer after that", asking(11, 1, 0), "rack a")
-	if said := <-b.said.Events; !strings.Contains(said, "z/a is kept free of newcomers until 03:11 UTC for a gang that has been waiting for 1m0s") {
+	if said := <-b.said.Events; !strings.Contains(said, "2 hosts in z/a are kept free of newcomers until 03:11 UTC for a gang that has been waiting for 1m0s") {
 		t.Error(said)
 	}
 }
@@ -160,11 +160,11 @@ func TestKeepingEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
+			b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute, KeepShare: 0.5})
 			b.taken("a0", "b0", "b1")
 			b.ask(asking(5, 2, 0))
 			b.pass(time.Minute)
-			b.expect("kept", asking(5, 2, 0), "z/a is kept")
+			b.expect("kept", asking(5, 2, 0), "2 hosts in z/a are kept")
 			b.expect("a newcomer", asking(6, 1, 0), "held for ns/g5")
 			end(b)
 			b.expect("a newcomer after that", asking(6, 1, 0), "rack a")
@@ -177,16 +177,18 @@ func TestKeepsNothing(t *testing.T) {
 		options Options
 		graph   observed
 	}{
-		"when turned off":                   {Options{KeepAfter: -1}, asking(5, 2, 0)},
-		"when no domain is ever big enough": {Options{KeepAfter: time.Minute}, asking(5, 3, 0)},
+		"when not asked for":                {Options{KeepShare: 1}, asking(5, 2, 0)},
+		"when turned off":                   {Options{KeepAfter: -1, KeepShare: 1}, asking(5, 2, 0)},
+		"when no domain is ever big enough": {Options{KeepAfter: time.Minute, KeepShare: 1}, asking(5, 3, 0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.options)
 			b.taken("a0", "b0", "b1")
-			b.ask(tc.graph)
-			b.pass(time.Hour)
-			if got := b.ask(tc.graph); strings.Contains(got, "kept") || b.s.keeping != nil {
-				t.Error(got)
+			for _, later := range []time.Duration{0, time.Minute, time.Hour} {
+				b.pass(later)
+				if got := b.ask(tc.graph); strings.Contains(got, "kept") || b.s.keeper.current != nil {
+					t.Error(got)
+				}
 			}
 			b.expect("a newcomer", asking(6, 1, 0), "rack a")
 		})
@@ -195,19 +197,35 @@ func TestKeepsNothing(t *testing.T) {
 
 // A second gang does not get a domain too while one is kept: a queue of large gangs must not close the cluster.
 func TestKeepsOneDomainAtATime(t *testing.T) {
-	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
+	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute, KeepShare: 0.5})
 	b.taken("a0", "b0")
-	b.ask(asking(5, 2, 0))
-	b.ask(asking(6, 2, 0))
+	first, second := asking(5, 2, 0), of("team-b", asking(6, 2, 0))
+	b.ask(first)
+	b.ask(second)
 	b.pass(time.Minute)
-	b.expect("the first", asking(5, 2, 0), "z/a is kept")
-	if got := b.ask(asking(6, 2, 0)); strings.Contains(got, "is kept") {
-		t.Error(got)
-	}
+	b.expect("the first", first, "z/a are kept")
+	b.notKept("the second", second)
 	b.pass(10 * time.Minute)
-	b.expect("the second, when the first has had its time", asking(6, 2, 0), "is kept")
-	if got := b.ask(asking(5, 2, 0)); strings.Contains(got, "is kept") {
-		t.Error(got)
+	b.expect("the second, when the first has had its time", second, "are kept")
+	b.notKept("the first", first)
+}
+
+// of moves a graph to another namespace.
+func of(namespace string, o observed) observed {
+	o.dgd.Namespace = namespace
+	for _, sg := range o.groups {
+		sg.Namespace = namespace
+	}
+	for _, pod := range o.pods {
+		pod.Namespace = namespace
+	}
+	return o
+}
+
+func (b *bench) notKept(what string, o observed) {
+	b.t.Helper()
+	if got := b.ask(o); strings.Contains(got, "kept free") {
+		b.t.Errorf("%s: %s", what, got)
 	}
 }
 

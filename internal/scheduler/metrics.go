@@ -37,7 +37,7 @@ var (
 	})
 	domainKept = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_domain_kept",
-		Help: "1 while a domain is kept free for a gang that waits for long, else 0.",
+		Help: "1 while hosts of a domain are kept free for a gang that has waited for long, else 0.",
 	})
 	graphsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_graphs_waiting",

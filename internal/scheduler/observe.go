@@ -29,6 +29,8 @@ type observed struct {
 	profile *grovev1alpha1.ClusterTopology
 	// releasing are pins sent out but perhaps not yet seen in pods, by pod ID.
 	releasing map[string]topology.Path
+	// idle are released pods that nothing tries to bind, by pod ID, and why.
+	idle map[string]string
 	// bars is why the graph's engine releases nothing now; "" when it does. objections are what its scheduler holds against released pods.
 	bars       string
 	objections map[types.UID]engine.Objection
@@ -43,7 +45,7 @@ type view struct {
 	incomplete map[replicaKey]bool
 	// blocked replicas are not planned at all, because a level they need is gone.
 	blocked []Waiting
-	// refused replicas have their place and are not bound there by the engine's scheduler.
+	// refused replicas are released and not bound: the engine's scheduler refuses, or nothing tries.
 	refused []Waiting
 	// creating says that a scaling group of the graph is not made yet.
 	creating bool
@@ -51,8 +53,9 @@ type view struct {
 	replacing bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
-	// objections are as observed.
+	// objections and idle are as observed.
 	objections map[types.UID]engine.Objection
+	idle       map[string]string
 	// surplus replicas are more than the service wants for good: they wait for room beside an update and nobody has to be told.
 	surplus map[replicaKey]bool
 	// wanted and placed count gated replicas.
@@ -71,7 +74,7 @@ type replicaKey struct {
 // newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
 func newView(o observed) view {
 	v := view{
-		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, surplus: map[replicaKey]bool{}, objections: o.objections,
+		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, surplus: map[replicaKey]bool{}, objections: o.objections, idle: o.idle,
 		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	v.creating = missingGroups(o)

@@ -12,7 +12,6 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -49,11 +48,11 @@ func (s *Scheduler) recoverReservations(o observed) {
 	}
 }
 
-// homeless returns the group's released, unbound pods without a reservation, by pinned path.
+// homeless returns the group's released, unbound pods without a reservation, by pinned path. Those that nothing tries to bind get none.
 func (s *Scheduler) homeless(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
-		if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) {
+		if !waitsForScheduler(pod) || s.idle.ended[topology.PodID(pod)] != "" {
 			continue
 		}
 		if _, has := s.cluster.Reserved(topology.PodID(pod)); has {

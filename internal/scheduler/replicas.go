@@ -93,7 +93,7 @@ func (v *view) addReplica(g *groupView, service *placement.Service, state replic
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++
-		if !v.object(service.Name, state) {
+		if !v.object(service.Name, state) && !v.block(service.Name, state) {
 			v.placed++
 		}
 		return

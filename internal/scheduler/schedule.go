@@ -70,15 +70,18 @@ func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Verd
 
 // decide plans and reserves what it decides. Called with the lock held.
 func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict) {
-	o.releasing = s.releasing
+	s.endIdleReservations(o)
+	o.releasing, o.idle = s.releasing, s.idle.ended
 	v := newView(o)
 	s.recoverReservations(o)
 	verdict := Verdict{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: slices.Concat(v.blocked, v.refused)}
 	if o.bars != "" && v.hasWaiting() {
+		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd))
 		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeEngineNotReady, o.bars)...)
 		return nil, verdict
 	}
 	if wait := s.backingOff(o.dgd); wait != nil && v.hasWaiting() {
+		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd))
 		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeTakenBack, wait.message)...)
 		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), wait.until)
 		return nil, verdict
@@ -87,8 +90,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 		if allBound(o.pods) {
 			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
 		}
-		delete(s.waitingSince, client.ObjectKeyFromObject(o.dgd))
-		s.stopKeeping(client.ObjectKeyFromObject(o.dgd))
+		s.leaveLine(client.ObjectKeyFromObject(o.dgd), false)
 		return nil, verdict
 	}
 	return s.plan(ctx, o, &v, verdict)
@@ -97,18 +99,17 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict)
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdict) ([]release, Verdict) {
 	s.lendHolds(o.dgd.Namespace, v)
-	lifted := s.liftKept(o.dgd, v)
+	s.liftKept(o.dgd, v)
 	s.cluster.Begin()
 	started := s.options.Clock.Now()
 	result := placement.PlanGraph(s.cluster, v.graph, placement.Options{})
 	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
-	if lifted {
-		s.mark(s.keeping.who())
-	}
+	s.markCurrent()
 	verdict.preemptsBelow = v.preemptsBelow()
 	if v.waitsForCreation(result) {
 		s.cluster.Rollback()
 		s.takeHoldsBack()
+		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd)) // whether there is room is not known
 		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeCreating, beingCreated)...)
 		return nil, verdict
 	}

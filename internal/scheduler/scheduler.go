@@ -43,9 +43,10 @@ import (
 const (
 	// DefaultTakeBackAfter is how long a released pod may be unschedulable before its gang is taken back (design §4.13).
 	DefaultTakeBackAfter = 30 * time.Second
-	// DefaultKeepAfter is how long a gang waits before a domain is kept free for it, and DefaultKeepFor how long that lasts.
-	DefaultKeepAfter = 5 * time.Minute
+	// DefaultKeepFor is how long hosts are kept for a gang, where that is asked for, and DefaultKeepShare the share of a topology's nodes that may
+	// be kept.
 	DefaultKeepFor   = 30 * time.Minute
+	DefaultKeepShare = 0.1
 	// DefaultHoldFor is how long the room of a lost replica is kept for its successor (design §4.14).
 	DefaultHoldFor = time.Minute
 	// writers is how many patches are under way at once.
@@ -55,9 +56,12 @@ const (
 // Options of the loop; the zero value is the default.
 type Options struct {
 	TakeBackAfter, HoldFor time.Duration
-	// KeepAfter and KeepFor bound the keeping of a domain for a gang that small ones would starve; a negative KeepAfter turns it off.
+	// KeepAfter is how long a gang that small ones would starve waits before hosts are kept free of newcomers for it; 0 and less: none are kept.
+	// KeepFor is how long they are kept.
 	KeepAfter, KeepFor time.Duration
-	Clock              clock.Clock
+	// KeepShare is the largest share of a topology's nodes that is kept, 0 < share <= 1. A gang that needs more has none kept.
+	KeepShare float64
+	Clock     clock.Clock
 }
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
@@ -86,9 +90,10 @@ type Scheduler struct {
 	preempted map[string]time.Time
 	// preempting are released pods that are not bound yet, by ID, for which others have to make room.
 	preempting map[string]bool
-	// keeping is the domain kept for a gang that has been waiting for long, if any; waitingSince is since when each graph waits for room.
-	keeping      *keptDomain
-	waitingSince map[types.NamespacedName]time.Time
+	// idle are released pods that no scheduler tries to bind.
+	idle idlePods
+	// keeper keeps hosts for a gang that has been waiting for long.
+	keeper keeper
 	// backoff counts how often a graph's gangs were taken back.
 	backoff map[types.NamespacedName]takeBack
 }
@@ -97,8 +102,8 @@ type Scheduler struct {
 func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
 	o.TakeBackAfter = cmp.Or(o.TakeBackAfter, DefaultTakeBackAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
-	o.KeepAfter = cmp.Or(o.KeepAfter, DefaultKeepAfter)
 	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
+	o.KeepShare = cmp.Or(o.KeepShare, DefaultKeepShare)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -106,7 +111,7 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
-		preempted: map[string]time.Time{}, preempting: map[string]bool{}, waitingSince: map[types.NamespacedName]time.Time{},
+		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter),
 		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
 	}
 	s.cluster.GangOf = gangOf
@@ -188,8 +193,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.verdicts.drop(name)
 	s.mu.Lock()
 	delete(s.backoff, name)
-	delete(s.waitingSince, name)
-	s.stopKeeping(name)
+	s.leaveLine(name, false)
 	s.mu.Unlock()
 	s.dropHolds(name)
 }

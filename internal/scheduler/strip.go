@@ -29,10 +29,18 @@ func StripPod(obj any) (any, error) {
 		Spec: corev1.PodSpec{
 			NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
 			Containers: stripContainers(pod.Spec.Containers), InitContainers: stripContainers(pod.Spec.InitContainers),
-			HostNetwork: pod.Spec.HostNetwork, Priority: pod.Spec.Priority,
+			HostNetwork: pod.Spec.HostNetwork, Priority: pod.Spec.Priority, SchedulerName: otherScheduler(pod),
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
 	}, nil
+}
+
+// otherScheduler is the pod's scheduler; "", which means the same and takes no memory, for the default one.
+func otherScheduler(pod *corev1.Pod) string {
+	if pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
+		return ""
+	}
+	return pod.Spec.SchedulerName
 }
 
 func stripContainers(containers []corev1.Container) []corev1.Container {

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -33,7 +33,7 @@ type takeBack struct {
 
 // trackStuck notes since when a released pod of ours has been unschedulable. Called with the lock held.
 func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
-	if pod.Annotations[graph.AnnotationGang] == "" || pod.Spec.NodeName != "" || gates.Closed(pod) || leaving(pod) || !unschedulable(pod) {
+	if !waitsForScheduler(pod) || !unschedulable(pod) {
 		delete(s.stuck, id)
 		return
 	}
@@ -46,10 +46,11 @@ func unschedulable(pod *corev1.Pod) bool {
 	return whyUnschedulable(pod) != ""
 }
 
+// whyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no scheduler's word.
 func whyUnschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return c.Message
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
+			return cmp.Or(c.Message, c.Reason, "no reason given")
 		}
 	}
 	return ""

@@ -149,6 +149,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 		delete(s.releasing, id)
 	}
 	s.trackStuck(pod, id)
+	s.idle.track(pod, id, s.options.Clock.Now())
 	s.trackPreempted(pod)
 	s.mu.Unlock()
 	switch {
@@ -167,6 +168,7 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.cluster.DeletePod(id)
 	delete(s.releasing, id)
 	delete(s.stuck, id)
+	s.idle.forget(id)
 	delete(s.objected, id)
 	delete(s.preempting, id)
 	s.mu.Unlock()

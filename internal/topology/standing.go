@@ -78,6 +78,17 @@ func (c *Cluster) Emptying(node string) bool {
 	return ok && slices.ContainsFunc(n.bound, func(id string) bool { return c.pods[id].leaving })
 }
 
+// Load counts the pods that take room on a node and stay: bound ones that are not leaving, and reservations.
+func (c *Cluster) Load(n NodeID) int {
+	load := len(c.nodes[n].reserved)
+	for _, id := range c.nodes[n].bound {
+		if !c.pods[id].leaving {
+			load++
+		}
+	}
+	return load
+}
+
 // Clear takes everything off a node that is bound to it or has a reservation there. It belongs into a transaction.
 func (c *Cluster) Clear(n NodeID) {
 	for _, id := range slices.Concat(c.nodes[n].bound, c.nodes[n].reserved) {

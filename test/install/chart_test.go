@@ -95,7 +95,7 @@ func TestChartInAnotherNamespace(t *testing.T) {
 func TestChartValues(t *testing.T) {
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
-		`watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `logging={"level":2,"format":"console"}`,
+		`watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `logging={"level":2,"format":"console"}`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
 		`nodeSelector={"pool":"system"}`, `tolerations=[{"operator":"Exists"}]`, `affinity={"nodeAffinity":{}}`,
@@ -170,6 +170,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`watchNamespaces=[""]`, "watchNamespaces"},
 		{`takeBackAfter="0s"`, "takeBackAfter"},
 		{`holdFor="soon"`, "holdFor"},
+		{`keepDomainAfter="-1s"`, "keepDomainAfter"},
+		{`keepShare=1.5`, "keepShare"},
 		{`image.tag="a tag"`, "tag"},
 		{`resources.limits=null`, "limits"},
 		{`webhook.timeoutSeconds=31`, "timeoutSeconds"},

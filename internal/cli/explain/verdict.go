@@ -35,10 +35,11 @@ func (s *Snapshot) verdict(plan whatif.Graph, planned bool) Verdict {
 
 // notForRoom are the operator's reasons that no plan can know of.
 var notForRoom = map[string]string{
-	scheduler.CodeTakenBack:        "The operator took it back because it could not be bound, and waits before it tries again.",
-	scheduler.CodeCreating:         "The operator waits until all of its pods are made.",
-	scheduler.CodeEngineNotReady:   "The operator waits for the engine that is to place it.",
-	scheduler.CodeSchedulerRefuses: "The operator has let it go there, and the engine's scheduler does not bind it.",
+	scheduler.CodeTakenBack:         "The operator took it back because it could not be bound, and waits before it tries again.",
+	scheduler.CodeCreating:          "The operator waits until all of its pods are made.",
+	scheduler.CodeEngineNotReady:    "The operator waits for the engine that is to place it.",
+	scheduler.CodeSchedulerRefuses:  "The operator has let it go there, and the engine's scheduler does not bind it.",
+	scheduler.CodeSchedulingBlocked: "The operator has released it, and nothing tries to bind its pods.",
 }
 
 // compare says whether both come to the same, and what may be behind it when they do not.

@@ -1,0 +1,133 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
+const CodeSchedulingBlocked = "SchedulingBlocked"
+
+// servedPatience is how many times as long a pod waits for a scheduler that is known to bind others: it may have many pods to go through.
+const servedPatience = 10
+
+// idlePods follows released pods that no scheduler tries to bind: their schedulerName is nobody's, or somebody else's gate is closed. The
+// reservation of such a pod ends after a time, so that it does not keep others out for good. It comes back, where there is room, when the
+// gates or the nominated node of the pod change. A scheduler that finds no room for the pod then says so, and its gang is evicted.
+type idlePods struct {
+	patience time.Duration
+	// since is when the pod was first seen like this, by ID.
+	since map[string]idleSince
+	// ended are the pods without a reservation, and why.
+	ended map[string]string
+	// served are the schedulers that have bound a pod or said why not, and those that Trellis itself asks to bind pods.
+	served map[string]bool
+}
+
+type idleSince struct {
+	time time.Time
+	// signs are the gates and the nominated node.
+	signs string
+}
+
+func newIdlePods(patience time.Duration) idlePods {
+	return idlePods{patience: patience, since: map[string]idleSince{}, ended: map[string]string{}, served: map[string]bool{corev1.DefaultSchedulerName: true, graph.SchedulerKAI: true}}
+}
+
+// track takes in a pod's new state.
+func (p *idlePods) track(pod *corev1.Pod, id string, now time.Time) {
+	if pod.Spec.NodeName != "" || unschedulable(pod) {
+		p.served[schedulerOf(pod)] = true
+	}
+	if !waitsForScheduler(pod) || unschedulable(pod) {
+		p.forget(id)
+		return
+	}
+	signs := fmt.Sprint(pod.Spec.SchedulingGates, pod.Status.NominatedNodeName)
+	if entry, known := p.since[id]; !known || entry.signs != signs {
+		p.since[id] = idleSince{time: now, signs: signs}
+		delete(p.ended, id)
+	}
+}
+
+func (p *idlePods) forget(id string) {
+	delete(p.since, id)
+	delete(p.ended, id)
+}
+
+// look says why the pod's reservation ends now, or else when to look again; the zero time when there is nothing to look for.
+func (p *idlePods) look(pod *corev1.Pod, id string, now time.Time) (why string, again time.Time) {
+	entry, known := p.since[id]
+	if !known {
+		return "", time.Time{}
+	}
+	patience, name := p.patience, schedulerOf(pod)
+	switch {
+	case len(pod.Spec.SchedulingGates) > 0:
+		why = fmt.Sprintf("pod %s has the scheduling gate %q, which is not Trellis'", pod.Name, pod.Spec.SchedulingGates[0].Name)
+	case p.served[name]:
+		patience *= servedPatience
+		why = fmt.Sprintf("the scheduler %q has not tried to bind pod %s for %s", name, pod.Name, patience)
+	default:
+		why = fmt.Sprintf("no scheduler with the name %q has tried to bind pod %s", name, pod.Name)
+	}
+	if due := entry.time.Add(patience); now.Before(due) {
+		return "", due
+	}
+	return why + ", so its capacity is not reserved any more", time.Time{}
+}
+
+// waitsForScheduler says that a pod is released and not bound yet.
+func waitsForScheduler(pod *corev1.Pod) bool {
+	return pod.Annotations[graph.AnnotationGang] != "" && pod.Spec.NodeName == "" && !gates.Closed(pod) && !leaving(pod)
+}
+
+func schedulerOf(pod *corev1.Pod) string {
+	return cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+}
+
+// endIdleReservations ends the reservations of pods that nothing tries to bind. Called with the lock held.
+func (s *Scheduler) endIdleReservations(o observed) {
+	now, freed := s.options.Clock.Now(), false
+	for _, pod := range o.pods {
+		id := topology.PodID(pod)
+		why, again := s.idle.look(pod, id, now)
+		if !again.IsZero() {
+			s.queue.addAt(client.ObjectKeyFromObject(o.dgd), again)
+		}
+		if why == "" || s.idle.ended[id] != "" {
+			continue
+		}
+		s.idle.ended[id] = why
+		s.cluster.Forget(id)
+		delete(s.preempting, id)
+		freed = true
+	}
+	if freed {
+		s.queue.wakeWaiting()
+	}
+}
+
+// block notes that nothing tries to bind a replica which is released.
+func (v *view) block(service string, state replicaState) bool {
+	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return v.idle[topology.PodID(pod)] != "" })
+	if at < 0 {
+		return false
+	}
+	v.refused = append(v.refused, Waiting{
+		Service: service, Ordinal: state.ordinal, Code: CodeSchedulingBlocked, Message: v.idle[topology.PodID(state.open[at])],
+	})
+	return true
+}

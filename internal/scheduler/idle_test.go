@@ -1,0 +1,183 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// newIdleBench is a bench whose loop reads nothing, so that pod events can be delivered.
+func newIdleBench(t *testing.T) *bench {
+	b := newBench(t, Options{TakeBackAfter: 30 * time.Second})
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, trellisv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.s.reader = fake.NewClientBuilder().WithScheme(scheme).Build()
+	return b
+}
+
+// released is a graph of two pods that are released to rack a, as its events show it; the API server leaves the condition of the gate.
+func (b *bench) released(edit func(*corev1.Pod)) observed {
+	o := asking(5, 2, 0)
+	for _, pod := range o.pods {
+		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g5-gang"}
+		pod.Spec.NodeSelector = map[string]string{"z": "z", "r": "a"}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+	}
+	edit(o.pods[1])
+	b.deliver(o)
+	return o
+}
+
+func (b *bench) deliver(o observed) {
+	for _, pod := range o.pods {
+		b.s.podSet(nil, pod)
+	}
+	b.s.decide(b.t.Context(), o)
+}
+
+func clientKey(o observed) types.NamespacedName { return client.ObjectKeyFromObject(o.dgd) }
+
+func (b *bench) reserved(o observed) (n int) {
+	for _, pod := range o.pods {
+		if _, has := b.s.cluster.Reserved(string(pod.UID)); has {
+			n++
+		}
+	}
+	return n
+}
+
+// bound says that a scheduler binds pods.
+func (b *bench) bound(scheduler string) {
+	pod := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "bound", UID: "bound"}})
+	pod.Spec.NodeName, pod.Spec.SchedulerName = "b0", scheduler
+	b.s.podSet(nil, pod)
+}
+
+// A reservation ends when nothing tries to bind the pod, Placed says what holds it, and those who wait get the room. After a restart it is the same.
+func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
+	gated := func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}}
+	}
+	for name, tc := range map[string]struct {
+		edit  func(*corev1.Pod)
+		after time.Duration
+		want  string
+	}{
+		"a scheduler that is not there": {
+			func(pod *corev1.Pod) { pod.Spec.SchedulerName = "nobody" }, 30 * time.Second,
+			`no scheduler with the name "nobody" has tried to bind pod g5-work-0-1, so its capacity is not reserved any more`,
+		},
+		"a gate of somebody else": {
+			gated, 30 * time.Second,
+			`pod g5-work-0-1 has the scheduling gate "example.com/hold", which is not Trellis', so its capacity is not reserved any more`,
+		},
+		"a scheduler that binds others": {
+			func(pod *corev1.Pod) { pod.Spec.SchedulerName = "busy" }, 5 * time.Minute,
+			`the scheduler "default-scheduler" has not tried to bind pod g5-work-0-0 for 5m0s, so its capacity is not reserved any more`,
+		},
+		"a scheduler that nominated a node and went away": {
+			func(pod *corev1.Pod) { pod.Status.NominatedNodeName = "a1" }, 5 * time.Minute,
+			`the scheduler "default-scheduler" has not tried to bind pod g5-work-0-0 for 5m0s, so its capacity is not reserved any more`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newIdleBench(t)
+			b.bound("busy")
+			o := b.released(tc.edit)
+			b.pass(tc.after - time.Second)
+			if _, verdict := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(verdict.Waiting) > 0 {
+				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), verdict.Waiting)
+			}
+			b.s.queue.setWaiting(clientKey(asking(6, 1, 0)), true, 0)
+			b.s.queue.take(b.clock.Now())
+			b.pass(time.Second)
+			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(o) {
+				t.Errorf("to be looked at are %v, want the graph", due)
+			}
+			_, verdict := b.s.decide(t.Context(), o)
+			if len(verdict.Waiting) != 1 || verdict.Waiting[0].Code != "SchedulingBlocked" || verdict.Waiting[0].Message != tc.want || verdict.Placed != 0 {
+				t.Errorf("placed %d, waiting %v; want %s", verdict.Placed, verdict.Waiting, tc.want)
+			}
+			if b.reserved(o) == 2 {
+				t.Error("both pods are reserved still")
+			}
+			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(asking(6, 1, 0)) {
+				t.Errorf("to be looked at are %v, want the one that waits", due)
+			}
+			b.taken("b1")
+			b.expect("one that waits", asking(6, 1, 0), "rack a")
+		})
+	}
+}
+
+// A pod whose gate is removed is reserved again if there is room, and is given its time from then on.
+func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
+	b := newIdleBench(t)
+	b.bound("")
+	o := b.released(func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}}
+	})
+	b.pass(30 * time.Second)
+	if b.s.decide(t.Context(), o); b.reserved(o) != 1 {
+		t.Fatalf("%d reserved, want the one without the gate", b.reserved(o))
+	}
+	o.pods[1] = o.pods[1].DeepCopy()
+	o.pods[1].Spec.SchedulingGates = nil
+	b.deliver(o)
+	if b.pass(time.Minute); b.reserved(o) != 2 {
+		t.Errorf("%d reserved, want both", b.reserved(o))
+	}
+	if _, verdict := b.s.decide(t.Context(), o); len(verdict.Waiting) > 0 {
+		t.Errorf("waiting are %v", verdict.Waiting)
+	}
+}
+
+// Whatever a scheduler says against a pod, its gang is evicted and planned again when it says so for long enough.
+func TestAnyObjectionOfASchedulerCounts(t *testing.T) {
+	for reason, want := range map[string]string{
+		corev1.PodReasonUnschedulable: "no node", corev1.PodReasonSchedulerError: "no node", "Other": "no node", corev1.PodReasonSchedulingGated: "",
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: "no node",
+		}}}}
+		if got := whyUnschedulable(pod); got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+		pod.Status.Conditions[0].Message = ""
+		if got := whyUnschedulable(pod); strings.Contains(got, reason) != (want != "") {
+			t.Errorf("%s without a message: %q", reason, got)
+		}
+	}
+}
+
+// What is known of pods is forgotten with them.
+func TestIdlePodsAreForgotten(t *testing.T) {
+	b := newIdleBench(t)
+	o := b.released(func(pod *corev1.Pod) { pod.Spec.SchedulerName = "nobody" })
+	b.pass(time.Minute)
+	b.s.decide(t.Context(), o)
+	b.s.podGone(o.pods[1])
+	o.pods[0] = o.pods[0].DeepCopy()
+	o.pods[0].Spec.NodeName = "a0"
+	b.s.podSet(nil, o.pods[0])
+	if n := len(b.s.idle.since) + len(b.s.idle.ended); n > 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}
