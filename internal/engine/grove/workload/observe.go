@@ -42,6 +42,10 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	if err != nil {
 		return out, err
 	}
+	if len(all) == 0 { // deleted since they were read, with their deployment
+		out.Message = "the scaling groups of the deployment are gone"
+		return out, nil
+	}
 	out.Blind = false
 	g := w.graphOf(all, "")
 	pcs := &grove.PodCliqueSet{}
