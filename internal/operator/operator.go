@@ -173,5 +173,10 @@ func setupWebhooks(mgr ctrl.Manager, o Options, certificate *webhook.Certificate
 	if err != nil {
 		return err
 	}
-	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, CertsReady: ready})
+	underGrove := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
+	}
+	return webhook.SetupWithManager(mgr, webhook.Options{
+		NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove, CertsReady: ready,
+	})
 }

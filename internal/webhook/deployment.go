@@ -61,6 +61,8 @@ type deploymentValidator struct {
 	live       client.Reader
 	notActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
 	warnings   func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	// underGrove says that Grove makes the pods of a deployment; nil: of none.
+	underGrove func(*nvidiav1alpha1.DynamoGraphDeployment) bool
 }
 
 // ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
@@ -76,6 +78,9 @@ func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1a
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
 func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
 	errs := validation.GraphUpdate(updated, old)
+	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
+		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
+	}
 	if req, err := admission.RequestFromContext(ctx); err != nil || !mayScale(req) {
 		adapterOf := func(service string) string { return replicas.AdapterName(updated.Name, service) }
 		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)

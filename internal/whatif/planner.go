@@ -64,7 +64,11 @@ func (p *Planner) Rollback() { p.cluster.Rollback() }
 func (p *Planner) Check(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
-		return validation.GraphUpdate(dgd, old)
+		errs := validation.GraphUpdate(dgd, old)
+		if grove := graph.EngineGrove; graph.ChooseEngine(old, "").Name == grove && graph.ChooseEngine(dgd, "").Name == grove {
+			errs = append(errs, validation.NodeCountImmutable(dgd, old)...)
+		}
+		return errs
 	}
 	if len(p.index.groups[name]) > 0 {
 		return validation.Graph(withoutAnnotations(dgd))
