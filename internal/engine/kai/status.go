@@ -24,6 +24,13 @@ type Waiting struct {
 	Since metav1.Time
 }
 
+// staleWord is in what KAI says of a pod while its scheduler has not seen the PodGroup as it is by now.
+const staleWord = "which does not exist in PodGroup"
+
+// Stale says that a word of KAI's about a pod is about an earlier PodGroup: the leaf that the pod names is listed before the pod can be
+// scheduled, and KAI leaves the word standing until the pod is bound or refused for another reason.
+func Stale(message string) bool { return strings.Contains(message, staleWord) }
+
 // WhyWaiting reads KAI's latest word on a PodGroup. It means something only while pods that were let go are unbound, because KAI leaves
 // the condition standing. False: KAI has not said anything.
 func WhyWaiting(pg *PodGroup) (Waiting, bool) {
