@@ -5,6 +5,7 @@ package kai
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,7 +23,18 @@ type Waiting struct {
 	Reason, Message string
 	// Since when KAI says it.
 	Since metav1.Time
+	// Anywhere: the reason has nothing to do with where the pods are to go.
+	Anywhere bool
 }
+
+// Reasons of KAI's that are about the queue, and what it says on pods then: on a PodGroup with running pods it writes no condition.
+var (
+	queueReasons = []string{"OverLimit", "QueueDoesNotExist", "NonPreemptibleOverQuota", "PreemptionDelayNotElapsed"}
+	queueWords   = regexp.MustCompile(`quota has reached the allowable limit of|Queue '[^']*' does not exist|Non-preemptible workload is over quota`)
+)
+
+// Anywhere says that a word of KAI's about a pod is about its queue: another place would change nothing.
+func Anywhere(message string) bool { return queueWords.MatchString(message) }
 
 // staleWord is in what KAI says of a pod while its scheduler has not seen the PodGroup as it is by now.
 const staleWord = "which does not exist in PodGroup"
@@ -47,12 +59,13 @@ func WhyWaiting(pg *PodGroup) (Waiting, bool) {
 	if last == nil {
 		return Waiting{}, false
 	}
-	w := Waiting{Reason: last.Reason, Since: last.LastTransitionTime}
+	w := Waiting{Reason: last.Reason, Since: last.LastTransitionTime, Anywhere: slices.Contains(queueReasons, last.Reason)}
 	var words []string
 	for _, r := range last.Reasons {
 		if w.Reason == "" {
 			w.Reason = r.Reason
 		}
+		w.Anywhere = w.Anywhere || slices.Contains(queueReasons, r.Reason)
 		if r.Message != "" && !slices.Contains(words, r.Message) {
 			words = append(words, r.Message)
 		}
