@@ -177,7 +177,8 @@ func setupWebhooks(mgr ctrl.Manager, o Options, certificate *webhook.Certificate
 	underGrove := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
 		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
 	}
+	notActedOn := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
 	return webhook.SetupWithManager(mgr, webhook.Options{
-		NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove, CertsReady: ready,
+		NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove, CertsReady: ready,
 	})
 }

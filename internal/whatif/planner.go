@@ -90,7 +90,7 @@ func withoutAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1alph
 
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
-	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd))
+	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+e.Detail)
