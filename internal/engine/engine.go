@@ -90,6 +90,10 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.
 	Node string
+	// Graph is the deployment's name, which labels may hold shortened.
+	Graph string
+	// PodLabels and PodAnnotations are what a placer has only released pods carry.
+	PodLabels, PodAnnotations map[string]string
 	// Nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: any node with the labels.
 	Nodes []string
 }
@@ -138,6 +142,8 @@ type Objection struct {
 	Message string
 	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is taken back.
 	Passing bool
+	// Anywhere: it would be the same at any other place, so the gang is not taken back, however long it stays.
+	Anywhere bool
 }
 
 // Workload is an engine that makes the pods itself.

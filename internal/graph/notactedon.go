@@ -11,17 +11,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
+// annotationQueue names the queue of KAI Scheduler. It counts on the deployment itself, under the engines that KAI schedules for.
+const annotationQueue = "nvidia.com/kai-scheduler-queue"
+
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
 	"nvidia.com/grove-update-strategy",
-	"nvidia.com/kai-scheduler-queue",
+	annotationQueue,
 	"nvidia.com/volcano-queue",
 	"nvidia.com/workload-provider",
 }
 
+const ownAnnotations = "metadata.annotations"
+
 // NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
-// service's by name. Deprecated and removed fields are not among them; admission has words of its own for those.
-func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+// service's by name. preset is the operator's engine, as in ChooseEngine. Deprecated and removed fields are not among them; admission has
+// words of its own for those.
+func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment, preset string) []string {
+	engine := ChooseEngine(dgd, preset).Name
+	queued := engine == EngineKAI || engine == EngineGrove
 	var paths []string
 	add := func(set bool, path string) {
 		if set {
@@ -31,10 +39,11 @@ func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 	annotations := func(path string, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
-			add(set, path+"["+key+"]")
+			acted := key == annotationQueue && queued && path == ownAnnotations
+			add(set && !acted, path+"["+key+"]")
 		}
 	}
-	annotations("metadata.annotations", dgd.Annotations)
+	annotations(ownAnnotations, dgd.Annotations)
 	annotations("spec.annotations", dgd.Spec.Annotations)
 	add(dgd.Spec.ProviderOverride != nil, "spec.providerOverride")
 	add(dgd.Spec.Experimental != nil, "spec.experimental")

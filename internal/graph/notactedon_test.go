@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -60,8 +61,34 @@ spec:
 	for _, field := range []string{"ingress", "minAvailable", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
-	if diff := cmp.Diff(want, NotActedOn(dgd)); diff != "" {
+	if diff := cmp.Diff(want, NotActedOn(dgd, "")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestQueueIsActedOn: the queue of a deployment is KAI's; without KAI, or elsewhere in it, it is nobody's.
+func TestQueueIsActedOn(t *testing.T) {
+	const own, spec, service = "metadata.annotations[nvidia.com/kai-scheduler-queue]", "spec.annotations[nvidia.com/kai-scheduler-queue]", "spec.services[A].annotations[nvidia.com/kai-scheduler-queue]"
+	for name, c := range map[string]struct {
+		annotation, scheduler, preset string
+		want                          []string
+	}{
+		"Gates":               {want: []string{own, spec, service}},
+		"KAI":                 {annotation: EngineKAI, want: []string{spec, service}},
+		"Grove":               {annotation: EngineGrove, want: []string{spec, service}},
+		"KAI by the flag":     {preset: EngineKAI, want: []string{spec, service}},
+		"KAI by the pods":     {scheduler: SchedulerKAI, want: []string{spec, service}},
+		"Gates, not the flag": {preset: EngineKAI, annotation: EngineGates, want: []string{own, spec, service}},
+	} {
+		queue := map[string]string{annotationQueue: "q"}
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		dgd.Annotations = map[string]string{annotationQueue: "q", AnnotationEngine: c.annotation}
+		dgd.Spec.Annotations = queue
+		extra := &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulerName: c.scheduler}}
+		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"A": {Annotations: queue, ExtraPodSpec: extra}}
+		if diff := cmp.Diff(c.want, NotActedOn(dgd, c.preset)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/preflight"
+	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 )
@@ -97,7 +98,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	}
 	groupsChanged := make(chan event.GenericEvent, 4096)
 	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
-	loop := scheduler.New(mgr.GetCache(), engines, mgr.GetEventRecorder("trellis-scheduler"), verdicts, scheduler.Options{
+	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), verdicts, scheduler.Options{
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 	})
 	for _, add := range []func() error{
@@ -106,19 +107,19 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error { return mgr.Add(engines) },
 		func() error {
 			return (&graphcontroller.Reconciler{
-				Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Verdicts: verdicts, Changed: changed,
+				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Verdicts: verdicts, Changed: changed,
 				Engines: engines, Engine: o.Engine,
 				Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&scalingadapter.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
+			return (&scalingadapter.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		},
 		func() error {
 			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&clustertopology.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Engines: engines, Peers: peers}).SetupWithManager(mgr)
+			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Engines: engines, Peers: peers}).SetupWithManager(mgr)
 		},
 		func() error { return mgr.AddHealthzCheck("ping", healthz.Ping) },
 	} {
@@ -173,5 +174,11 @@ func setupWebhooks(mgr ctrl.Manager, o Options, certificate *webhook.Certificate
 	if err != nil {
 		return err
 	}
-	return webhook.SetupWithManager(mgr, webhook.Options{NotActedOn: graph.NotActedOn, Warnings: graph.LaunchWarnings, CertsReady: ready, MaxPods: o.MaxPodsPerGraph})
+	underGrove := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
+	}
+	notActedOn := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
+	return webhook.SetupWithManager(mgr, webhook.Options{
+		NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove, CertsReady: ready, MaxPods: o.MaxPodsPerGraph,
+	})
 }

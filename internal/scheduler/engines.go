@@ -98,13 +98,28 @@ func (s *Scheduler) trackObjections(o observed) {
 	}
 }
 
-// stuckSince says since when a released pod cannot be bound, and why; "" when nothing is known against it. Called with the lock held.
+// stuckSince says since when a released pod cannot be bound where it is to go, and why; "" when nothing is known against it, or nothing that
+// another place would change. Called with the lock held.
 func (s *Scheduler) stuckSince(o observed, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
+	if o.objections[pod.UID].Anywhere {
+		s.restart(id)
+		return time.Time{}, ""
+	}
 	if since, stuck := s.stuck[id]; stuck {
 		return since, whyUnschedulable(pod)
 	}
 	return s.objected[id], o.objections[pod.UID].Message
+}
+
+// restart counts the time of a pod from now on: when what stands against it anywhere is over, its scheduler gets all of it. Called with the
+// lock held.
+func (s *Scheduler) restart(id string) {
+	for _, since := range []map[string]time.Time{s.stuck, s.objected} {
+		if _, known := since[id]; known {
+			since[id] = s.options.Clock.Now()
+		}
+	}
 }
 
 // object notes that a replica which has its place is not bound there by the engine's scheduler.

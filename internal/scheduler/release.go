@@ -43,7 +43,7 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 	}
 	out := make([]release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
-		pin := engine.Pin{Gang: gang, Labels: labels, Nodes: nodes}
+		pin := engine.Pin{Graph: dgd.Name, Gang: gang, Labels: labels, Nodes: nodes}
 		if replica.PinHosts {
 			pin.Node = planned.Node
 		}

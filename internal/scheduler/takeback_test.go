@@ -81,6 +81,40 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 	}
 }
 
+// A gang that its queue has no quota for would be refused at any other place too: it is reported and not taken back. When that is over and
+// something else stands against it, its time begins then.
+func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
+	b, placer := newBench(t, Options{TakeBackAfter: 30 * time.Second}), &objecting{}
+	b.s.engines = engine.New(engine.Options{}, placer)
+	o := asking(1, 1, 0)
+	pod := o.pods[0]
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "over quota",
+	}}
+	look := func() bool {
+		b.s.trackStuck(pod, string(pod.UID))
+		return b.s.takeBackStuck(t.Context(), o)
+	}
+	o.objections = map[types.UID]engine.Objection{pod.UID: {Message: "over quota", Anywhere: true}}
+	for range 5 {
+		if look() {
+			t.Fatalf("taken back after %s", b.clock.Since(begin))
+		}
+		b.pass(20 * time.Second)
+	}
+	look()
+	o.objections = nil
+	b.pass(29 * time.Second)
+	if look() {
+		t.Fatal("taken back before its time was up")
+	}
+	b.pass(time.Second)
+	if !look() || len(placer.taken) != 1 {
+		t.Errorf("taken back: %v, want the pod", placer.taken)
+	}
+}
+
 // A pod that is promised the room of another waits until that is gone. If the kube-scheduler has forgotten it by then, it is taken back.
 func TestAPodWithAPromiseIsTakenBackWhenTheRoomIsFreeAndItIsNotBound(t *testing.T) {
 	b := newBench(t, Options{TakeBackAfter: 30 * time.Second})

@@ -101,6 +101,24 @@ func servicesImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field
 		strings.Join(changes, ", ")+"; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"))
 }
 
+// NodeCountImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,
+// which is how many pods a replica has, when their set is created. Other engines take another nodeCount.
+func NodeCountImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
+		return nil
+	}
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		if now.multinode() && before.multinode() && now.Multinode.NodeCount != before.Multinode.NodeCount {
+			errs = append(errs, field.Forbidden(now.path.Child("multinode", "nodeCount"), fmt.Sprintf(
+				"nodeCount is immutable under the engine Grove, which cannot change minAvailable of a clique (%d to %d); "+
+					"delete and recreate the DynamoGraphDeployment, or use another engine (annotation %s)",
+				before.Multinode.NodeCount, now.Multinode.NodeCount, annotationEngine)))
+		}
+	})
+	return errs
+}
+
 // nodeTopologyImmutable: nodeCount may change, but not whether a service is multinode at all, which decides what its constraint packs.
 func nodeTopologyImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList

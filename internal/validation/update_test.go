@@ -149,3 +149,30 @@ func TestGraphUpdate(t *testing.T) {
 		})
 	}
 }
+
+func TestNodeCountImmutable(t *testing.T) {
+	tests := map[string]struct {
+		change func(*deployment)
+		want   []string
+	}{
+		"another number of nodes": {
+			change: worker(func(s *serviceSpec) { s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: 2} }),
+			want: []string{"spec.services[Worker].multinode.nodeCount: Forbidden: nodeCount is immutable under the engine Grove, which cannot change minAvailable " +
+				"of a clique (4 to 2); delete and recreate the DynamoGraphDeployment, or use another engine (annotation trellis.dev/engine)"},
+		},
+		"another number of replicas":                 {change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](5) })},
+		"multinode removed, which another rule says": {change: worker(func(s *serviceSpec) { s.Multinode = nil })},
+		"being deleted": {change: func(d *deployment) {
+			d.DeletionTimestamp = &metav1.Time{}
+			d.Spec.Services["Worker"].Multinode.NodeCount = 2
+		}},
+	}
+	for name, tc := range tests {
+		old := newGraph()
+		updated := old.DeepCopy()
+		tc.change(updated)
+		if diff := cmp.Diff(tc.want, texts(NodeCountImmutable(updated, old))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

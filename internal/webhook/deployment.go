@@ -63,6 +63,8 @@ type deploymentValidator struct {
 	warnings   func(*nvidiav1alpha1.DynamoGraphDeployment) []string
 	// maxPods bounds the pods of one graph; 0: any number.
 	maxPods int64
+	// underGrove says that Grove makes the pods of a deployment; nil: of none.
+	underGrove func(*nvidiav1alpha1.DynamoGraphDeployment) bool
 }
 
 // ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
@@ -79,6 +81,9 @@ func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1a
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
 func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
 	errs := append(validation.GraphUpdate(updated, old), validation.PodLimit(updated, old, v.maxPods)...)
+	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
+		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
+	}
 	if req, err := admission.RequestFromContext(ctx); err != nil || !mayScale(req) {
 		adapterOf := func(service string) string { return replicas.AdapterName(updated.Name, service) }
 		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)

@@ -43,6 +43,8 @@ type Options struct {
 	NotActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
 	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
 	Warnings func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	// UnderGrove says that Grove makes the pods of a deployment; nil: of none.
+	UnderGrove func(*nvidiav1alpha1.DynamoGraphDeployment) bool
 	// CertsReady is closed once there is a certificate to serve with; nil: there is one.
 	CertsReady <-chan struct{}
 	// Live reads ClusterTopologies past the cache, which may not know yet that one was deleted; nil: the manager's API reader.
@@ -77,10 +79,12 @@ func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhoo
 	defaulting := admission.WithDefaulter(scheme, deploymentDefaulter{})
 	defaulting.Handler = warner{defaulting.Handler}
 	return map[string]*admission.Webhook{
-		mutateDeploymentPath:   defaulting,
-		validateDeploymentPath: admission.WithValidator(scheme, &deploymentValidator{live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings, maxPods: opts.MaxPods}),
-		validateAdapterPath:    {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
-		validateTopologyPath:   admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
+		mutateDeploymentPath: defaulting,
+		validateDeploymentPath: admission.WithValidator(scheme, &deploymentValidator{
+			live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings, underGrove: opts.UnderGrove, maxPods: opts.MaxPods,
+		}),
+		validateAdapterPath:  {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
+		validateTopologyPath: admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
 	}
 }
 

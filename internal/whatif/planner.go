@@ -64,7 +64,11 @@ func (p *Planner) Rollback() { p.cluster.Rollback() }
 func (p *Planner) Check(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
-		return append(validation.GraphUpdate(dgd, old), validation.PodLimit(dgd, old, 0)...)
+		errs := append(validation.GraphUpdate(dgd, old), validation.PodLimit(dgd, old, 0)...)
+		if grove := graph.EngineGrove; graph.ChooseEngine(old, "").Name == grove && graph.ChooseEngine(dgd, "").Name == grove {
+			errs = append(errs, validation.NodeCountImmutable(dgd, old)...)
+		}
+		return errs
 	}
 	if len(p.index.groups[name]) > 0 {
 		return validation.Graph(withoutAnnotations(dgd))
@@ -87,7 +91,7 @@ func withoutAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1alph
 
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
-	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd))
+	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+e.Detail)

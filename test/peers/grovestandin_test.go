@@ -146,8 +146,8 @@ func (w *world) groveWaits(service, why string, scheduled int64) {
 	})
 }
 
-// grovePod is a pod of a replica as Grove makes it of the clique, on a host.
-func (w *world) grovePod(service, clique string, replica int, host string) {
+// grovePod is a pod of a replica as Grove makes it of the clique, on a host; on "" it is not bound yet.
+func (w *world) grovePod(service, clique string, replica int, host string) *corev1.Pod {
 	w.t.Helper()
 	pcs, _ := w.podCliqueSet()
 	for _, c := range pcs.Spec.Template.Cliques {
@@ -155,13 +155,16 @@ func (w *world) grovePod(service, clique string, replica int, host string) {
 			continue
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: watched, Name: fmt.Sprintf("%s-0-%s-%d-%s-x", w.name, strings.ToLower(service), replica, clique), Labels: c.Labels, Annotations: c.Annotations,
+			Namespace: watched, GenerateName: fmt.Sprintf("%s-0-%s-%d-%s-", w.name, strings.ToLower(service), replica, clique), Labels: c.Labels, Annotations: c.Annotations,
 		}, Spec: c.Spec.PodSpec}
 		pod.Labels[grove.LabelPartOf], pod.Labels[grove.LabelReplica] = w.name, strconv.Itoa(replica)
-		pod.Spec.NodeName = w.name + "-" + host
-		pod.Spec.SchedulerName, pod.Spec.ServiceAccountName = "", ""
-		made(w.t, pod)
-		return
+		if host != "" {
+			pod.Spec.NodeName = w.name + "-" + host
+			pod.Spec.SchedulerName = ""
+		}
+		pod.Spec.ServiceAccountName = ""
+		return made(w.t, pod)
 	}
 	w.t.Fatalf("the set has no clique %s for %s", clique, graph.LabelComponent)
+	return nil
 }

@@ -122,11 +122,22 @@ func TestKAIObjects(t *testing.T) {
 	if err := p.Form(t.Context(), s.gang(engine.Replica{Group: s.groups[1], Pods: pods})); err != nil {
 		t.Fatal(err)
 	}
+	if err := p.Release(t.Context(), pods[0], engine.Pin{Graph: s.dgd.Name, Gang: "gang"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := typed.Get(t.Context(), ctrlclient.ObjectKeyFromObject(pods[0]), pods[0]); err != nil {
+		t.Fatal(err)
+	}
 	says := func(since string) string {
 		_, object := podGroup(t, "objects")
 		status(t, object, `
-  schedulingConditions: [{type: UnschedulableOnNodePool, status: "True", reason: OverLimit, message: the queue is full, lastTransitionTime: "`+since+`"}]`)
-		return p.Object(t.Context(), typed, pods, pods)[pods[0].UID].Message
+  schedulingConditions: [{type: UnschedulableOnNodePool, status: "True", reason: Unschedulable, message: Unable to schedule podgroup, lastTransitionTime: "`+since+`",
+    reasons: [{reason: OverLimit, message: the queue is full}]}]`)
+		objection := p.Object(t.Context(), typed, pods, pods)[pods[0].UID]
+		if objection.Message != "" && !objection.Anywhere {
+			t.Errorf("another place would not help: %+v", objection)
+		}
+		return objection.Message
 	}
 	if got := says("2020-01-01T00:00:00Z"); got != "" {
 		t.Errorf("an earlier word counts: %q", got)

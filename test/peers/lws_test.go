@@ -9,14 +9,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 )
 
-// TestLeaderWorkerSets: taken whole, with the gate and with the membership.
+// TestLeaderWorkerSets: taken whole, with the gate and for KAI.
 func TestLeaderWorkerSets(t *testing.T) {
 	dgd := deployment(t, "sets")
 	k := peertest.KAI(t, dgd)
 	for _, set := range peertest.Sets(peertest.Groups(t, dgd, "Gates"), nil) {
 		accepted(t, sent(t, set, ""), "All")
 	}
-	for _, set := range peertest.Sets(k.Groups, k.Join) {
+	for _, set := range peertest.Sets(k.Groups, k.Prepare) {
 		accepted(t, sent(t, set, ""), "All")
 	}
 }

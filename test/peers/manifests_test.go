@@ -31,7 +31,7 @@ func TestManifests(t *testing.T) {
 			if pg := kai.RenderPodGroup(k); pg != nil {
 				accepted(t, sent(t, pg, ""), metav1.DryRunAll)
 			}
-			for _, set := range peertest.Sets(groups, k.Join) {
+			for _, set := range peertest.Sets(groups, k.Prepare) {
 				accepted(t, sent(t, set, ""), metav1.DryRunAll)
 			}
 			for shape := range groves {

@@ -51,6 +51,8 @@ func (w *world) advance(pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return typed.Delete(w.t.Context(), pod, ctrlclient.GracePeriodSeconds(0))
+	case len(pod.Spec.SchedulingGates) > 0 && pod.Annotations[kai.AnnotationPodGroup] != "":
+		return w.unschedulable(pod, staleWord(pod)) // KAI counts members, gated or not
 	case len(pod.Spec.SchedulingGates) > 0, pod.Status.Phase == corev1.PodRunning:
 		return nil
 	case pod.Spec.NodeName != "":
@@ -58,12 +60,9 @@ func (w *world) advance(pod *corev1.Pod) error {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		return typed.Status().Update(w.t.Context(), pod)
 	case w.refuses != "":
-		c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: w.refuses}
-		if len(pod.Status.Conditions) == 1 && pod.Status.Conditions[0].Message == c.Message {
-			return nil
-		}
-		pod.Status.Conditions = []corev1.PodCondition{c}
-		return typed.Status().Update(w.t.Context(), pod)
+		return w.unschedulable(pod, w.refuses)
+	case pod.Spec.SchedulerName == kai.SchedulerName && pod.Annotations[kai.AnnotationPodGroup] != "" && len(pod.Status.Conditions) == 0:
+		return w.unschedulable(pod, staleWord(pod)) // KAI may see a member before it sees the PodGroup with its leaf
 	}
 	if pod.Spec.SchedulerName == kai.SchedulerName {
 		if err := w.member(pod); err != nil {
@@ -75,6 +74,20 @@ func (w *world) advance(pod *corev1.Pod) error {
 		return err
 	}
 	return typed.SubResource("binding").Create(w.t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+}
+
+func (w *world) unschedulable(pod *corev1.Pod, message string) error {
+	c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
+	if len(pod.Status.Conditions) == 1 && pod.Status.Conditions[0].Message == c.Message {
+		return nil
+	}
+	pod.Status.Conditions = []corev1.PodCondition{c}
+	return typed.Status().Update(w.t.Context(), pod)
+}
+
+// staleWord is what KAI says of a pod whose leaf it has not seen.
+func staleWord(pod *corev1.Pod) string {
+	return fmt.Sprintf("Pod references subgroup %q, which does not exist in PodGroup %s/%s", pod.Labels[kai.LabelSubGroup], pod.Namespace, pod.Annotations[kai.AnnotationPodGroup])
 }
 
 // member: KAI takes a pod only as a member of a PodGroup that has its leaf.

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers proves on a real API server that the definitions of KAI Scheduler, Grove and LeaderWorkerSet accept what Trellis renders,
-// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand. Trellis' own operator
-// does, for the deployments of one namespace; what is told there goes through all of it.
+// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand, and Grove's admission
+// webhooks are played (see peertest.GroveDefaults). Trellis' own operator does, for the deployments of one namespace; what is told there goes
+// through all of it.
 //
 // The definitions lie beside the repository, in ../shared/crds; without them there is nothing to test against.
 package peers
@@ -79,7 +80,7 @@ func runSuite(m *testing.M) int {
 	env := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{
 		CRDs: crds, Paths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfPathMissing: true,
 		MaxTime: 2 * time.Minute, // there are many, some large
-	}}
+	}, WebhookInstallOptions: groveWebhooks()}
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server with the peers' definitions:", err)
@@ -90,6 +91,9 @@ func runSuite(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		}
 	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	serveGroveWebhooks(ctx, env.WebhookInstallOptions)
 	config.QPS = -1
 	restConfig = config
 	config.WarningHandler = rest.NoWarnings{}

@@ -35,7 +35,7 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1alph
 	for _, c := range status.Conditions {
 		before := meta.FindStatusCondition(o.dgd.Status.Conditions, c.Type)
 		if kind, action := eventFor(before, c, changing(o, before)); kind != "" {
-			r.Recorder.Eventf(o.dgd, nil, kind, c.Reason, action, "%s: %s", c.Type, truncate(c.Message))
+			r.Recorder.Eventf(o.dgd, nil, kind, c.Reason, action, "%s: %s", c.Type, c.Message)
 		}
 	}
 	return nil

@@ -45,8 +45,8 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
 }
 
-// movedElsewhere lets through pods that an engine makes itself when they get a node or go: where they are is in the condition Placed. Pods
-// of Trellis' own are their scaling group's matter.
+// movedElsewhere lets through pods that an engine makes itself when they get a node or go, or their scheduler says something else of them:
+// where they are and why not is in the condition Placed. Pods of Trellis' own are their scaling group's matter.
 func movedElsewhere() predicate.Funcs {
 	theirs := func(o client.Object) bool {
 		owner := metav1.GetControllerOf(o)
@@ -56,11 +56,21 @@ func movedElsewhere() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return theirs(e.ObjectNew) && (node(e.ObjectOld) != node(e.ObjectNew) || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil))
+			return theirs(e.ObjectNew) && (node(e.ObjectOld) != node(e.ObjectNew) || whyUnbound(e.ObjectOld) != whyUnbound(e.ObjectNew) || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil))
 		},
 		DeleteFunc:  func(e event.DeleteEvent) bool { return theirs(e.Object) && node(e.Object) != "" },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// whyUnbound is what a scheduler says of a pod that it cannot bind, or "".
+func whyUnbound(o client.Object) string {
+	for _, c := range o.(*corev1.Pod).Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason + c.Message
+		}
+	}
+	return ""
 }
 
 // graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.

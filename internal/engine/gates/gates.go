@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,7 +154,8 @@ func (p Placer) patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{graph.AnnotationGang: pin.Gang}
-	patch.Metadata.Labels = graph.TopologyLabels(pod, pin.Labels)
+	maps.Copy(patch.Metadata.Annotations, pin.PodAnnotations)
+	patch.Metadata.Labels = merged(graph.TopologyLabels(pod, pin.Labels), pin.PodLabels)
 	patch.Spec.SchedulingGates = []noGate{{Directive: "delete", Name: graph.PlacementGate}}
 	patch.Spec.NodeSelector = pin.Labels
 	switch {
@@ -163,6 +165,15 @@ func (p Placer) patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
 		patch.Spec.Affinity = nameNodes(pod.Spec.Affinity, pin.Nodes)
 	}
 	return patch
+}
+
+func merged(labels, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return labels
+	}
+	out := maps.Clone(more)
+	maps.Copy(out, labels)
+	return out
 }
 
 // pinHost requires the node by its name, which is unique even where hostname labels are not. Terms of a node affinity are

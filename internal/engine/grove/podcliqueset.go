@@ -5,6 +5,7 @@ package grove
 
 import (
 	"maps"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -17,8 +18,8 @@ import (
 
 const (
 	startAnyOrder = "CliqueStartupTypeAnyOrder"
-	// terminationDelay is how long Grove lets a broken gang be before it makes it anew, as Dynamo has it.
-	terminationDelay = "15m"
+	// terminationDelay is how long Grove waits before it recreates a broken gang, the same as Dynamo's.
+	terminationDelay = 15 * time.Minute
 )
 
 // Graph is one deployment as Grove is to see it.
@@ -41,7 +42,7 @@ func Render(g Graph, d Dialect) *PodCliqueSet {
 			CliqueStartupType:     startAnyOrder,
 			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
 			PriorityClassName:     pack.PriorityClass(g.Groups),
-			TerminationDelay:      terminationDelay,
+			TerminationDelay:      &metav1.Duration{Duration: terminationDelay},
 			TopologyConstraint:    d.constraint(t, pack.Graph(t)),
 		}},
 	}

@@ -29,7 +29,7 @@ type Template struct {
 	PriorityClassName      string                 `json:"priorityClassName,omitempty"`
 	HeadlessServiceConfig  *HeadlessServiceConfig `json:"headlessServiceConfig,omitempty"`
 	TopologyConstraint     *TopologyConstraint    `json:"topologyConstraint,omitempty"`
-	TerminationDelay       string                 `json:"terminationDelay,omitempty"`
+	TerminationDelay       *metav1.Duration       `json:"terminationDelay,omitempty"`
 	PodCliqueScalingGroups []ScalingGroup         `json:"podCliqueScalingGroups,omitempty"`
 }
 

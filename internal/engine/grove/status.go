@@ -5,12 +5,16 @@ package grove
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 )
 
@@ -109,6 +113,40 @@ func observed(generation *int64, current int64) bool {
 }
 
 func notMade(s Service) string { return fmt.Sprintf("Grove has not made %s %s yet", s.Kind, s.Name) }
+
+// Refused is what the scheduler says of pods that Grove has made and that are not bound, the word of most of them; "" when it says nothing.
+// Grove's own objects only count. Pods behind Grove's gate wait for their gang: what is said of them is about nothing yet.
+func Refused(pods []*corev1.Pod) string {
+	words := map[string]int{}
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
+			continue
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && !kai.Stale(c.Message) {
+				words[schedulerOf(pod)+": "+c.Message]++
+			}
+		}
+	}
+	most := ""
+	for _, word := range slices.Sorted(maps.Keys(words)) {
+		if most == "" || words[word] > words[most] {
+			most = word
+		}
+	}
+	return peer.Message(most)
+}
+
+func schedulerOf(pod *corev1.Pod) string {
+	switch name := pod.Spec.SchedulerName; name {
+	case kai.SchedulerName:
+		return "KAI"
+	case "", corev1.DefaultSchedulerName:
+		return "the kube-scheduler"
+	default:
+		return name
+	}
+}
 
 func waiting(s Service, sg *trellisv1alpha1.ScalingGroup, conditions []metav1.Condition) string {
 	if s.Scheduled >= sg.Spec.Replicas {

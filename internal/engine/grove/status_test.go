@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -143,5 +144,42 @@ func TestRefusal(t *testing.T) {
 	pcs.Status.LastErrors = []grove.LastError{{Code: "ERR_X", Description: strings.Repeat("long ", 1000)}}
 	if got := grove.Refusal(pcs); !strings.HasPrefix(got, "Grove: ERR_X: long") || len(got) > 512 {
 		t.Errorf("%d characters: %q", len(got), got)
+	}
+}
+
+// TestRefused: Grove only counts; why nothing is scheduled stands on the pods.
+func TestRefused(t *testing.T) {
+	pod := func(message string, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: "kai-scheduler"}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	cases := map[string]struct {
+		pods []*corev1.Pod
+		want string
+	}{
+		"no pods":      {},
+		"one word":     {[]*corev1.Pod{pod("OverLimit", nil)}, "KAI: OverLimit"},
+		"of most pods": {[]*corev1.Pod{pod("a", nil), pod("b", nil), pod("b", nil)}, "KAI: b"},
+		"as many":      {[]*corev1.Pod{pod("b", nil), pod("a", nil)}, "KAI: a"},
+		"stale":        {[]*corev1.Pod{pod(`Pod references subgroup "x", which does not exist in PodGroup ns/g`, nil)}, ""},
+		"gated, bound, leaving or with room being made": {[]*corev1.Pod{
+			pod("w", func(p *corev1.Pod) {
+				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "grove.io/podgang-pending-creation"}}
+			}),
+			pod("x", func(p *corev1.Pod) { p.Spec.NodeName = "n" }),
+			pod("y", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
+			pod("z", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n" }),
+		}, ""},
+		"the default scheduler": {[]*corev1.Pod{pod("0/4 nodes", func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })}, "the kube-scheduler: 0/4 nodes"},
+		"another":               {[]*corev1.Pod{pod("no", func(p *corev1.Pod) { p.Spec.SchedulerName = "volcano" })}, "volcano: no"},
+	}
+	for name, c := range cases {
+		if got := grove.Refused(c.pods); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

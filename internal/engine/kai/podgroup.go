@@ -85,12 +85,12 @@ func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
 	unit := g.constraint(sg.Spec.Topology, pack.Unit(sg.Spec.Topology))
 	if !sg.Spec.Multinode {
-		return []SubGroup{{Name: serviceName(sg), MinMember: ptr.To[int32](1), TopologyConstraint: unit}}
+		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To[int32](1), TopologyConstraint: unit}}
 	}
-	out := []SubGroup{{Name: serviceName(sg), MinSubGroup: ptr.To[int32](1)}}
+	out := []SubGroup{{Name: serviceName(sg.Name), MinSubGroup: ptr.To[int32](1)}}
 	for _, ordinal := range replicas {
 		out = append(out, SubGroup{
-			Name: replicaName(sg, ordinal), Parent: serviceName(sg),
+			Name: replicaName(sg.Name, ordinal), Parent: serviceName(sg.Name),
 			MinMember: ptr.To(graph.PodsPerReplica(sg)), TopologyConstraint: unit,
 		})
 	}
@@ -109,10 +109,10 @@ func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint
 }
 
 // Names of subgroups end in a number for a replica and in a word for a service, so that service "x-1" and replica 1 of service "x" differ.
-func serviceName(sg *trellisv1alpha1.ScalingGroup) string { return sg.Name + "-all" }
+func serviceName(group string) string { return group + "-all" }
 
-func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
-	return sg.Name + "-" + strconv.Itoa(int(ordinal))
+func replicaName(group string, ordinal int32) string {
+	return group + "-" + strconv.Itoa(int(ordinal))
 }
 
 // Keep takes over into a PodGroup to be written what somebody else decided about the existing one: a queue that is not the one Trellis
@@ -126,31 +126,36 @@ func Keep(want, have *PodGroup) {
 	want.Labels[LabelQueue] = graph.LabelValue(have.Spec.Queue)
 }
 
-// Join makes a pod of a gang a member of the PodGroup. The queue need not be known: the PodGroup's counts.
-func (g Graph) Join(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
+// Prepare makes a pod of a gang KAI's, and of no PodGroup yet: KAI would count a gated member and report it unschedulable, which hides that it
+// is gated. The queue need not be known: the PodGroup's counts.
+func (g Graph) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	if !pack.Packed(sg) {
 		return
 	}
 	pod.Spec.SchedulerName = SchedulerName
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPodGroup, g.Name)
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSkipGrouper, "true")
-	metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelSubGroup, leafOf(sg, ordinal))
 	if g.Queue != "" {
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, LabelQueue, graph.LabelValue(g.Queue))
 	}
 }
 
-// Joined says whether a pod of a gang is a member as Join makes it.
-func (g Graph) Joined(pod *corev1.Pod) bool {
-	return pod.Spec.SchedulerName == SchedulerName && pod.Annotations[AnnotationSkipGrouper] == "true" &&
-		pod.Annotations[AnnotationPodGroup] == g.Name && pod.Labels[LabelSubGroup] != ""
+// Prepared says whether a pod of a gang is as Prepare makes it.
+func Prepared(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulerName == SchedulerName && pod.Annotations[AnnotationSkipGrouper] == "true"
 }
 
-func leafOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
-	if sg.Spec.Multinode {
-		return replicaName(sg, ordinal)
+// Membership is what makes a prepared pod a member of the deployment's PodGroup, from the moment it is released.
+func Membership(deployment string, pod *corev1.Pod) (labels, annotations map[string]string) {
+	return map[string]string{LabelSubGroup: leafOf(pod)}, map[string]string{AnnotationPodGroup: deployment}
+}
+
+// leafOf is the leaf of a pod: its replica's in a multinode service, else the service's.
+func leafOf(pod *corev1.Pod) string {
+	group := pod.Labels[graph.LabelScalingGroup]
+	if ordinal, _, ok := graph.ReplicaOf(pod); ok && pod.Labels[graph.LabelRole] != graph.RoleMain {
+		return replicaName(group, ordinal)
 	}
-	return serviceName(sg)
+	return serviceName(group)
 }
 
 // Problems says why KAI cannot place the graph, however much room there is.

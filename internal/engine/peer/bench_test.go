@@ -43,7 +43,7 @@ func BenchmarkRender(b *testing.B) {
 			for _, sg := range inSets {
 				templates := lws.For(sg)
 				for ordinal := range sg.Spec.Replicas {
-					out = append(out, templates.Render(ordinal, func(pod *corev1.Pod) { k.Join(pod, sg, ordinal) }))
+					out = append(out, templates.Render(ordinal, func(pod *corev1.Pod) { k.Prepare(pod, sg) }))
 				}
 			}
 			return out

@@ -64,11 +64,11 @@ spec:
 	k := peertest.KAI(t, dgd)
 	for engine, c := range map[string]struct {
 		groups []*trellisv1alpha1.ScalingGroup
-		join   func(*corev1.Pod, *trellisv1alpha1.ScalingGroup, int32)
+		join   func(*corev1.Pod, *trellisv1alpha1.ScalingGroup)
 		want   string
 	}{
 		"Gates": {peertest.Groups(t, dgd, "Gates"), nil, "g-deep-r0 size 4 gate trellis.dev/placement\ng-deep-r1 size 4 gate trellis.dev/placement\n"},
-		"KAI":   {k.Groups, k.Join, "g-deep-r0 size 4 gate trellis.dev/placement member g-deep-0\ng-deep-r1 size 4 gate trellis.dev/placement member g-deep-1\n"},
+		"KAI":   {k.Groups, k.Prepare, "g-deep-r0 size 4 gate trellis.dev/placement for kai-scheduler\ng-deep-r1 size 4 gate trellis.dev/placement for kai-scheduler\n"},
 	} {
 		if diff := cmp.Diff(c.want, peertest.SketchLWS(peertest.Sets(c.groups, c.join))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", engine, diff)

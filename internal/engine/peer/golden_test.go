@@ -36,7 +36,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets := peertest.Sets(k.Groups, k.Join)
+	sets := peertest.Sets(k.Groups, k.Prepare)
 	gated := peertest.Sets(peertest.Groups(t, dgd, "Gates"), nil)
 	for name, objects := range map[string][]any{
 		"kai":                {topology, kai.RenderPodGroup(k)},

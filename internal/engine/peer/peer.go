@@ -36,8 +36,9 @@ func Read(object *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// Covers says that have says all that want says: every field of want is in have with the same content. A list is one value. What a
-// server that does not know a field drops in silence is found by this too, by comparing what was read back.
+// Covers says that have says all that want says: every field of want is in have with the same content. A list is one value. Durations and
+// quantities are compared by value, since admission webhooks of peers rewrite their text. What a server that does not know a field drops in
+// silence is found by this too, by comparing what was read back.
 func Covers(want, have *unstructured.Unstructured) bool {
 	return Missing(want, have) == ""
 }
@@ -48,21 +49,21 @@ func Missing(want, have *unstructured.Unstructured) string {
 		path := strings.Split(part, ".")
 		wanted, _, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
 		existing, _, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
-		if at := missing(part, wanted, existing); at != "" {
+		if at := missing(part, kindOf(path[len(path)-1], anything), wanted, existing); at != "" {
 			return at
 		}
 	}
 	return ""
 }
 
-func missing(path string, want, have any) string {
+func missing(path string, kind valueKind, want, have any) string {
 	switch w := want.(type) {
 	case nil:
 		return ""
 	case map[string]any:
 		h, _ := have.(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(w)) {
-			if at := missing(path+"."+key, w[key], h[key]); at != "" {
+			if at := missing(path+"."+key, kindOf(key, kind), w[key], h[key]); at != "" {
 				return at
 			}
 		}
@@ -73,13 +74,13 @@ func missing(path string, want, have any) string {
 			return path
 		}
 		for i := range w {
-			if at := missing(fmt.Sprintf("%s[%d]", path, i), w[i], h[i]); at != "" {
+			if at := missing(fmt.Sprintf("%s[%d]", path, i), kind, w[i], h[i]); at != "" {
 				return at
 			}
 		}
 		return ""
 	}
-	if have == nil || fmt.Sprint(want) != fmt.Sprint(have) { // numbers come in several types
+	if have == nil || !kind.same(fmt.Sprint(want), fmt.Sprint(have)) { // numbers come in several types
 		return path
 	}
 	return ""

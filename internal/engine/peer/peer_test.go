@@ -37,6 +37,32 @@ spec: {queue: q, min: 2, groups: [{name: x, parent: p}, {name: y}]}`
 	}
 }
 
+// TestMissingByValue: peers' webhooks rewrite durations and quantities as they print them; other texts are compared as they are.
+func TestMissingByValue(t *testing.T) {
+	cases := map[string]struct{ want, have, missing string }{
+		"a duration as Grove prints it": {"spec: {template: {terminationDelay: 15m}}", "spec: {template: {terminationDelay: 15m0s}}", ""},
+		"another duration":              {"spec: {template: {terminationDelay: 15m}}", "spec: {template: {terminationDelay: 4h0m0s}}", "spec.template.terminationDelay"},
+		"a negative duration":           {"spec: {stalenessGracePeriod: -1s}", "spec: {stalenessGracePeriod: -1000ms}", ""},
+		"a quantity": {
+			`spec: {containers: [{resources: {limits: {cpu: 1000m, "nvidia.com/gpu": 8}}}]}`, `spec: {containers: [{resources: {limits: {cpu: "1", "nvidia.com/gpu": "8"}}}]}`, "",
+		},
+		"another quantity": {
+			`spec: {containers: [{resources: {requests: {memory: 1Gi}}}]}`, `spec: {containers: [{resources: {requests: {memory: 1G}}}]}`,
+			"spec.containers[0].resources.requests.memory",
+		},
+		"a size":                     {"spec: {volumes: [{emptyDir: {sizeLimit: 1024Mi}}]}", "spec: {volumes: [{emptyDir: {sizeLimit: 1Gi}}]}", ""},
+		"the text of a variable":     {"spec: {env: [{name: A, value: 60s}]}", "spec: {env: [{name: A, value: 1m}]}", "spec.env[0].value"},
+		"an argument":                {"spec: {args: [60s]}", "spec: {args: [1m]}", "spec.args[0]"},
+		"a label of a field's name":  {"spec: {labels: {terminationDelay: 60s}}", "spec: {labels: {terminationDelay: 1m}}", "spec.labels.terminationDelay"},
+		"an annotation with a limit": {"metadata: {annotations: {limits: 1000m}}", "metadata: {annotations: {limits: '1'}}", "metadata.annotations.limits"},
+	}
+	for name, c := range cases {
+		if got := peer.Missing(object(t, c.want), object(t, c.have)); got != c.missing {
+			t.Errorf("%s: %q, want %q", name, got, c.missing)
+		}
+	}
+}
+
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}

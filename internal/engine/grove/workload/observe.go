@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,10 +43,18 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	if err != nil {
 		return out, err
 	}
+	if len(all) == 0 { // deleted since they were read, with their deployment
+		out.Message = "the scaling groups of the deployment are gone"
+		return out, nil
+	}
 	out.Blind = false
 	g := w.graphOf(all, "")
 	pcs := &grove.PodCliqueSet{}
 	found, err := read(ctx, own, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g), pcs)
+	if err != nil {
+		return out, err
+	}
+	pods, err := w.podsOf(ctx, g)
 	if err != nil {
 		return out, err
 	}
@@ -61,13 +70,10 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 			Current: current, RolledOut: current && grove.Updated(pcs) && s.Done,
 		}
 		if s.Waiting != "" {
-			waiting = append(waiting, s.Waiting)
+			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfService(pods, sg.Spec.Service))))
 		}
 	}
-	strays, err := w.strays(ctx, g)
-	if err != nil {
-		return out, err
-	}
+	strays := w.strays(ctx, g, pods)
 	if found {
 		if levels, judged := grove.TopologyLevels(pcs); judged {
 			out.Levels = new(engine.Levels(levels))
@@ -138,23 +144,42 @@ func read(ctx context.Context, own client.Reader, kind schema.GroupVersionKind, 
 	return true, peer.Read(object, into)
 }
 
+func withReason(waiting, reason string) string {
+	if reason == "" {
+		return waiting
+	}
+	return waiting + "; " + reason
+}
+
+// podsOf are the pods that Grove has made of the graph.
+func (w *Workload) podsOf(ctx context.Context, g grove.Graph) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(g.Name)}); err != nil {
+		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
+	}
+	out := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+func podsOfService(pods []*corev1.Pod, service string) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[graph.LabelComponent] != service })
+}
+
 // strays looks where the pods are, by the labels of their nodes.
-func (w *Workload) strays(ctx context.Context, g grove.Graph) (string, error) {
+func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod) string {
 	t := pack.TopologyOf(g.Groups)
 	if pack.Graph(t).Required == "" {
-		return "", nil
-	}
-	pods := &corev1.PodList{}
-	if err := w.Client.List(ctx, pods, client.InNamespace(g.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(g.Name)}); err != nil {
-		return "", fmt.Errorf("listing the pods of the graph: %w", err)
+		return ""
 	}
 	var levels topology.Levels
 	for _, level := range t.Levels {
 		levels = append(levels, topology.Level(level))
 	}
 	var places []grove.Place
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for _, pod := range pods {
 		node := &corev1.Node{}
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node) != nil {
 			continue
@@ -164,5 +189,5 @@ func (w *Workload) strays(ctx context.Context, g grove.Graph) (string, error) {
 			Service: pod.Labels[graph.LabelComponent], Replica: int32(ordinal), Scaled: ordinal > 0, Domain: levels.PathOf(node.Labels),
 		})
 	}
-	return grove.Strays(t, places), nil
+	return grove.Strays(t, places)
 }

@@ -112,7 +112,7 @@ func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().dialect), "; ")
 }
 
-// graphOf: where KAI is there, Grove's pods are KAI's. queue "" is the default one then.
+// graphOf groups, of which there is at least one. Where KAI is there, Grove's pods are KAI's. queue "" is the default one then.
 func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Graph {
 	g := grove.Graph{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
 	if w.last().kai {
@@ -153,6 +153,9 @@ func deploymentOf(o client.Object) (types.NamespacedName, bool) {
 
 // Apply implements engine.Workload.
 func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error {
+	if len(groups) == 0 {
+		return nil
+	}
 	g := w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels))
 	set := grove.Render(g, w.last().dialect)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}

@@ -100,9 +100,9 @@ func (Placer) Watches() []engine.Watch {
 }
 
 // Prepare implements engine.Placer.
-func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, _ []*corev1.Pod) {
+func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*corev1.Pod) {
 	for _, pod := range fresh {
-		graphOf(sg).Join(pod, sg, ordinal)
+		kai.Graph{}.Prepare(pod, sg)
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationEngine, graph.EngineKAI)
 	}
 }
@@ -110,15 +110,17 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, _ 
 // Kept implements engine.Placer.
 func (Placer) Kept(pods []*corev1.Pod) bool {
 	for _, pod := range pods {
-		if pod.Annotations[graph.AnnotationEngine] != graph.EngineKAI || !(kai.Graph{Name: pod.Annotations[kai.AnnotationPodGroup]}).Joined(pod) {
+		if pod.Annotations[graph.AnnotationEngine] != graph.EngineKAI || !kai.Prepared(pod) {
 			return false
 		}
 	}
 	return true
 }
 
-func graphOf(sg *trellisv1alpha1.ScalingGroup) kai.Graph {
-	return kai.Graph{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+// Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now.
+func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+	pin.PodLabels, pin.PodAnnotations = kai.Membership(pin.Graph, pod)
+	return p.Placer.Release(ctx, pod, pin)
 }
 
 // Object implements engine.Placer: KAI's word on the deployment's PodGroup, where it came after the pod, or else on the pod.
@@ -129,9 +131,9 @@ func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev
 		switch why := wordOnPod(pod); {
 		case pod.Status.NominatedNodeName != "": // it waits for those who make room
 		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
-			out[pod.UID] = engine.Objection{Message: word.Message}
+			out[pod.UID] = engine.Objection{Message: word.Message, Anywhere: word.Anywhere}
 		case why != "":
-			out[pod.UID] = engine.Objection{Message: why}
+			out[pod.UID] = engine.Objection{Message: why, Passing: kai.Stale(why), Anywhere: kai.Anywhere(why)}
 		}
 	}
 	return out

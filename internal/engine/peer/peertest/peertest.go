@@ -7,6 +7,7 @@ package peertest
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
+	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -68,14 +70,19 @@ func Grove(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) grove.Graph 
 	return grove.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels), Groups: Groups(t, dgd, "Grove")}
 }
 
-// Pods are all pods of a deployment, as members of their PodGroups.
+// Pods are all pods of a deployment, as members of their PodGroup: as they are when released.
 func Pods(g kai.Graph) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, sg := range g.Groups {
 		for ordinal := range sg.Spec.Replicas {
 			for index := range graph.PodsPerReplica(sg) {
 				pod := graph.BuildPod(sg, ordinal, index)
-				g.Join(pod, sg, ordinal)
+				g.Prepare(pod, sg)
+				if pack.Packed(sg) {
+					labels, annotations := kai.Membership(g.Name, pod)
+					maps.Copy(pod.Labels, labels)
+					maps.Copy(pod.Annotations, annotations)
+				}
 				out = append(out, pod)
 			}
 		}
@@ -97,7 +104,7 @@ func InSets(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGr
 }
 
 // Sets are the LeaderWorkerSets of a deployment's multinode services.
-func Sets(groups []*trellisv1alpha1.ScalingGroup, join func(*corev1.Pod, *trellisv1alpha1.ScalingGroup, int32)) []*lws.LeaderWorkerSet {
+func Sets(groups []*trellisv1alpha1.ScalingGroup, prepare func(*corev1.Pod, *trellisv1alpha1.ScalingGroup)) []*lws.LeaderWorkerSet {
 	var out []*lws.LeaderWorkerSet
 	for _, sg := range InSets(groups) {
 		if !sg.Spec.Multinode {
@@ -106,8 +113,8 @@ func Sets(groups []*trellisv1alpha1.ScalingGroup, join func(*corev1.Pod, *trelli
 		templates := lws.For(sg)
 		for ordinal := range sg.Spec.Replicas {
 			out = append(out, templates.Render(ordinal, func(pod *corev1.Pod) {
-				if join != nil {
-					join(pod, sg, ordinal)
+				if prepare != nil {
+					prepare(pod, sg)
 				}
 			}))
 		}
@@ -166,8 +173,8 @@ func SketchLWS(sets []*lws.LeaderWorkerSet) string {
 		for _, gate := range template.LeaderTemplate.Spec.SchedulingGates {
 			waits += " gate " + gate.Name
 		}
-		if leaf := template.WorkerTemplate.Metadata.Labels[kai.LabelSubGroup]; leaf != "" {
-			waits += " member " + leaf
+		if name := template.WorkerTemplate.Spec.SchedulerName; name != "" {
+			waits += " for " + name
 		}
 		line(&out, 0, set.Name, fmt.Sprintf("size %d%s", template.Size, waits))
 	}

@@ -1,0 +1,37 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"strings"
+	"testing"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// TestNodeCountUnderGrove: Grove would refuse the new size of its gangs after admission, and the deployment would stay failed.
+func TestNodeCountUnderGrove(t *testing.T) {
+	const text = "metadata: {name: g, namespace: ns, annotations: {trellis.dev/engine: ENGINE}}\n" +
+		"spec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}"
+	v := &deploymentValidator{underGrove: func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+		return enginegraph.ChooseEngine(dgd, "").Name == enginegraph.EngineGrove
+	}}
+	for engine, refused := range map[string]bool{enginegraph.EngineGrove: true, enginegraph.EngineKAI: false, enginegraph.EngineGates: false} {
+		old := peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", engine))
+		updated := old.DeepCopy()
+		updated.Spec.Services["A"].Multinode.NodeCount = 4
+		_, err := v.ValidateUpdate(t.Context(), old, updated)
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "spec.services[A].multinode.nodeCount: Forbidden: nodeCount is immutable under the engine Grove") {
+			t.Errorf("%s: %v", engine, err)
+		}
+	}
+	old := peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGrove))
+	updated := peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGates))
+	updated.Spec.Services["A"].Multinode.NodeCount = 4
+	if _, err := v.ValidateUpdate(t.Context(), old, updated); err != nil {
+		t.Errorf("with another engine at the same time: %v", err)
+	}
+}

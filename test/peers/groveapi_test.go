@@ -1,0 +1,38 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"testing"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// TestGroveWithoutMultinode: Grove's webhook writes 15m0s where 15m was sent; a deployment of single-node services is made, serves and scales.
+func TestGroveWithoutMultinode(t *testing.T) {
+	w := newWorld(t, "plain")
+	w.deploy(graph.EngineGrove, "zone", "", services{"Frontend": frontend(1)})
+	w.set("g in one zone\n  frontend 1 (least 1)")
+	w.groveServes()
+	w.serves()
+	w.scale("Frontend", 3)
+	w.groveWants("frontend", 3)
+	w.groveServes()
+	w.serves()
+}
+
+// TestGroveTellsWhy: Grove's objects only count; why nothing is scheduled is read from the pods, where KAI writes it.
+func TestGroveTellsWhy(t *testing.T) {
+	w := newWorld(t, "why", racks(1, 8, "a/r0")...)
+	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.set(groveZoneRacks1)
+	w.groveWaits("worker", "", 0)
+	w.is(placed, no, "WaitsForGrove", "0 of 1 replicas scheduled")
+	w.refuses = "node-group a.r0 can allocate only 1 of 2 required pods"
+	w.grovePod("Worker", "worker-ldr", 0, "")
+	w.grovePod("Worker", "worker-wkr", 0, "")
+	w.is(placed, no, "WaitsForGrove", "0 of 1 replicas scheduled", "KAI: "+w.refuses)
+	w.refuses = "OverLimit"
+	w.is(placed, no, "WaitsForGrove", "KAI: OverLimit")
+}
