@@ -112,7 +112,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&scalingadapter.Reconciler{Client: writer, Recorder: mgr.GetEventRecorder("trellis"), Clock: clock.RealClock{}}).SetupWithManager(mgr)
+			return (&scalingadapter.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("trellis"), Clock: clock.RealClock{}}).SetupWithManager(mgr)
 		},
 		func() error {
 			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged}).SetupWithManager(ctx, mgr)
