@@ -5,6 +5,7 @@ package graph
 
 import (
 	"maps"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,13 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 	for i := range s.Roles {
 		sg.Spec.Roles = append(sg.Spec.Roles, *s.Roles[i].DeepCopy())
 	}
+	sg.Spec.Pods = ptr.To(wantedPods(sg))
 	return sg
+}
+
+// wantedPods is the number of pods of all wanted replicas, at most the largest int32.
+func wantedPods(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return int32(min(int64(sg.Spec.Replicas)*int64(PodsPerReplica(sg)), math.MaxInt32))
 }
 
 // KubernetesServices returns one Service for every service of the graph, reaching whole replicas at their leader, and for each

@@ -113,7 +113,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&scalingadapter.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
+			return (&scalingadapter.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		},
 		func() error {
 			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -33,6 +34,7 @@ spec:
 `
 
 func TestScalingGroupUpdate(t *testing.T) {
+	otherPods := refusal{"spec.pods", "pods is replicas times the pods of a replica"}
 	frozen := refusal{"spec.topology", "topology is immutable and cannot be added, removed, or changed"}
 	tests := map[string]struct {
 		base   string
@@ -61,6 +63,12 @@ func TestScalingGroupUpdate(t *testing.T) {
 		"role without pods":  {change: `spec: {roles: [{name: main, count: 0, template: {}}]}`, want: refusal{"spec.roles[0].count", "should be greater than or equal to 1"}},
 		"no engine":          {change: `spec: {engine: ""}`, want: refusal{"spec.engine", "should be at least 1 chars long"}},
 		"nine roles":         {change: `spec: {roles: [` + strings.Repeat("{name: main, count: 1, template: {}}, ", 9) + `]}`, want: refusal{"spec.roles", "must have at most 8 items"}},
+		"pods as wanted":     {change: `spec: {pods: 2}`},
+		"pods of no replica": {change: `spec: {replicas: 0, pods: 0}`},
+		"too many to count":  {change: `spec: {replicas: 2147483647, pods: 2147483647, roles: [{name: leader, count: 1, template: {}}, {name: worker, count: 7, template: {}}]}`},
+		"other pods":         {change: `spec: {pods: 3}`, want: otherPods},
+		"negative pods":      {change: `spec: {pods: -1}`, want: refusal{"spec.pods", "should be greater than or equal to 0"}},
+		"replicas alone":     {base: `spec: {pods: 2}`, change: `spec: {replicas: 3}`, want: otherPods},
 		"group without role": {change: `spec: {roles: []}`, want: refusal{"spec.roles", "should have at least 1 items"}},
 	}
 	for name, tt := range tests {
@@ -97,4 +105,25 @@ func TestScalingGroupKeepsOnePlacePerReplica(t *testing.T) {
 	obj := mustCreate(t, groups, object(t, group, "metadata: {name: one-place}"))
 	_, err := patch(t, groups, obj.GetName(), `status: {placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}`, "status")
 	refusal{"status.placements[1]", "Duplicate value"}.check(t, err)
+}
+
+// The scale of a group is its pods, for those who count by it; nobody scales by it, whatever his rights.
+func TestScalingGroupScale(t *testing.T) {
+	base := mustCreate(t, groups, object(t, group, `{metadata: {name: scale}, spec: {pods: 8, roles: [{name: leader, count: 1, template: {}}, {name: worker, count: 3, template: {}}]}}`))
+	if _, err := patch(t, groups, "scale", `status: {pods: 5, selector: "a=b"}`, "status"); err != nil {
+		t.Fatal(err)
+	}
+	scale, err := objectsOf(groups).Get(t.Context(), "scale", metav1.GetOptions{}, "scale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"spec": map[string]any{"replicas": int64(8)}, "status": map[string]any{"replicas": int64(5), "selector": "a=b"}}
+	if diff := cmp.Diff(want, map[string]any{"spec": scale.Object["spec"], "status": scale.Object["status"]}); diff != "" {
+		t.Errorf("scale (-want +got):\n%s", diff)
+	}
+	if scale.GetUID() != base.GetUID() {
+		t.Errorf("the scale is of %s, want %s", scale.GetUID(), base.GetUID())
+	}
+	_, err = patch(t, groups, "scale", `spec: {replicas: 4}`, "scale")
+	refusal{"spec.pods", "to scale, change the DynamoGraphDeployment"}.check(t, err)
 }

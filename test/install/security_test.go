@@ -63,6 +63,9 @@ func checkRules(t *testing.T, role string, rules []rbacv1.PolicyRule) {
 			if base == "nodes" && (sub != "" || slices.ContainsFunc(rule.Verbs, func(v string) bool { return slices.Contains(writes, v) })) {
 				t.Errorf("%s does more to nodes than read them: %v", role, rule)
 			}
+			if base == "scalinggroups" && sub == "scale" && slices.ContainsFunc(rule.Verbs, func(v string) bool { return slices.Contains(writes, v) }) {
+				t.Errorf("%s scales past the DynamoGraphDeployment: %v", role, rule)
+			}
 		}
 	}
 }

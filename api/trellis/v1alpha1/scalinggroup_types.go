@@ -13,6 +13,7 @@ import (
 // Only the operator writes it.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed: it is what the graph was created with"
+// +kubebuilder:validation:XValidation:rule="!has(self.pods) || self.pods == [self.replicas * self.roles.map(r, r.count).sum(), 2147483647].min()",fieldPath=".pods",reason=FieldValueForbidden,message="pods is replicas times the pods of a replica: to scale, change the DynamoGraphDeployment"
 type ScalingGroupSpec struct {
 	// Graph is the name of the owning DynamoGraphDeployment. Immutable.
 	// +kubebuilder:validation:MinLength=1
@@ -37,6 +38,11 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65536
 	Replicas int32 `json:"replicas"`
+	// Pods wanted: replicas times the pods of a replica. It is what the scale subresource reports, which disruption budgets count by; to
+	// scale, change the DynamoGraphDeployment. Absent until an operator that knows the field has written the group.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Pods *int32 `json:"pods,omitempty"`
 	// Multinode services pack each replica on its own; others pack all replicas together. Immutable.
 	// +kubebuilder:default=false
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="multinode is immutable"
@@ -155,7 +161,7 @@ type Role struct {
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// ScalingGroupStatus counts replicas, not pods.
+// ScalingGroupStatus counts replicas; pods counts pods.
 type ScalingGroupStatus struct {
 	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
@@ -163,6 +169,13 @@ type ScalingGroupStatus struct {
 	// Replicas that exist, complete or not.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
+	// Pods that exist and neither terminate nor have ended. Absent while there is none, and under an engine that makes the pods itself.
+	// +optional
+	Pods int32 `json:"pods,omitempty"`
+	// Selector selects the pods of the group, as a label selector in its string form.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Selector string `json:"selector,omitempty"`
 	// UpdatedReplicas run the current revision, whole.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
@@ -208,11 +221,13 @@ type ReplicaPlacement struct {
 	Bound bool `json:"bound,omitempty"`
 }
 
-// ScalingGroup owns all replicas of one service of a graph.
+// ScalingGroup owns all replicas of one service of a graph. Its scale subresource counts pods, for disruption budgets only: a write to it is
+// refused.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sg,categories=dynamo
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.pods,statuspath=.status.pods,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Graph",type=string,JSONPath=`.spec.graph`,description="The DynamoGraphDeployment"
 // +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service`,description="The service of the graph"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Replicas wanted"

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -57,7 +56,7 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1alpha1.DynamoG
 	}
 	if err == nil {
 		if isLeftover(existing, dgd) {
-			return &leftover{fmt.Sprintf("%s %s", kind, key.Name)}
+			return r.removeLeftover(ctx, dgd, existing, kind)
 		}
 		if !metav1.IsControlledBy(existing, dgd) {
 			return fmt.Errorf("%s %s exists and does not belong to this deployment; it is left alone. Rename the deployment or delete that object", kind, key.Name)
@@ -72,29 +71,6 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1alpha1.DynamoG
 		return fmt.Errorf("applying %s %s: %w", kind, key.Name, err)
 	}
 	return nil
-}
-
-// leftover is an object of an earlier deployment of the same name that the garbage collector has not deleted yet. Its deletion is an
-// event of ours, so nothing needs to be tried again before.
-type leftover struct{ what string }
-
-// Error implements error.
-func (l *leftover) Error() string {
-	return fmt.Sprintf("%s of an earlier deployment of this name is still being deleted", l.what)
-}
-
-func isLeftover(existing client.Object, dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
-	owner := metav1.GetControllerOf(existing)
-	return owner != nil && owner.Kind == "DynamoGraphDeployment" && owner.Name == dgd.Name && owner.UID != dgd.UID
-}
-
-// waitsForLeftovers says that leftovers are all that kept children from being applied.
-func waitsForLeftovers(failure error) bool {
-	joined, ok := failure.(interface{ Unwrap() []error }) // the join of the errors of all children
-	if !ok {
-		return errors.As(failure, new(*leftover))
-	}
-	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
 }
 
 func (r *Reconciler) serverSideApply(ctx context.Context, child client.Object) error {

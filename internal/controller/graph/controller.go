@@ -134,6 +134,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if dgd.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // ownership deletes everything
 	}
+	if err := r.deleteLeftovers(ctx, dgd); err != nil {
+		return ctrl.Result{}, err
+	}
 	o, err := r.observe(ctx, dgd)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -151,7 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, reportErr
 	}
 	if waitsForLeftovers(err) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: leftoversAgain}, nil
 	}
 	return ctrl.Result{}, err
 }

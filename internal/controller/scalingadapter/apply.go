@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -23,6 +24,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 			failures = append(failures, fmt.Errorf("deleting scaling adapter %s: %w", a.Name, err))
 		}
 	}
+	failures = append(failures, r.deleteLeftovers(ctx, dgd, s.leftovers))
 	for _, a := range s.adopt {
 		adopted := a.DeepCopy()
 		adopted.OwnerReferences = append(adopted.OwnerReferences, ownerReference(dgd))
@@ -33,6 +35,22 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	}
 	for _, a := range s.create {
 		failures = append(failures, r.create(ctx, a))
+	}
+	return errors.Join(failures...)
+}
+
+// deleteLeftovers deletes the adapters of an earlier deployment of this name. The event of their end brings the next reconcile.
+func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *deployment, found []*adapter) error {
+	if len(found) == 0 {
+		return nil
+	}
+	current, err := leftovers.Current(ctx, r.Live, dgd)
+	if err != nil || !current {
+		return err
+	}
+	var failures []error
+	for _, a := range found {
+		failures = append(failures, leftovers.Delete(ctx, r.Client, a))
 	}
 	return errors.Join(failures...)
 }

@@ -35,7 +35,9 @@ const IndexByDeployment = "trellis.dgdRef"
 // Reconciler reconciles the adapters of DynamoGraphDeployments.
 type Reconciler struct {
 	// Client reads from the cache and writes.
-	Client   client.Client
+	Client client.Client
+	// Live reads past the cache, before something is deleted because it seems to be of an earlier deployment.
+	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	// MaxPods bounds the pods of one graph; 0: any number.

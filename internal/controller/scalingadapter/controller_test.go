@@ -182,8 +182,8 @@ func TestAdaptersOfOthers(t *testing.T) {
 		"for a service that does not exist": {
 			named("g-x", "g", "x", nil), "False", `no service "x"`, []string{"g-decode=2", "g-prefill=1", "g-x=7"}, 2,
 		},
-		"of an earlier deployment of this name, not yet deleted": {
-			named("g-decode", "g", "Decode", &earlier), "False", "UID g-0", []string{"g-decode=7", "g-prefill=1"}, 2,
+		"of an earlier deployment of this name: deleted, and one is made with the number of this one": {
+			named("g-decode", "g", "Decode", &earlier), "True", "follows this adapter", []string{"g-decode=2", "g-prefill=1"}, 2,
 		},
 	}
 	for name, c := range cases {

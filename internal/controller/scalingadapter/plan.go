@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
@@ -26,10 +27,12 @@ type steps struct {
 	// adopt are adapters of the right name and service that were made by hand: they belong to the deployment from now on.
 	adopt  []*adapter
 	delete []*adapter
+	// leftovers are adapters of an earlier deployment of this name.
+	leftovers []*adapter
 }
 
-// plan compares the adapters that name the deployment with those it asks for. Adapters of somebody else, or of an earlier deployment
-// of this name, are left alone.
+// plan compares the adapters that name the deployment with those it asks for. Adapters of somebody else are left
+// alone. One of an earlier deployment of this name has to go before its successor is made.
 func plan(dgd *deployment, adapters []adapter) steps {
 	var s steps
 	there := map[string]bool{}
@@ -44,6 +47,8 @@ func plan(dgd *deployment, adapters []adapter) steps {
 			if !named || !replicas.HandedOver(dgd.Spec.Services[service]) {
 				s.delete = append(s.delete, a)
 			}
+		case leftovers.Of(a, "DynamoGraphDeployment", dgd.Name, dgd.UID):
+			s.leftovers = append(s.leftovers, a)
 		case named && replicas.HandedOver(dgd.Spec.Services[service]) && metav1.GetControllerOf(a) == nil:
 			s.adopt = append(s.adopt, a)
 		}

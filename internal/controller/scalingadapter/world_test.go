@@ -83,7 +83,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 			},
 		}).Build()
-	w.Reconciler = Reconciler{Client: c, Recorder: w.events, Clock: testingclock.NewFakePassiveClock(noon)}
+	w.Reconciler = Reconciler{Client: c, Live: c, Recorder: w.events, Clock: testingclock.NewFakePassiveClock(noon)}
 	return w
 }
 

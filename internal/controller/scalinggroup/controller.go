@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	// indexPodsByGroup finds the pods of a scaling group by its UID.
+	// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name.
 	indexPodsByGroup = "trellis.pods.group"
 	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
 	indexPodsByNode = "trellis.pods.node"
@@ -83,8 +83,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	owner := func(o client.Object) string {
-		_, uid, _ := graph.GroupOf(o.(*corev1.Pod))
-		return string(uid)
+		name, _, _ := graph.GroupOf(o.(*corev1.Pod))
+		return name
 	}
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByGroup, func(o client.Object) []string {
 		return []string{owner(o)}
@@ -126,33 +126,38 @@ func groupOf(_ context.Context, pod client.Object) []reconcile.Request {
 // Reconcile observes the group's pods, decides, writes pods, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	sg := &trellisv1alpha1.ScalingGroup{}
-	if err := r.Client.Get(ctx, req.NamespacedName, sg); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.refusals.forget(req.NamespacedName)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Client.Get(ctx, req.NamespacedName, sg)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if apierrors.IsNotFound(err) {
+		r.refusals.forget(req.NamespacedName)
 	}
 	if sg.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector deletes the pods
 	}
+	pods, earlier, failure := r.podsOf(ctx, req.NamespacedName, sg.UID)
+	if failure == nil {
+		failure = r.deleteLeftovers(ctx, req.NamespacedName, sg.UID, earlier)
+	}
+	if failure != nil || apierrors.IsNotFound(err) {
+		return ctrl.Result{}, failure
+	}
 	if workload := r.Engines.Workload(sg.Spec.Engine); workload != nil {
 		return ctrl.Result{}, r.countWorkload(ctx, sg, workload)
 	}
-	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(sg.Namespace), client.MatchingFields{indexPodsByGroup: string(sg.UID)}); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing the pods of the group: %w", err)
-	}
-	replicas := replicasOf(sg, pointers(pods.Items), func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	replicas := replicasOf(sg, pods, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
 	if err := r.lookForSets(ctx, sg, replicas); err != nil {
 		return ctrl.Result{}, err
 	}
 	next := plan(sg, replicas)
 	steps := r.fit(ctx, sg, replicas, next)
+	steps.waitFor(earlier)
 	allowed, err := r.mayMake(ctx, sg, &steps)
 	if err != nil || allowed.gone {
 		return ctrl.Result{}, err
 	}
-	failure := r.apply(ctx, sg, steps)
+	failure = r.apply(ctx, sg, steps)
 	result := ctrl.Result{RequeueAfter: allowed.again}
 	if failure == nil && steps.onlyMake() {
 		if steps.more {
@@ -163,14 +168,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	shown := errors.Join(allowed.refused, failure)
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
 	return result, errors.Join(failure, r.report(ctx, sg, status))
-}
-
-func pointers(pods []corev1.Pod) []*corev1.Pod {
-	out := make([]*corev1.Pod, len(pods))
-	for i := range pods {
-		out[i] = &pods[i]
-	}
-	return out
 }
 
 // nodeGone asks the API server before it believes that a pod's node does not exist: the cache may not have seen a new node yet.
@@ -222,6 +219,9 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	}
 	if metav1.IsControlledBy(live, sg) {
 		return nil
+	}
+	if isLeftover(live, sg.Name, sg.UID) { // not in the cache yet; its end brings the next reconcile
+		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
 	}
 	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)
 }

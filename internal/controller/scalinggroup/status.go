@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -24,7 +26,9 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	status.ObservedGeneration = sg.Generation
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
 	status.ReadyReplicas, status.AvailableReplicas, status.OutdatedReplicas = 0, 0, 0
+	status.Pods, status.Selector = 0, labels.FormatLabels(graph.Selector(sg.Spec.Graph, sg.Name))
 	for _, r := range replicas {
+		status.Pods += int32(len(r.pods))
 		count(&status.Replicas, r.there())
 		count(&status.OutdatedReplicas, r.there() && r.outdated)
 		if !r.whole() {

@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// leftoversAgain is when leftovers are looked at again of whose end no event comes: some kinds are not watched.
+const leftoversAgain = 5 * time.Second
+
+// leftover is an object of an earlier deployment of the same name that is still being deleted.
+type leftover struct{ what string }
+
+// Error implements error.
+func (l *leftover) Error() string {
+	return fmt.Sprintf("%s of an earlier deployment of this name is still being deleted", l.what)
+}
+
+func isLeftover(existing client.Object, dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	return leftovers.Of(existing, "DynamoGraphDeployment", dgd.Name, dgd.UID)
+}
+
+// waitsForLeftovers says that leftovers are all that kept children from being applied.
+func waitsForLeftovers(failure error) bool {
+	joined, ok := failure.(interface{ Unwrap() []error }) // the join of the errors of all children
+	if !ok {
+		return errors.As(failure, new(*leftover))
+	}
+	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
+}
+
+// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
+// left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
+func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
+	var found []client.Object
+	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
+		err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(dgd.Name)})
+		if err != nil {
+			return fmt.Errorf("listing %T: %w", list, err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if object := item.(client.Object); isLeftover(object, dgd) && object.GetDeletionTimestamp() == nil {
+				found = append(found, object)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	current, err := leftovers.Current(ctx, r.Live, dgd)
+	if err != nil || !current {
+		return err
+	}
+	var failures []error
+	for _, object := range found {
+		failures = append(failures, leftovers.Delete(ctx, r.Client, object))
+	}
+	return errors.Join(failures...)
+}
+
+// removeLeftover deletes one that has the name of a child, which can be made when it is gone.
+func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, existing client.Object, kind string) error {
+	current, err := leftovers.Current(ctx, r.Live, dgd)
+	if err == nil && current {
+		err = leftovers.Delete(ctx, r.Client, existing)
+	}
+	if err != nil {
+		return err
+	}
+	return &leftover{fmt.Sprintf("%s %s", kind, existing.GetName())}
+}

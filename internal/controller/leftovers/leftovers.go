@@ -1,0 +1,52 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leftovers deletes what an earlier object of the same name owned.
+//
+// An object that is deleted and created again has a new UID. What the first one owned keeps its names and its devices until the garbage
+// collector deletes it, which may take long, and after a gap in its watches may not happen. So a controller that finds such an object deletes it
+// itself.
+package leftovers
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Of says that the controller of object is of this kind and this name, and has another UID.
+func Of(object metav1.Object, kind, name string, uid types.UID) bool {
+	owner := metav1.GetControllerOfNoCopy(object)
+	return owner != nil && owner.Kind == kind && owner.Name == name && owner.UID != uid
+}
+
+// Current asks the API server whether owner, as the cache shows it, is the one that exists now. An owner without UID stands for none. A cache
+// that lags behind would take the objects of a successor for those of an earlier one.
+func Current(ctx context.Context, live client.Reader, owner client.Object) (bool, error) {
+	now := owner.DeepCopyObject().(client.Object)
+	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
+	if apierrors.IsNotFound(err) {
+		return owner.GetUID() == "", nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s past the cache: %w", owner.GetName(), err)
+	}
+	return now.GetUID() == owner.GetUID() && now.GetDeletionTimestamp() == nil, nil
+}
+
+// Delete deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until it is looked at again.
+func Delete(ctx context.Context, c client.Client, object client.Object) error {
+	if object.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid, version := object.GetUID(), object.GetResourceVersion()
+	err := c.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting %T %s of an earlier owner: %w", object, object.GetName(), err)
+	}
+	return nil
+}
