@@ -220,7 +220,10 @@ func (s *Scheduler) giveBack(pod *corev1.Pod) {
 	s.mu.Lock()
 	delete(s.releasing, id)
 	delete(s.preempting, id)
-	s.cluster.Forget(id)
+	if node, has := s.cluster.Reserved(id); has {
+		s.cluster.Forget(id)
+		s.capacityFreed(node)
+	}
 	s.mu.Unlock()
 }
 

@@ -113,24 +113,21 @@ func (s *Scheduler) returnHolds(v *view) {
 // dropHolds ends the holds of a graph that is gone.
 func (s *Scheduler) dropHolds(graph types.NamespacedName) {
 	s.mu.Lock()
-	freed := false
+	defer s.mu.Unlock()
 	for name, h := range s.holds {
 		if h.graph == graph {
 			s.cluster.Forget(h.id(name))
 			delete(s.holds, name)
-			freed = true
+			s.capacityFreed(h.node)
 		}
-	}
-	s.mu.Unlock()
-	if freed {
-		s.queue.wakeWaiting()
 	}
 }
 
 // expireHolds frees what was held too long and says when the next hold ends.
 func (s *Scheduler) expireHolds() time.Duration {
-	now, next, freed := s.options.Clock.Now(), time.Hour, false
+	now, next := s.options.Clock.Now(), time.Hour
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for name, h := range s.holds {
 		if wait := h.until.Sub(now); wait > 0 {
 			next = min(next, wait)
@@ -138,19 +135,13 @@ func (s *Scheduler) expireHolds() time.Duration {
 		}
 		s.cluster.Forget(h.id(name))
 		delete(s.holds, name)
-		freed = true
+		s.capacityFreed(h.node)
 	}
 	for gang, since := range s.preempted {
 		if now.Sub(since) > preemptedFor {
 			delete(s.preempted, gang)
 		}
 	}
-	if s.expireKept(now) {
-		freed = true
-	}
-	s.mu.Unlock()
-	if freed {
-		s.queue.wakeWaiting()
-	}
+	s.expireKept(now)
 	return next
 }

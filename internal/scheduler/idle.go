@@ -100,7 +100,7 @@ func schedulerOf(pod *corev1.Pod) string {
 
 // endIdleReservations ends the reservations of pods that nothing tries to bind. Called with the lock held.
 func (s *Scheduler) endIdleReservations(o observed) {
-	now, freed := s.options.Clock.Now(), false
+	now := s.options.Clock.Now()
 	for _, pod := range o.pods {
 		id := topology.PodID(pod)
 		why, again := s.idle.look(pod, id, now)
@@ -111,12 +111,11 @@ func (s *Scheduler) endIdleReservations(o observed) {
 			continue
 		}
 		s.idle.ended[id] = why
-		s.cluster.Forget(id)
 		delete(s.preempting, id)
-		freed = true
-	}
-	if freed {
-		s.queue.wakeWaiting()
+		if node, has := s.cluster.Reserved(id); has {
+			s.cluster.Forget(id)
+			s.capacityFreed(node)
+		}
 	}
 }
 

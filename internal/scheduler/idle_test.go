@@ -105,7 +105,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			if _, verdict := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(verdict.Waiting) > 0 {
 				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), verdict.Waiting)
 			}
-			b.s.queue.setWaiting(clientKey(asking(6, 1, 0)), true, 0)
+			b.s.queue.setWaiting(clientKey(asking(6, 1, 0)), true, waiting{})
 			b.s.queue.take(b.clock.Now())
 			b.pass(time.Second)
 			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(o) {
@@ -118,6 +118,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			if b.reserved(o) == 2 {
 				t.Error("both pods are reserved still")
 			}
+			b.s.wakeFreed()
 			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(asking(6, 1, 0)) {
 				t.Errorf("to be looked at are %v, want the one that waits", due)
 			}

@@ -200,10 +200,8 @@ func (s *Scheduler) leaveLine(name types.NamespacedName, placed bool) {
 }
 
 // expireKept ends a turn that has lasted its time; the graph joins the line again when it is planned next.
-func (s *Scheduler) expireKept(now time.Time) bool {
-	if k := s.keeper.current; k == nil || now.Before(k.until) {
-		return false
+func (s *Scheduler) expireKept(now time.Time) {
+	if k := s.keeper.current; k != nil && !now.Before(k.until) {
+		s.leaveLine(k.graph, false)
 	}
-	s.leaveLine(s.keeper.current.graph, false)
-	return true
 }

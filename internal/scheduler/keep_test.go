@@ -28,13 +28,13 @@ var begin = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 // bench is a loop without a cluster behind it, on two racks of two hosts.
 type bench struct {
-	t     *testing.T
+	t     testing.TB
 	s     *Scheduler
 	clock *testingclock.FakeClock
 	said  *events.FakeRecorder
 }
 
-func newBench(t *testing.T, o Options) *bench {
+func newBench(t testing.TB, o Options) *bench {
 	b := &bench{t: t, clock: testingclock.NewFakeClock(begin), said: events.NewFakeRecorder(100)}
 	o.Clock = b.clock
 	b.s = New(nil, engine.New(engine.Options{}, gates.Placer{}), b.said, NewVerdicts(func(types.NamespacedName) {}), o)

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,18 +14,24 @@ import (
 // queue holds the graphs to look at, each once, some not before a certain time. It never loses one: a graph added while it is
 // being planned is taken again in the next round.
 type queue struct {
-	mu    sync.Mutex
-	due   map[types.NamespacedName]bool
-	later map[types.NamespacedName]time.Time
-	// waiting graphs have something to place that did not fit; freed capacity wakes them.
-	// The number is the priority below which it preempts.
-	waiting map[types.NamespacedName]int32
+	mu sync.Mutex
+	// due are the graphs to look at now, taken those of the last take, and why.
+	due, taken map[types.NamespacedName]*cause
+	later      map[types.NamespacedName]time.Time
+	// waiting graphs have something to place that did not fit; freed capacity that they may use wakes them.
+	waiting map[types.NamespacedName]waiting
 	signal  chan struct{}
+}
+
+// cause is why a graph is looked at: in any case, or because it may use capacity that has become free on nodes.
+type cause struct {
+	always bool
+	nodes  []string
 }
 
 func newQueue() *queue {
 	return &queue{
-		due: map[types.NamespacedName]bool{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]int32{},
+		due: map[types.NamespacedName]*cause{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
 		signal: make(chan struct{}, 1),
 	}
 }
@@ -32,9 +39,17 @@ func newQueue() *queue {
 // add asks for a look at the graph now.
 func (q *queue) add(name types.NamespacedName) {
 	q.mu.Lock()
-	q.due[name] = true
+	q.causeOf(name).always = true
 	q.mu.Unlock()
 	q.wake()
+}
+
+// causeOf returns why a graph is due, and makes it due. Called with the lock held.
+func (q *queue) causeOf(name types.NamespacedName) *cause {
+	if q.due[name] == nil {
+		q.due[name] = &cause{}
+	}
+	return q.due[name]
 }
 
 // addAt asks for a look at the graph at a time; the earliest wins.
@@ -51,7 +66,7 @@ func (q *queue) addAt(name types.NamespacedName, at time.Time) {
 func (q *queue) wakeWaiting() {
 	q.mu.Lock()
 	for name := range q.waiting {
-		q.due[name] = true
+		q.causeOf(name).always = true
 	}
 	some := len(q.waiting) > 0
 	q.mu.Unlock()
@@ -60,12 +75,46 @@ func (q *queue) wakeWaiting() {
 	}
 }
 
+// wakeFor asks for a look at every waiting graph that may use what has become free on a node, and at a later time for one at the others.
+func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.NamespacedName, waiting) bool) {
+	q.mu.Lock()
+	for name, w := range q.waiting {
+		if c := q.due[name]; c != nil && (c.always || slices.Contains(c.nodes, node)) {
+			continue
+		}
+		if mayUse(name, w) {
+			c := q.causeOf(name)
+			c.nodes = append(c.nodes, node)
+		} else if at, ok := q.later[name]; !ok || later.Before(at) {
+			q.later[name] = later
+		}
+	}
+	q.mu.Unlock()
+}
+
+// cause says why a graph was taken last: because of nodes, or in any case.
+func (q *queue) cause(name types.NamespacedName) (nodes []string, always bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.taken[name]; c != nil {
+		return c.nodes, c.always
+	}
+	return nil, true
+}
+
+func (q *queue) waitingFor(name types.NamespacedName) (w waiting, waits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w, waits = q.waiting[name]
+	return w, waits
+}
+
 // wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority.
 func (q *queue) wakeAbove(priority int32, at time.Time) {
 	q.mu.Lock()
 	some := false
-	for name, preemptsBelow := range q.waiting {
-		if old, ok := q.later[name]; preemptsBelow > priority && (!ok || at.Before(old)) {
+	for name, w := range q.waiting {
+		if old, ok := q.later[name]; w.preemptsBelow > priority && (!ok || at.Before(old)) {
 			q.later[name] = at
 			some = true
 		}
@@ -76,12 +125,12 @@ func (q *queue) wakeAbove(priority int32, at time.Time) {
 	}
 }
 
-// setWaiting says whether freed capacity concerns the graph, and below which priority it preempts.
-func (q *queue) setWaiting(name types.NamespacedName, waits bool, preemptsBelow int32) {
+// setWaiting says whether freed capacity concerns the graph, and what it waits for.
+func (q *queue) setWaiting(name types.NamespacedName, waits bool, w waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if waits {
-		q.waiting[name] = preemptsBelow
+		q.waiting[name] = w
 	} else {
 		delete(q.waiting, name)
 	}
@@ -113,12 +162,12 @@ func (q *queue) take(now time.Time) (due []types.NamespacedName, next time.Durat
 			next = min(next, wait)
 			continue
 		}
-		q.due[name] = true
+		q.causeOf(name).always = true
 		delete(q.later, name)
 	}
 	for name := range q.due {
 		due = append(due, name)
 	}
-	clear(q.due)
+	q.taken, q.due = q.due, map[types.NamespacedName]*cause{}
 	return due, next
 }

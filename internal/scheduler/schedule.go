@@ -41,7 +41,6 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGrap
 	for _, gang := range s.gangsOf(o, releases) {
 		s.letGo(ctx, gang)
 	}
-	s.queue.setWaiting(name, len(verdict.Waiting)+len(verdict.Surplus) > 0, verdict.preemptsBelow)
 	if s.verdicts.set(name, verdict) {
 		s.announce(ctx, dgd, o.pods, verdict)
 	}
@@ -65,6 +64,9 @@ func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Verd
 	now.bars, now.objections = o.bars, o.objections
 	*o = now
 	releases, verdict := s.decide(ctx, now)
+	// Under the same lock, so that no change of the cluster comes in between.
+	s.queue.setWaiting(client.ObjectKeyFromObject(o.dgd), len(verdict.Waiting)+len(verdict.Surplus) > 0, waiting{verdict.preemptsBelow, verdict.unmet})
+	verdict.unmet = nil
 	return releases, verdict, nil
 }
 
@@ -140,6 +142,9 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 		s.tell(ctx, o.dgd, v, replica)
 		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)
 	}
+	if len(verdict.Waiting)+len(verdict.Surplus) == refusals(&result) {
+		verdict.unmet = placement.UnmetOf(v.graph, &result)
+	}
 	s.returnHolds(v)
 	s.keep(ctx, o.dgd, v, &result, &verdict)
 	if verdict.Domain == nil {
@@ -191,6 +196,16 @@ func firstPods(pods []*corev1.Pod) map[replicaKey]*corev1.Pod {
 
 func allBound(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+}
+
+// refusals counts the replicas that were refused.
+func refusals(result *placement.Result) (n int) {
+	for i := range result.Replicas {
+		if result.Replicas[i].Refusal != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func (v *view) hasWaiting() bool {

@@ -90,6 +90,8 @@ type Scheduler struct {
 	preempted map[string]time.Time
 	// preempting are released pods that are not bound yet, by ID, for which others have to make room.
 	preempting map[string]bool
+	// freed are nodes on which capacity may have become free since the waiting graphs were last compared with it.
+	freed map[string]bool
 	// idle are released pods that no scheduler tries to bind.
 	idle idlePods
 	// keeper keeps hosts for a gang that has been waiting for long.
@@ -111,7 +113,7 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
-		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter),
+		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter), freed: map[string]bool{},
 		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
 	}
 	s.cluster.GangOf = gangOf
@@ -134,11 +136,10 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return err
 	}
 	for {
+		s.wakeFreed()
 		due, next := s.queue.take(s.options.Clock.Now())
 		next = min(next, s.expireHolds())
-		for _, dgd := range s.inOrder(ctx, due) {
-			s.schedule(ctx, dgd)
-		}
+		s.round(ctx, due)
 		if len(due) > 0 {
 			continue
 		}
@@ -151,6 +152,15 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		case <-timer.C():
 		}
 		timer.Stop()
+	}
+}
+
+// round looks at graphs, in their order.
+func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
+	for _, dgd := range s.inOrder(ctx, due) {
+		if s.stillMayUse(client.ObjectKeyFromObject(dgd)) {
+			s.schedule(ctx, dgd)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -47,6 +48,8 @@ type Verdict struct {
 
 	// preemptsBelow: bound pods of a lower priority would make room.
 	preemptsBelow int32
+	// unmet is what the refused gangs ask for; nil when a change of any node may matter.
+	unmet *placement.Unmet
 }
 
 // Verdicts hands decisions to the graph reconciler.

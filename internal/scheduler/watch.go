@@ -109,8 +109,8 @@ func (s *Scheduler) nodeSet(old, node *corev1.Node) {
 	}
 	s.mu.Lock()
 	s.cluster.SetNode(node)
+	s.capacityFreed(node.Name)
 	s.mu.Unlock()
-	s.queue.wakeWaiting()
 }
 
 // sameRoom says that two states of a node mean the same to the planner.
@@ -129,8 +129,8 @@ func ready(node *corev1.Node) bool {
 func (s *Scheduler) nodeGone(node *corev1.Node) {
 	s.mu.Lock()
 	s.cluster.DeleteNode(node.Name)
+	s.capacityFreed(node.Name) // what was said of the node is no longer true
 	s.mu.Unlock()
-	s.queue.wakeWaiting() // what was said of the node is no longer true
 }
 
 // podSet counts every pod of the cluster and follows our own ones from gate to node.
@@ -138,6 +138,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	s.mu.Lock()
+	before := s.nodesOf(id)
 	switch {
 	case ended:
 		s.cluster.DeletePod(id)
@@ -151,10 +152,13 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	s.trackStuck(pod, id)
 	s.idle.track(pod, id, s.options.Clock.Now())
 	s.trackPreempted(pod)
+	if node := pod.Spec.NodeName; ended {
+		s.capacityFreed(before...)
+	} else if node != "" && len(before) > 0 && !slices.Contains(before, node) { // a reservation of another pod may have moved
+		s.capacityFreed(before[0], node)
+	}
 	s.mu.Unlock()
 	switch {
-	case ended && old != nil:
-		s.queue.wakeWaiting()
 	case old != nil && old.Spec.NodeName == "" && pod.Spec.NodeName != "":
 		s.queue.wakeAbove(topology.PriorityOf(pod), s.options.Clock.Now().Add(time.Second)) // who is bound may be preempted
 	}
@@ -164,6 +168,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 func (s *Scheduler) podGone(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
+	freed := s.nodesOf(id)
 	s.holdRoomOf(pod)
 	s.cluster.DeletePod(id)
 	delete(s.releasing, id)
@@ -171,9 +176,20 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.idle.forget(id)
 	delete(s.objected, id)
 	delete(s.preempting, id)
+	s.capacityFreed(freed...)
 	s.mu.Unlock()
-	s.queue.wakeWaiting()
 	s.touchGraphOf(pod)
+}
+
+// nodesOf is the node that a pod takes capacity of, if any. Called with the lock held.
+func (s *Scheduler) nodesOf(id string) []string {
+	if node, has := s.cluster.Reserved(id); has {
+		return []string{node}
+	}
+	if node, bound := s.cluster.Bound(id); bound {
+		return []string{node}
+	}
+	return nil
 }
 
 // touchGraphOf asks for a look at the graph the pod belongs to. The scaling group knows the graph's full name; when it is not in the

@@ -105,6 +105,14 @@ func (c *Cluster) Size() int { return c.present }
 // NodeName returns the name of a node.
 func (c *Cluster) NodeName(id NodeID) string { return c.nodes[id].name }
 
+// Node addresses a node by its name; false when the cluster does not know it.
+func (c *Cluster) Node(name string) (NodeID, bool) {
+	if n, ok := c.byName[name]; ok {
+		return n.id, true
+	}
+	return 0, false
+}
+
 // NodeLabels returns the labels of a node, nil when it has no object. They must not be changed.
 func (c *Cluster) NodeLabels(name string) map[string]string {
 	if n, ok := c.byName[name]; ok {

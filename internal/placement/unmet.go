@@ -1,0 +1,117 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Unmet is what the refused gangs of a graph ask for. It says at the cost of a few counts whether a change of one node may let one of them be
+// placed, so that a graph is not planned again for changes that do not concern it:
+//
+//	refused: 4 pods x 8 GPUs in one rack of zone-a
+//	a host of zone-b becomes free                    no
+//	a host of zone-a/rack-1, which then holds 3 of 4 no
+//	a host of zone-a/rack-2, which then holds 4 of 4 yes, unless the gang has parts that do not fit together
+type Unmet struct {
+	levels   topology.Levels
+	selector map[string]string
+	gangs    []unmetGang
+}
+
+// unmetGang is one refused gang: one domain of a level inside a domain has to hold so many pods of each shape.
+type unmetGang struct {
+	level  int
+	within topology.Path
+	pods   []shapeCount
+}
+
+type shapeCount struct {
+	shape *topology.Shape
+	pods  int
+}
+
+// UnmetOf returns what the refused gangs of a plan ask for. It returns nil when a change of any node may matter: when a gang is refused for something
+// else than capacity, or when the search did not come to an end.
+func UnmetOf(g Graph, r *Result) *Unmet {
+	u := &Unmet{levels: g.Levels, selector: g.NodeSelector}
+	base := -1
+	for i := range r.Replicas {
+		one := &r.Replicas[i]
+		if one.Refusal == nil {
+			continue
+		}
+		switch code := one.Refusal.Code; {
+		case code == CodeBaseGangWaits && !one.Base:
+			continue // it is not placed before the base gang
+		case code != CodeInsufficientCapacity:
+			return nil
+		}
+		at := len(u.gangs)
+		if one.Base && base >= 0 {
+			at = base
+		} else {
+			u.gangs = append(u.gangs, unmetGang{level: one.Refusal.Level, within: one.Refusal.Within})
+		}
+		if one.Base {
+			base = at
+		}
+		u.gangs[at].add(g, one)
+	}
+	if len(u.gangs) == 0 {
+		return nil
+	}
+	return u
+}
+
+func (m *unmetGang) add(g Graph, one *ReplicaResult) {
+	for si := range g.Services {
+		if g.Services[si].Name != one.Service {
+			continue
+		}
+		for _, replica := range g.Services[si].Waiting {
+			if replica.Ordinal != one.Ordinal {
+				continue
+			}
+			for _, pod := range replica.Pods {
+				m.count(pod.Shape)
+			}
+		}
+	}
+}
+
+func (m *unmetGang) count(shape *topology.Shape) {
+	for i := range m.pods {
+		if m.pods[i].shape == shape || m.pods[i].shape.Key() == shape.Key() {
+			m.pods[i].pods++
+			return
+		}
+	}
+	m.pods = append(m.pods, shapeCount{shape, 1})
+}
+
+// MayFit says whether a refused gang may be placed in a domain around a node, whose free capacity has grown or whose labels have changed. It
+// counts shape by shape and is never false when a plan would place the gang there.
+func (u *Unmet) MayFit(c *topology.Cluster, node string) bool {
+	t := c.Tree(u.levels, u.selector)
+	n, known := c.Node(node)
+	if !known || t.Home(n) == topology.Nowhere {
+		return false
+	}
+	return slices.ContainsFunc(u.gangs, func(m unmetGang) bool { return m.mayFit(c, t, node, t.Home(n)) })
+}
+
+func (m *unmetGang) mayFit(c *topology.Cluster, t *topology.Tree, node string, home topology.DomainID) bool {
+	within, found := t.Find(m.within)
+	d := t.At(home, m.level)
+	if !found || d == topology.Nowhere || !t.Within(d, within) {
+		return false
+	}
+	if !slices.ContainsFunc(m.pods, func(s shapeCount) bool { _, full := c.Why(node, s.shape); return !full }) {
+		return false // the node takes none of the pods
+	}
+	return !slices.ContainsFunc(m.pods, func(s shapeCount) bool { return t.View(s.shape).Fit(d) < s.pods })
+}

@@ -1,0 +1,227 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// graphs is a cache of graphs by name: the fake client copies all objects for each list, which a thousand graphs do not bear.
+type graphs map[string]observed
+
+func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.Object, _ ...client.GetOption) error {
+	o, found := g[name.Name]
+	switch out := object.(type) {
+	case *nvidiav1alpha1.DynamoGraphDeployment:
+		if found {
+			o.dgd.DeepCopyInto(out)
+			return nil
+		}
+	case *grovev1alpha1.ClusterTopology:
+		profile.DeepCopyInto(out)
+		return nil
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, name.Name)
+}
+
+func (g graphs) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	options := client.ListOptions{}
+	options.ApplyOptions(opts)
+	switch out := list.(type) {
+	case *corev1.PodList:
+		name, _ := options.FieldSelector.RequiresExactMatch(IndexPodsByGraph)
+		for _, pod := range g[name].pods {
+			out.Items = append(out.Items, *pod)
+		}
+	case *trellisv1alpha1.ScalingGroupList:
+		uid, _ := options.FieldSelector.RequiresExactMatch(IndexGroupsByGraph)
+		for _, sg := range g[uid].groups { // a graph's UID is its name
+			out.Items = append(out.Items, *sg)
+		}
+	}
+	return nil
+}
+
+// plans counts the plans made since the process started.
+func plans(t testing.TB) int {
+	m := dto.Metric{}
+	if err := planSeconds.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return int(m.GetHistogram().GetSampleCount())
+}
+
+// look lets the loop look at all that is due, until nothing is, and returns how many plans it made.
+func (b *bench) look() int {
+	before := plans(b.t)
+	for {
+		b.s.wakeFreed()
+		due, _ := b.s.queue.take(b.clock.Now())
+		if len(due) == 0 {
+			return plans(b.t) - before
+		}
+		b.s.round(b.t.Context(), due)
+	}
+}
+
+// silent is an engine that writes nothing.
+type silent struct{ gates.Placer }
+
+func (silent) Release(context.Context, *corev1.Pod, engine.Pin) error { return nil }
+
+// waitingGraphs is a full cluster in which graphs wait, of so many hosts of a rack each.
+func waitingGraphs(t testing.TB, sizes ...int32) *bench {
+	b := newBench(t, Options{})
+	all := graphs{}
+	b.s.reader, b.s.engines = all, engine.New(engine.Options{}, silent{})
+	b.taken("a0", "a1", "b0", "b1")
+	for rack := range 50 {
+		for i := range 4 {
+			host := fmt.Sprintf("h%d-%d", rack, i)
+			b.host(host, fmt.Sprint("r", rack), 1)
+			b.taken(host)
+		}
+	}
+	for number, size := range sizes {
+		o := asking(number+1, size, 0)
+		all[o.dgd.Name] = o
+		b.s.queue.add(clientKey(o))
+	}
+	if n := b.look(); n != len(sizes) || len(b.s.queue.waiting) != len(sizes) {
+		t.Fatalf("%d plans, %d wait", n, len(b.s.queue.waiting))
+	}
+	return b
+}
+
+func (b *bench) gone(host string) {
+	pod := withGPU(&corev1.Pod{})
+	pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName = "other", host, types.UID("on-"+host), host
+	b.s.podGone(pod)
+}
+
+func sizes(n int, size int32, more ...int32) []int32 {
+	for range n {
+		more = append(more, size)
+	}
+	return more
+}
+
+// One host becomes free while a thousand graphs wait: planned are those that it is enough for, until it is taken.
+func TestAFreedHostWakesWhomItConcerns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sizes []int32
+		most  int
+		first string
+	}{
+		"all need four hosts":            {sizes(200, 4), 0, ""},
+		"five need one":                  {append(sizes(995, 4), 1, 1, 1, 1, 1), 10, "g996"},
+		"all need one: the first has it": {sizes(200, 1), 10, "g1"},
+		"the last one needs one":         {append(sizes(199, 2), 1), 10, "g200"},
+		"all need two of a rack":         {sizes(200, 2), 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := waitingGraphs(t, tc.sizes...)
+			b.gone("h7-2")
+			if n := b.look(); n > tc.most || n < min(tc.most, 1) {
+				t.Errorf("%d plans, want at most %d", n, tc.most)
+			}
+			if _, waits := b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: tc.first}]; waits {
+				t.Errorf("%s is not placed", tc.first)
+			}
+			if placed := len(b.s.releasing); placed != min(tc.most, 1) {
+				t.Errorf("%d pods were placed", placed)
+			}
+			b.pass(refreshAfter)
+			if n := b.look(); n < len(tc.sizes)-tc.most {
+				t.Errorf("after %s %d graphs say how it is now", refreshAfter, n)
+			}
+		})
+	}
+}
+
+// What the cheap look cannot know wakes a graph in any case: capacity of its own, and of pods that it may preempt.
+func TestWakesWhenItCannotTell(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*bench)
+		want int
+	}{
+		"plainly": {func(*bench) {}, 0},
+		"a hold of its own": {func(b *bench) {
+			b.s.holds[types.NamespacedName{Name: "x"}] = held("g1")
+		}, 1},
+		"somebody's hold": {func(b *bench) {
+			b.s.holds[types.NamespacedName{Name: "x"}] = held("g2")
+		}, 0},
+		"kept hosts":             {func(b *bench) { b.s.keeper.current = &keptHosts{} }, 1},
+		"pods of lower priority": {func(b *bench) { b.preemptible("h0-0") }, 1},
+		"a reason of another kind": {func(b *bench) {
+			w := b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: "g1"}]
+			w.unmet = nil
+			b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: "g1"}] = w
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := waitingGraphs(t, 4)
+			tc.edit(b)
+			b.gone("h7-2")
+			if n := b.look(); n != tc.want {
+				t.Errorf("%d plans, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
+// held is a hold for a graph.
+func held(graph string) hold {
+	return hold{node: "h0-0", shape: topology.ShapeOf(withGPU(&corev1.Pod{})), graph: types.NamespacedName{Namespace: "ns", Name: graph}, until: begin.Add(time.Hour)}
+}
+
+func (b *bench) preemptible(host string) {
+	lowest := int32(-5)
+	pod := withGPU(&corev1.Pod{})
+	pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName, pod.Spec.Priority = "other", host, "low", host, &lowest
+	b.s.cluster.SetPod(pod)
+}
+
+// When much changes at once, comparing costs more than planning.
+func TestManyFreedHostsWakeAll(t *testing.T) {
+	b := waitingGraphs(t, 4, 4)
+	for rack := range maxFreed + 1 {
+		b.gone(fmt.Sprintf("h%d-0", rack))
+	}
+	if n := b.look(); n != 2 {
+		t.Errorf("%d plans, want one for each graph", n)
+	}
+}
+
+// BenchmarkOneHostFreed: a thousand graphs wait, and one host is freed that is enough for none.
+func BenchmarkOneHostFreed(b *testing.B) {
+	w := waitingGraphs(b, sizes(1000, 4)...)
+	before := plans(b)
+	for b.Loop() {
+		w.s.mu.Lock()
+		w.s.capacityFreed("h7-2")
+		w.s.mu.Unlock()
+		w.s.wakeFreed()
+		w.s.queue.take(w.clock.Now())
+	}
+	b.ReportMetric(float64(plans(b)-before)/float64(b.N), "plans/op")
+}
