@@ -136,6 +136,20 @@ type Placer interface {
 	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]Objection
 }
 
+// Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether or
+// not the engine is ready.
+type Router interface {
+	// Route sends pods of a group that is not gated, about to be created, to the engine's scheduler.
+	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
+}
+
+// Trimmer is a Placer whose objects list the replicas of a graph.
+type Trimmer interface {
+	// Trim takes replicas off that have no released pod any more. pods are all of the graph. It reads own first and writes only when there is
+	// something to take off.
+	Trim(ctx context.Context, own client.Reader, gang Gang, pods []*corev1.Pod) error
+}
+
 // Objection is what keeps a released pod from being bound.
 type Objection struct {
 	// Message for the user.

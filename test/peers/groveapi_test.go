@@ -6,6 +6,8 @@ package peers
 import (
 	"testing"
 
+	"github.com/trellis-k8s/trellis/internal/engine/grove"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -35,4 +37,23 @@ func TestGroveTellsWhy(t *testing.T) {
 	w.is(placed, no, "WaitsForGrove", "0 of 1 replicas scheduled", "KAI: "+w.refuses)
 	w.refuses = "OverLimit"
 	w.is(placed, no, "WaitsForGrove", "KAI: OverLimit")
+}
+
+// TestGroveKeepsTheQueue: Grove replaces pods when the labels of their clique change, so that a set which was made with another default queue
+// keeps it. One that the user names is written.
+func TestGroveKeepsTheQueue(t *testing.T) {
+	s, w := tell(t, "queued", graph.EngineGrove), probed(t)
+	queue := func() string {
+		t.Helper()
+		if err := w.Apply(t.Context(), s.dgd, s.groups); err != nil {
+			t.Fatal(err)
+		}
+		return grove.QueueOf(read[grove.PodCliqueSet](t, groveObject(t, "PodCliqueSet", "queued")))
+	}
+	for _, c := range []struct{ annotation, want string }{{"", "default-queue"}, {"dynamo", "dynamo"}, {"", "dynamo"}, {"team", "team"}} {
+		s.dgd.Annotations[kai.AnnotationQueue] = c.annotation
+		if got := queue(); got != c.want {
+			t.Errorf("annotated %q: queue %q, want %q", c.annotation, got, c.want)
+		}
+	}
 }

@@ -156,14 +156,21 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDep
 	if len(groups) == 0 {
 		return nil
 	}
-	g := w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels))
-	set := grove.Render(g, w.last().dialect)
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
-	want, err := peer.Object(set)
+	g := w.graphOf(groups, "")
+	have, err := w.Get(ctx, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g))
 	if err != nil {
 		return err
 	}
-	have, err := w.Get(ctx, grove.PodCliqueSetKind, set.Namespace, set.Name)
+	present := &grove.PodCliqueSet{}
+	if have != nil {
+		if err := peer.Read(have, present); err != nil {
+			return err
+		}
+	}
+	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
+	set := grove.Render(g, w.last().dialect)
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	want, err := peer.Object(set)
 	if err != nil {
 		return err
 	}

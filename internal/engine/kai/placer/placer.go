@@ -4,7 +4,7 @@
 // Package placer is the engine KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
 //
 // The pods of a gang are gated until it has its place. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
-// is gone or waits anew leaves the list with the next gang that is let go.
+// is gone or waits anew leaves the list.
 package placer
 
 import (
@@ -41,7 +41,11 @@ type Placer struct {
 	forming *forming
 }
 
-var _ engine.Placer = Placer{}
+var (
+	_ engine.Placer  = Placer{}
+	_ engine.Router  = Placer{}
+	_ engine.Trimmer = Placer{}
+)
 
 // New returns the engine.
 func New(writer client.Client, live client.Reader) Placer {
@@ -104,6 +108,17 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*cor
 	for _, pod := range fresh {
 		kai.Graph{}.Prepare(pod, sg)
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationEngine, graph.EngineKAI)
+	}
+}
+
+// Route implements engine.Router: pods without a constraint are KAI's too, or they would use what their queue has not been granted. KAI's own
+// grouper makes a PodGroup of each.
+func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
+	for _, pod := range fresh {
+		pod.Spec.SchedulerName = kai.SchedulerName
+		if pod.Labels[kai.LabelQueue] == "" {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, kai.LabelQueue, graph.LabelValue(kai.Queue(sg.Annotations, nil, "")))
+		}
 	}
 }
 
