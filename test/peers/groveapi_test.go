@@ -4,6 +4,7 @@
 package peers
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -56,4 +57,23 @@ func TestGroveKeepsTheQueue(t *testing.T) {
 			t.Errorf("annotated %q: queue %q, want %q", c.annotation, got, c.want)
 		}
 	}
+}
+
+// TestGroveStrays: a pod that is made again is placed for itself by KAI. Where that breaks what is required of a replica, of the first too,
+// it is said at once, although Grove counts all replicas as scheduled and ready.
+func TestGroveStrays(t *testing.T) {
+	w := newWorld(t, "strays", racks(2, 8, "a/r0", "a/r1")...)
+	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 3, 8, "rack")})
+	w.set(strings.ReplaceAll(groveZoneRacks1, "worker-wkr 1 (least 1)", "worker-wkr 2 (least 2)"))
+	w.groveServes()
+	leader := w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")
+	w.grovePod("Worker", "worker-wkr", 0, "a-r0-1")
+	w.grovePod("Worker", "worker-wkr", 0, "a-r0-1")
+	w.serves()
+	w.cordon("a-r0-0")
+	w.free(leader)
+	w.grovePod("Worker", "worker-ldr", 0, "a-r1-0")
+	w.is(placed, no, "OutsideReplicaDomain", "Worker-0 is in rack a/r0, but Grove placed 1 of its 3 pods in a/r1", "delete all pods of it at once")
+	w.event("OutsideReplicaDomain", "Worker-0 is in rack a/r0")
+	w.documented("required domain of a replica or service", "Grove", "not a pod that is made again")
 }
