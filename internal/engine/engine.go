@@ -90,6 +90,10 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.
 	Node string
+	// Preempts: others have to make room. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the engine's
+	// scheduler holds it to the narrower ones and chooses the victims.
+	Preempts bool
+	Wide     map[string]string
 	// Graph is the deployment's name, which labels may hold shortened.
 	Graph string
 	// PodLabels and PodAnnotations are what a placer has only released pods carry.

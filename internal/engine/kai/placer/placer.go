@@ -132,8 +132,13 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now.
+// Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
+// order of its own, and goes on until there is room: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
+// that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+	if pin.Preempts {
+		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil
+	}
 	pin.PodLabels, pin.PodAnnotations = kai.Membership(pin.Graph, pod)
 	return p.Placer.Release(ctx, pod, pin)
 }
