@@ -90,6 +90,10 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.
 	Node string
+	// Preempts: others have to make room. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the engine's
+	// scheduler holds it to the narrower ones and chooses the victims.
+	Preempts bool
+	Wide     map[string]string
 	// Graph is the deployment's name, which labels may hold shortened.
 	Graph string
 	// PodLabels and PodAnnotations are what a placer has only released pods carry.
@@ -134,6 +138,20 @@ type Placer interface {
 	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
 	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
 	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]Objection
+}
+
+// Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether or
+// not the engine is ready.
+type Router interface {
+	// Route sends pods of a group that is not gated, about to be created, to the engine's scheduler.
+	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
+}
+
+// Trimmer is a Placer whose objects list the replicas of a graph.
+type Trimmer interface {
+	// Trim takes replicas off that have no released pod any more. pods are all of the graph. It reads own first and writes only when there is
+	// something to take off.
+	Trim(ctx context.Context, own client.Reader, gang Gang, pods []*corev1.Pod) error
 }
 
 // Objection is what keeps a released pod from being bound.

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"cmp"
 	"errors"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -42,6 +43,8 @@ type Graph struct {
 	Services []Service
 
 	extras extras
+	// queue that the deployment names, where pods outside of gangs have to know it.
+	queue string
 }
 
 // Service is one service of a graph.
@@ -79,6 +82,9 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 	errs = append(errs, topologyErrs...)
 
 	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine, Workload: in.Workload}
+	if in.Engine == EngineKAI {
+		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
+	}
 	for _, name := range sortedKeys(dgd.Spec.Services) {
 		service, serviceErrs := resolveService(dgd, name, in)
 		errs = append(errs, serviceErrs...)

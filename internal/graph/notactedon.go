@@ -11,13 +11,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
-// annotationQueue names the queue of KAI Scheduler. It counts on the deployment itself, under the engines that KAI schedules for.
-const annotationQueue = "nvidia.com/kai-scheduler-queue"
+// What names the queue of KAI Scheduler: on the deployment itself, under the engines that KAI schedules for. KAI reads the label on pods.
+const (
+	AnnotationQueue = "nvidia.com/kai-scheduler-queue"
+	LabelQueue      = "kai.scheduler/queue"
+)
 
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
 	"nvidia.com/grove-update-strategy",
-	annotationQueue,
+	AnnotationQueue,
 	"nvidia.com/volcano-queue",
 	"nvidia.com/workload-provider",
 }
@@ -39,7 +42,7 @@ func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment, preset string) []stri
 	annotations := func(path string, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
-			acted := key == annotationQueue && queued && path == ownAnnotations
+			acted := key == AnnotationQueue && queued && path == ownAnnotations
 			add(set && !acted, path+"["+key+"]")
 		}
 	}

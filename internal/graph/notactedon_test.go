@@ -80,9 +80,9 @@ func TestQueueIsActedOn(t *testing.T) {
 		"KAI by the pods":     {scheduler: SchedulerKAI, want: []string{spec, service}},
 		"Gates, not the flag": {preset: EngineKAI, annotation: EngineGates, want: []string{own, spec, service}},
 	} {
-		queue := map[string]string{annotationQueue: "q"}
+		queue := map[string]string{AnnotationQueue: "q"}
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-		dgd.Annotations = map[string]string{annotationQueue: "q", AnnotationEngine: c.annotation}
+		dgd.Annotations = map[string]string{AnnotationQueue: "q", AnnotationEngine: c.annotation}
 		dgd.Spec.Annotations = queue
 		extra := &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulerName: c.scheduler}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"A": {Annotations: queue, ExtraPodSpec: extra}}

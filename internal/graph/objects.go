@@ -45,6 +45,9 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 	if s.Multinode {
 		sg.Spec.Workload = g.Workload
 	}
+	if g.queue != "" && !Gated(sg) { // pods of gangs have it from their PodGroup
+		metav1.SetMetaDataAnnotation(&sg.ObjectMeta, AnnotationQueue, g.queue)
+	}
 	for i := range s.Roles {
 		sg.Spec.Roles = append(sg.Spec.Roles, *s.Roles[i].DeepCopy())
 	}

@@ -76,10 +76,23 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 			unbound = append(unbound, pod)
 		}
 	}
+	s.trim(ctx, placer, *o)
 	if len(unbound) > 0 {
 		o.objections = placer.Object(ctx, s.engines.Own(placer.Name()), unbound, o.pods)
 	}
 	s.trackObjections(*o)
+}
+
+// trim takes lost replicas off what the engine's scheduler is told of the graph.
+func (s *Scheduler) trim(ctx context.Context, placer engine.Placer, o observed) {
+	trimmer, ok := placer.(engine.Trimmer)
+	if !ok || o.bars != "" {
+		return
+	}
+	gang := engine.Gang{Name: o.dgd.Name, Graph: o.dgd, Groups: o.groups}
+	if err := trimmer.Trim(ctx, s.engines.Own(placer.Name()), gang, o.pods); err != nil {
+		logger(ctx, o.dgd).Error(err, "taking lost replicas off the gang's objects")
+	}
 }
 
 // trackObjections notes since when the engine's scheduler has objected to a pod: when it stays so, takeBackStuck takes the gang back.

@@ -44,6 +44,9 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 	out := make([]release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
 		pin := engine.Pin{Graph: dgd.Name, Gang: gang, Labels: labels, Nodes: nodes}
+		if replica.Preempts != nil {
+			pin.Preempts, pin.Wide = true, v.labelsOf(v.widest(replica))
+		}
 		if replica.PinHosts {
 			pin.Node = planned.Node
 		}
@@ -54,6 +57,17 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *vie
 		out = append(out, release{dgd: dgd, pod: v.gated[planned.ID], pin: pin, base: replica.Base && gang == base})
 	}
 	return out
+}
+
+// widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
+// replicas are in, and that of a single-node service, all of whose replicas share it. Its pods' pins are where these are read from.
+func (v *view) widest(replica placement.ReplicaResult) topology.Path {
+	for i := range v.graph.Services {
+		if s := &v.graph.Services[i]; s.Name == replica.Service && s.Multinode {
+			return replica.Domain.Truncate(v.graph.Required)
+		}
+	}
+	return replica.Domain
 }
 
 // narrowest is the narrowest domain that holds all planned nodes of a replica. Pinned to its required domain alone, a replica planned

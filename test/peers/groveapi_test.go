@@ -4,8 +4,11 @@
 package peers
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/trellis-k8s/trellis/internal/engine/grove"
+	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -35,4 +38,42 @@ func TestGroveTellsWhy(t *testing.T) {
 	w.is(placed, no, "WaitsForGrove", "0 of 1 replicas scheduled", "KAI: "+w.refuses)
 	w.refuses = "OverLimit"
 	w.is(placed, no, "WaitsForGrove", "KAI: OverLimit")
+}
+
+// TestGroveKeepsTheQueue: Grove replaces pods when the labels of their clique change, so that a set which was made with another default queue
+// keeps it. One that the user names is written.
+func TestGroveKeepsTheQueue(t *testing.T) {
+	s, w := tell(t, "queued", graph.EngineGrove), probed(t)
+	queue := func() string {
+		t.Helper()
+		if err := w.Apply(t.Context(), s.dgd, s.groups); err != nil {
+			t.Fatal(err)
+		}
+		return grove.QueueOf(read[grove.PodCliqueSet](t, groveObject(t, "PodCliqueSet", "queued")))
+	}
+	for _, c := range []struct{ annotation, want string }{{"", "default-queue"}, {"dynamo", "dynamo"}, {"", "dynamo"}, {"team", "team"}} {
+		s.dgd.Annotations[kai.AnnotationQueue] = c.annotation
+		if got := queue(); got != c.want {
+			t.Errorf("annotated %q: queue %q, want %q", c.annotation, got, c.want)
+		}
+	}
+}
+
+// TestGroveStrays: a pod that is made again is placed for itself by KAI. Where that breaks what is required of a replica, of the first too,
+// it is said at once, although Grove counts all replicas as scheduled and ready.
+func TestGroveStrays(t *testing.T) {
+	w := newWorld(t, "strays", racks(2, 8, "a/r0", "a/r1")...)
+	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 3, 8, "rack")})
+	w.set(strings.ReplaceAll(groveZoneRacks1, "worker-wkr 1 (least 1)", "worker-wkr 2 (least 2)"))
+	w.groveServes()
+	leader := w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")
+	w.grovePod("Worker", "worker-wkr", 0, "a-r0-1")
+	w.grovePod("Worker", "worker-wkr", 0, "a-r0-1")
+	w.serves()
+	w.cordon("a-r0-0")
+	w.free(leader)
+	w.grovePod("Worker", "worker-ldr", 0, "a-r1-0")
+	w.is(placed, no, "OutsideReplicaDomain", "Worker-0 is in rack a/r0, but Grove placed 1 of its 3 pods in a/r1", "delete all pods of it at once")
+	w.event("OutsideReplicaDomain", "Worker-0 is in rack a/r0")
+	w.documented("required domain of a replica or service", "Grove", "not a pod that is made again")
 }

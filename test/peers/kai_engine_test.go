@@ -94,11 +94,25 @@ func TestKAIFormsGangs(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	t.Log("the first replica is lost; it leaves the list with the next gang")
+	t.Log("the first replica is lost; it leaves the list")
 	for _, pod := range base[0].Pods {
 		if err := typed.Delete(t.Context(), pod, ctrlclient.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	trim := func(pods ...*corev1.Pod) string {
+		t.Helper()
+		if err := p.Trim(t.Context(), typed, s.gang(), pods); err != nil {
+			t.Fatal(err)
+		}
+		pg, _ := podGroup(t, "forms")
+		return peertest.SketchKAI(pg)
+	}
+	if diff := cmp.Diff(both, trim(slices.Concat(base[0].Pods, base[1].Pods, later.Pods)...)); diff != "" {
+		t.Errorf("nothing is lost yet (-want +got):\n%s", diff)
+	}
+	if got := trim(slices.Concat(base[1].Pods, later.Pods)...); strings.Contains(got, "forms-decode-0") || !strings.Contains(got, "forms-decode-1") || !strings.Contains(got, "frontend") {
+		t.Errorf("KAI would call the lost replica stale:\n%s", got)
 	}
 	if got := form(s.gang(later)); strings.Contains(got, "forms-decode-0") || !strings.Contains(got, "forms-decode-1") {
 		t.Errorf("got\n%s", got)

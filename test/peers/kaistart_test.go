@@ -43,4 +43,14 @@ func TestKAIStarts(t *testing.T) {
 			t.Errorf("refused: %s", e.Note)
 		}
 	}
+
+	t.Log("a replica is lost and finds no room: it is listed no longer, or KAI would call all of the graph stale")
+	w.cordon("a-r0-0")
+	w.cordon("a-r0-1")
+	w.free(&w.replica("Worker", 0)[0])
+	w.held("Worker", 0, 2)
+	w.tree(`
+g needs 1 in one zone
+  g-worker-all needs 1
+    g-worker-1 pods 2 in one rack`)
 }

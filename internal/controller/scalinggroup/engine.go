@@ -21,7 +21,11 @@ import (
 // made anew, and while the engine is not ready nothing is made or replaced, since what is taken down then would not come back.
 func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
 	if !graph.Gated(sg) {
-		return stepsOf(sg, replicas, next) // the engine has no part in it
+		s := stepsOf(sg, replicas, next)
+		if router, ok := r.Engines.Get(sg.Spec.Engine).(engine.Router); ok {
+			router.Route(sg, s.create)
+		}
+		return s
 	}
 	if !r.makes(ctx, sg) {
 		return steps{} // what the pods come from can be neither made nor taken down

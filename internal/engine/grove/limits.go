@@ -10,7 +10,6 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/pack"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // maxListed bounds how many names a message lists.
@@ -129,45 +128,4 @@ func list(names []string) string {
 		names = append(slices.Clone(names[:maxListed-1]), fmt.Sprintf("%d more", len(names)-maxListed+1))
 	}
 	return strings.Join(names, ", ")
-}
-
-// Place is where one pod sits: the domain of its node.
-type Place struct {
-	Service string
-	Replica int32
-	// Scaled replicas are gangs of their own to Grove: those of a multinode service after the first.
-	Scaled bool
-	Domain topology.Path
-}
-
-// Strays says which scaled replicas sit outside the domain that the rest of the graph is in, or "" when none does. Grove cannot be told
-// to keep them there, and Trellis does not restart a serving replica to move it.
-func Strays(t *trellisv1alpha1.ResolvedTopology, places []Place) string {
-	required := pack.Graph(t).Required
-	if required == "" {
-		return ""
-	}
-	level := pack.Level(t, required)
-	home := topology.Path(nil)
-	for _, p := range places {
-		if !p.Scaled && p.Domain.Level() >= level {
-			home = p.Domain.Truncate(level)
-			break
-		}
-	}
-	if home == nil {
-		return ""
-	}
-	var out []string
-	for _, p := range places {
-		if p.Scaled && len(p.Domain) > 0 && !home.Contains(p.Domain) {
-			out = append(out, fmt.Sprintf("%s-%d in %s", p.Service, p.Replica, p.Domain.Truncate(level)))
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	if len(out) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the deployment is in %s %s, but Grove placed %s; scale the service down to move them, or use another engine", required, home, list(out))
 }

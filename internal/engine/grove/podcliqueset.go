@@ -97,6 +97,16 @@ func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 	return c
 }
 
+// QueueOf is the queue that a set's cliques name, or "". Grove replaces the pods of a clique whose labels change.
+func QueueOf(pcs *PodCliqueSet) string {
+	for i := range pcs.Spec.Template.Cliques {
+		if queue := pcs.Spec.Template.Cliques[i].Labels[kai.LabelQueue]; queue != "" {
+			return queue
+		}
+	}
+	return ""
+}
+
 // templateReplicas: Grove takes no template with none; Scales brings the made object down.
 func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 { return max(sg.Spec.Replicas, 1) }
 

@@ -14,10 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // TestTopologyLevels: the polarity turns round, and only a plain False of Grove's reads as available.
@@ -101,38 +99,6 @@ spec:
 	want := []grove.Scale{{Kind: "PodCliqueScalingGroup", Name: "g-0-deep", Replicas: 2}, {Kind: "PodClique", Name: "g-0-flat", Replicas: 3}}
 	if diff := cmp.Diff(want, grove.Scales(g)); diff != "" {
 		t.Errorf("scales (-want +got):\n%s", diff)
-	}
-}
-
-func TestStrays(t *testing.T) {
-	levels := &trellisv1alpha1.ResolvedTopology{
-		Levels:          []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
-		GraphPackDomain: "zone",
-	}
-	base := grove.Place{Service: "Deep", Domain: topology.Path{"a", "r1"}}
-	scaled := func(replica int32, path ...string) grove.Place {
-		return grove.Place{Service: "Deep", Replica: replica, Scaled: true, Domain: path}
-	}
-	const moral = "; scale the service down to move them, or use another engine"
-	cases := map[string]struct {
-		places []grove.Place
-		want   string
-	}{
-		"none placed":                 {},
-		"together":                    {[]grove.Place{base, scaled(1, "a", "r2")}, ""},
-		"same rack name, other zone":  {[]grove.Place{base, scaled(1, "b", "r1")}, "the deployment is in zone a, but Grove placed Deep-1 in b" + moral},
-		"not placed yet":              {[]grove.Place{base, scaled(1)}, ""},
-		"the base is not placed":      {[]grove.Place{{Service: "Deep"}, scaled(1, "b")}, ""},
-		"several, bounded":            {[]grove.Place{base, scaled(1, "b"), scaled(2, "b"), scaled(3, "b"), scaled(4, "b"), scaled(5, "b")}, "the deployment is in zone a, but Grove placed Deep-1 in b, Deep-2 in b, Deep-3 in b, 2 more" + moral},
-		"base pods never count as it": {[]grove.Place{base, {Service: "Flat", Domain: topology.Path{"b"}}}, ""},
-	}
-	for name, c := range cases {
-		if got := grove.Strays(levels, c.places); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-	if got := grove.Strays(nil, []grove.Place{base, scaled(1, "b")}); got != "" {
-		t.Errorf("unconstrained: %q", got)
 	}
 }
 

@@ -18,14 +18,16 @@ import (
 func TestQueue(t *testing.T) {
 	cases := map[string]struct {
 		annotations, labels map[string]string
-		want                string
+		present, want       string
 	}{
-		"default":    {want: "dynamo"},
-		"annotation": {annotations: map[string]string{kai.AnnotationQueue: "a"}, labels: map[string]string{kai.LabelQueue: "l"}, want: "a"},
-		"label":      {labels: map[string]string{kai.LabelQueue: "l"}, want: "l"},
+		"KAI's default":             {want: "default-queue"},
+		"as it was before":          {present: "dynamo", want: "dynamo"},
+		"changed on the deployment": {present: "dynamo", annotations: map[string]string{kai.AnnotationQueue: "a"}, want: "a"},
+		"annotation":                {annotations: map[string]string{kai.AnnotationQueue: "a"}, labels: map[string]string{kai.LabelQueue: "l"}, want: "a"},
+		"label":                     {labels: map[string]string{kai.LabelQueue: "l"}, want: "l"},
 	}
 	for name, c := range cases {
-		if got := kai.Queue(c.annotations, c.labels); got != c.want {
+		if got := kai.Queue(c.annotations, c.labels, c.present); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}

@@ -29,8 +29,10 @@ import (
 const (
 	// CodeWaitsForGrove means that Grove, or the scheduler behind it, has not placed every replica yet.
 	CodeWaitsForGrove = "WaitsForGrove"
-	// CodeOutsideGraphDomain means that Grove placed later replicas outside the domain that the deployment has to be in.
+	// CodeOutsideGraphDomain means that Grove placed pods outside the domain that the deployment has to be in.
 	CodeOutsideGraphDomain = "OutsideGraphDomain"
+	// CodeOutsideReplicaDomain means that Grove placed pods of a replica, or of a single-node service, outside the domain of the others.
+	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
 )
 
 // Observe implements engine.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
@@ -87,14 +89,18 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 }
 
 // judge says whether all is where it has to be.
-func (w *Workload) judge(g grove.Graph, waiting []string, strays string, out *engine.Observation) {
+func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, out *engine.Observation) {
 	switch levels := out.Levels; {
 	case levels != nil && !levels.Available && pack.TopologyOf(g.Groups) != nil:
 		out.Reason, out.Message = levels.Reason, levels.Message
+	case strays.Message != "": // before what waits: that ends by itself, this does not
+		out.Reason = CodeOutsideReplicaDomain
+		if strays.Graph {
+			out.Reason = CodeOutsideGraphDomain
+		}
+		out.Message = strings.Join(append([]string{strays.Message}, waiting...), "; ")
 	case len(waiting) > 0:
 		out.Reason, out.Message = CodeWaitsForGrove, peer.Message(strings.Join(waiting, "; "))
-	case strays != "":
-		out.Reason, out.Message = CodeOutsideGraphDomain, strays
 	default:
 		out.Placed, out.Reason = true, nvidiav1alpha1.ReasonAllReplicasPlaced
 		out.Message = "Grove has scheduled all replicas"
@@ -169,10 +175,10 @@ func podsOfService(pods []*corev1.Pod, service string) []*corev1.Pod {
 }
 
 // strays looks where the pods are, by the labels of their nodes.
-func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod) string {
+func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod) grove.Strays {
 	t := pack.TopologyOf(g.Groups)
-	if pack.Graph(t).Required == "" {
-		return ""
+	if t == nil {
+		return grove.Strays{}
 	}
 	var levels topology.Levels
 	for _, level := range t.Levels {
@@ -181,13 +187,17 @@ func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod
 	var places []grove.Place
 	for _, pod := range pods {
 		node := &corev1.Node{}
-		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node) != nil {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || over(pod) || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node) != nil {
 			continue
 		}
 		ordinal, _ := strconv.ParseInt(pod.Labels[grove.LabelReplica], 10, 32)
 		places = append(places, grove.Place{
-			Service: pod.Labels[graph.LabelComponent], Replica: int32(ordinal), Scaled: ordinal > 0, Domain: levels.PathOf(node.Labels),
+			Service: pod.Labels[graph.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time, Domain: levels.PathOf(node.Labels),
 		})
 	}
-	return grove.Strays(t, places)
+	return grove.FindStrays(g.Groups, places)
+}
+
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

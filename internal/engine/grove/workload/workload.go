@@ -156,19 +156,22 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDep
 	if len(groups) == 0 {
 		return nil
 	}
-	g := w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels))
-	set := grove.Render(g, w.last().dialect)
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
-	have, err := w.Get(ctx, grove.PodCliqueSetKind, set.Namespace, set.Name)
+	g := w.graphOf(groups, "")
+	have, err := w.Get(ctx, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g))
 	if err != nil {
 		return err
 	}
+	present := &grove.PodCliqueSet{}
 	if have != nil {
-		stored := &grove.PodCliqueSet{}
-		if err := peer.Read(have, stored); err != nil {
+		if err := peer.Read(have, present); err != nil {
 			return err
 		}
-		grove.KeepPods(set, stored)
+	}
+	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
+	set := grove.Render(g, w.last().dialect)
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	if have != nil {
+		grove.KeepPods(set, present)
 	}
 	want, err := peer.Object(set)
 	if err != nil {

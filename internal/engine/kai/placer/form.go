@@ -43,7 +43,6 @@ func (p Placer) Form(ctx context.Context, gang engine.Gang) error {
 	}
 	g := kai.Graph{
 		Namespace: gang.Graph.Namespace, Name: gang.Graph.Name, Groups: gang.Groups,
-		Queue:    kai.Queue(gang.Graph.Annotations, gang.Graph.Labels),
 		Ordinals: 1,
 		Released: func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool { return released[replica{sg.Name, ordinal}] },
 	}
@@ -53,22 +52,23 @@ func (p Placer) Form(ctx context.Context, gang engine.Gang) error {
 	if g.Topology, err = p.topologyName(ctx, gang.Groups); err != nil {
 		return err
 	}
+	have, err := p.Get(ctx, kai.PodGroupKind, g.Namespace, g.Name)
+	if err != nil {
+		return err
+	}
+	existing := &kai.PodGroup{}
+	if have != nil {
+		if err := peer.Read(have, existing); err != nil {
+			return err
+		}
+	}
+	g.Queue = kai.Queue(gang.Graph.Annotations, gang.Graph.Labels, existing.Spec.Queue)
 	want := kai.RenderPodGroup(g)
 	if want == nil {
 		return nil
 	}
 	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gang.Graph, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
-	have, err := p.Get(ctx, kai.PodGroupKind, want.Namespace, want.Name)
-	if err != nil {
-		return err
-	}
-	if have != nil {
-		existing := &kai.PodGroup{}
-		if err := peer.Read(have, existing); err != nil {
-			return err
-		}
-		kai.Keep(want, existing)
-	}
+	kai.Keep(want, existing)
 	object, err := peer.Object(want)
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@
 // Package placer is the engine KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
 //
 // The pods of a gang are gated until it has its place. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
-// is gone or waits anew leaves the list with the next gang that is let go.
+// is gone or waits anew leaves the list.
 package placer
 
 import (
@@ -41,7 +41,11 @@ type Placer struct {
 	forming *forming
 }
 
-var _ engine.Placer = Placer{}
+var (
+	_ engine.Placer  = Placer{}
+	_ engine.Router  = Placer{}
+	_ engine.Trimmer = Placer{}
+)
 
 // New returns the engine.
 func New(writer client.Client, live client.Reader) Placer {
@@ -107,6 +111,17 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*cor
 	}
 }
 
+// Route implements engine.Router: pods without a constraint are KAI's too, or they would use what their queue has not been granted. KAI's own
+// grouper makes a PodGroup of each.
+func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
+	for _, pod := range fresh {
+		pod.Spec.SchedulerName = kai.SchedulerName
+		if pod.Labels[kai.LabelQueue] == "" {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, kai.LabelQueue, graph.LabelValue(kai.Queue(sg.Annotations, nil, "")))
+		}
+	}
+}
+
 // Kept implements engine.Placer.
 func (Placer) Kept(pods []*corev1.Pod) bool {
 	for _, pod := range pods {
@@ -117,8 +132,13 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now.
+// Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
+// order of its own, and goes on until there is room: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
+// that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+	if pin.Preempts {
+		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil
+	}
 	pin.PodLabels, pin.PodAnnotations = kai.Membership(pin.Graph, pod)
 	return p.Placer.Release(ctx, pod, pin)
 }

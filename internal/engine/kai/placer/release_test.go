@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -60,6 +61,30 @@ spec:
 			if gates.Closed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[graph.AnnotationGang] != "g-1" {
 				t.Errorf("%s released as %v %v", live.Name, live.Labels, live.Annotations)
 			}
+		}
+	}
+}
+
+// TestPreemptorsArePinnedWide: which rack, and which hosts, KAI finds by the victims it chooses.
+func TestPreemptorsArePinnedWide(t *testing.T) {
+	pin := engine.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a", "rack": "r1"}, Node: "n1", Preempts: true, Wide: map[string]string{"zone": "a"}}
+	for _, preempts := range []bool{true, false} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Labels: map[string]string{graph.LabelScalingGroup: "g-deep"}}}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		c := fake.NewClientBuilder().WithObjects(pod).Build()
+		live := &corev1.Pod{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+			t.Fatal(err)
+		}
+		pin.Preempts = preempts
+		if err := New(c, c).Release(t.Context(), live, pin); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+			t.Fatal(err)
+		}
+		if rack, host := live.Spec.NodeSelector["rack"], gates.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != preempts || (host == "") != preempts {
+			t.Errorf("preempts %v: pinned to %v and host %q", preempts, live.Spec.NodeSelector, host)
 		}
 	}
 }

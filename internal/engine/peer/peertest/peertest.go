@@ -59,7 +59,7 @@ func Groups(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment, engine stri
 func KAI(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) kai.Graph {
 	t.Helper()
 	return kai.Graph{
-		Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels),
+		Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""),
 		Topology: Topology().Name, Groups: Groups(t, dgd, "KAI"),
 	}
 }
@@ -67,7 +67,7 @@ func KAI(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) kai.Graph {
 // Grove is the deployment for Grove's renderer.
 func Grove(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) grove.Graph {
 	t.Helper()
-	return grove.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels), Groups: Groups(t, dgd, "Grove")}
+	return grove.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd, "Grove")}
 }
 
 // Pods are all pods of a deployment, as members of their PodGroup: as they are when released.
