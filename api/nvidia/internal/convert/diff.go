@@ -187,8 +187,10 @@ func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 		return all
 	}
 	trials := 0
-	for _, group := range grouped(ops) {
-		tree, before = attempt(tree, before, group, distance, &trials)
+	for range 2 { // one may be seen until a later one is applied
+		for _, group := range grouped(ops) {
+			tree, before = attempt(tree, before, group, distance, &trials)
+		}
 	}
 	return tree
 }

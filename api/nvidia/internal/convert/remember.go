@@ -6,6 +6,7 @@ package convert
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // entries are the services or components of a spec by name.
@@ -38,7 +39,8 @@ func sparse(original, base object) object {
 		}
 		kept := object{}
 		for _, field := range placed {
-			if !blank(service[field]) {
+			_, probe := service[field].(object)
+			if probe = probe && strings.HasSuffix(field, "Probe"); probe || !blank(service[field]) {
 				kept[field] = clone(service[field])
 			}
 		}

@@ -177,15 +177,15 @@ func toAlpha(spec, sparse object) object {
 		for _, element := range components {
 			c := element.(object)
 			name := textAt(c, "name")
-			services[name] = service(c, objectAt(objectAt(sparse, "services"), name))
+			services[name] = service(c, objectAt(objectAt(sparse, "services"), name), listAt(spec, "env"))
 		}
 		out["services"] = services
 	}
 	return out
 }
 
-// service translates one component.
-func service(c, sparse object) object {
+// service translates one component. sharedEnvs are the graph's.
+func service(c, sparse object, sharedEnvs []any) object {
 	s := object{}
 	copyKeys(s, c, sameInService...)
 	copyKeys(s, c, "runtimeVersionOverride", "providerOverride", "multinode", "topologyConstraint")
@@ -201,7 +201,7 @@ func service(c, sparse object) object {
 		s["scalingAdapter"] = object{"enabled": true}
 	}
 	experimentalToAlpha(s, objectAt(c, "experimental"))
-	placePod(s, c, sparse)
+	placePod(s, c, sparse, sharedEnvs)
 	return s
 }
 
