@@ -30,7 +30,7 @@ type place struct {
 }
 
 // fixed are keys whose value is a name or one of few words.
-var fixed = []string{"name", "type", "mode", "componentType", "subComponentType", "apiVersion", "pvcName", "enabled", "runtimeVersionOverride", "frontendSidecar",
+var fixed = []string{"name", "sharedMemorySize", "type", "mode", "componentType", "subComponentType", "apiVersion", "pvcName", "enabled", "runtimeVersionOverride", "frontendSidecar",
 	"domain", "labelKey", "enforcement", "clusterTopologyName", "preferredWeight", "gpuType", "disabled", "useAsCompilationCache"}
 
 func places(value any, path []string, out *[]place) {
