@@ -158,7 +158,7 @@ func mergeEnv(main object, shared, own []any) {
 // amount of a resource, by the name of the resource and the field of an item of resources that says it; none means custom.
 type amount struct{ name, field, text string }
 
-// amountsOf an item of resources. A later one wins over an earlier one of the same name.
+// amountsOf an item of resources, but for what is no quantity. A later one wins over an earlier one of the same name.
 func amountsOf(item object) []amount {
 	gpu := textAt(item, "gpuType")
 	if gpu == "" {
@@ -169,7 +169,7 @@ func amountsOf(item object) []amount {
 	for _, name := range sorted(custom) {
 		all = append(all, amount{name, "", textAt(custom, name)})
 	}
-	return slices.DeleteFunc(all, func(a amount) bool { return a.text == "" })
+	return slices.DeleteFunc(all, func(a amount) bool { return len(a.text) > 64 || !amountForm.MatchString(a.text) })
 }
 
 var resourceKinds = []string{"requests", "limits"}
