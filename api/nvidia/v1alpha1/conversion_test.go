@@ -41,7 +41,7 @@ func filler(seed int64) *randfill.Filler {
 		},
 		func(v *intstr.IntOrString, c randfill.Continue) { *v = intstr.FromInt32(c.Int31()) },
 		func(v *metav1.Time, _ randfill.Continue) { *v = metav1.Unix(1700000000, 0) },
-		func(v *metav1.FieldsV1, _ randfill.Continue) { v.Raw = []byte("{}") },
+		func(v *metav1.FieldsV1, _ randfill.Continue) { v.SetRawBytes([]byte("{}")) },
 		func(v *float64, c randfill.Continue) { *v = float64(c.Intn(100)) / 100 },
 		func(v *corev1.EnvVar, c randfill.Continue) { v.Name, v.Value = c.String(8), c.String(8) },
 		func(v *metav1.ObjectMeta, c randfill.Continue) {

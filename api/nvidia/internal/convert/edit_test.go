@@ -26,7 +26,6 @@ type place struct {
 	path []string
 	in   any // object or list
 	key  string
-	at   int
 }
 
 // fixed are keys whose value is a name or one of few words.
