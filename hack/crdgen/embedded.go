@@ -15,7 +15,7 @@ import (
 type schema = apiextensionsv1.JSONSchemaProps
 
 // coreFields are the properties whose schema comes from Kubernetes' own types.
-var coreFields = []string{"envs", "extraPodSpec", "livenessProbe", "readinessProbe", "claims", "configMapRef", "conditions"}
+var coreFields = []string{"envs", "env", "extraPodSpec", "podTemplate", "livenessProbe", "readinessProbe", "claims", "configMapRef", "conditions"}
 
 // repeatable are lists that Kubernetes declares as maps but whose keys a valid pod may repeat, or whose keys need a default.
 // The API server refuses a repeated key only in custom resources.
@@ -40,6 +40,8 @@ func finish(root *schema) {
 		switch name {
 		case "extraPodSpec":
 			relaxPodSpec(s)
+		case "podTemplate":
+			relaxPodTemplate(s)
 		case "custom":
 			boundQuantities(s.AdditionalProperties.Schema)
 		}
@@ -89,6 +91,21 @@ func relaxPodSpec(s *schema) {
 	main.Required = nil
 	main.Description = "MainContainer is merged over the service's default container. Its name is always main."
 	s.Properties["mainContainer"] = main
+	relaxLists(s)
+}
+
+// relaxPodTemplate makes a whole pod template one that defaults are merged into: its spec need not list containers.
+func relaxPodTemplate(s *schema) {
+	spec, ok := s.Properties["spec"]
+	if !ok {
+		return
+	}
+	spec.Required = nil
+	s.Properties["spec"] = spec
+	relaxLists(s)
+}
+
+func relaxLists(s *schema) {
 	walk("", s, func(name string, child *schema) {
 		if slices.Contains(repeatable, name) && child.XListType != nil {
 			child.XListType = new("atomic")

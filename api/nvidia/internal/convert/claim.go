@@ -1,0 +1,257 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// placed are the fields of a service that say again, in another place, what its extraPodSpec or extraPodMetadata could say. A memory holds them
+// whole.
+var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts", "frontendSidecar"}
+
+// placePod takes a podTemplate apart. Everything belongs in extraPodSpec and extraPodMetadata, but for what sparse, the service as it is
+// remembered, had elsewhere. The values are the live ones; what is no longer there is in no place.
+// sharedEnvs are the graph's variables, over which a component's own win only as envs.
+func placePod(s, c, sparse object, sharedEnvs []any) {
+	template, _ := clone(c["podTemplate"]).(object)
+	spec, hasSpec := template["spec"].(object)
+	p := &placer{service: s, sparse: sparse, spec: spec, main: object{}}
+	p.takeMain()
+	p.resources()
+	p.env(sharedEnvs)
+	p.secret()
+	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
+		p.probe(probe)
+	}
+	p.mounts(objectAt(c, "compilationCache"))
+	p.sidecar(textAt(c, "frontendSidecar"))
+	p.metadata(objectAt(template, "metadata"))
+	if hasSpec {
+		p.finish()
+	}
+}
+
+type placer struct {
+	service, sparse, spec, main object
+	// hasMain: the template has a main container. claimed: something of the template has found another place.
+	hasMain, claimed bool
+}
+
+// takeMain parts the main container from the user's own.
+func (p *placer) takeMain() {
+	containers := listAt(p.spec, "containers")
+	i := indexOf(containers, mainContainer)
+	if i < 0 {
+		return
+	}
+	p.hasMain = true
+	p.main, _ = containers[i].(object)
+	delete(p.main, "name")
+	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
+}
+
+// replace sets a list, or drops it if nothing is left.
+func (p *placer) replace(o object, key string, list []any) {
+	o[key] = list
+	if len(list) == 0 {
+		delete(o, key)
+	}
+}
+
+func (p *placer) finish() {
+	if p.hasMain && (len(p.main) > 0 || !p.claimed) {
+		p.spec["mainContainer"] = p.main
+	}
+	if len(p.spec) > 0 || !p.claimed {
+		p.service["extraPodSpec"] = p.spec
+	}
+}
+
+func (p *placer) resources() {
+	live, remembered := objectAt(p.main, "resources"), objectAt(p.sparse, "resources")
+	for _, kind := range resourceKinds {
+		amounts, item := objectAt(live, kind), objectAt(remembered, kind)
+		for _, a := range slices.Backward(amountsOf(item)) {
+			if amount, ok := amountText(amounts[a.name]); ok {
+				p.placeAmount(kind, item, a, amount)
+				p.take(amounts, a.name)
+			}
+		}
+		p.dropEmpty(live, kind, len(item) > 0)
+	}
+	claims := listAt(live, "claims")
+	for _, claim := range listAt(remembered, "claims") {
+		if i := slices.IndexFunc(claims, func(c any) bool { return equal(c, claim) }); i >= 0 {
+			into := ensure(p.service, "resources")
+			into["claims"] = append(listAt(into, "claims"), clone(claim))
+			claims = slices.Delete(claims, i, i+1)
+			p.claimed = true
+			p.replace(live, "claims", claims)
+		}
+	}
+	p.dropEmpty(p.main, "resources", len(remembered) > 0)
+}
+
+func (p *placer) placeAmount(kind string, item object, a amount, text string) {
+	into := ensure(ensure(p.service, "resources"), kind)
+	if a.field == "" {
+		into = ensure(into, "custom")
+		into[a.name] = text
+		return
+	}
+	if a.field == "gpu" {
+		copyKeys(into, item, "gpuType")
+	}
+	into[a.field] = text
+}
+
+// amountText is an amount as v1alpha1 writes it.
+func amountText(value any) (string, bool) {
+	switch a := value.(type) {
+	case string:
+		return a, a != "" && a[0] != '-'
+	case json.Number:
+		return a.String(), a != "" && a[0] != '-'
+	}
+	return "", false
+}
+
+func (p *placer) take(o object, key string) {
+	delete(o, key)
+	p.claimed = true
+}
+
+func (p *placer) dropEmpty(o object, key string, remembered bool) {
+	if child, ok := o[key].(object); ok && len(child) == 0 && remembered && p.claimed {
+		delete(o, key)
+	}
+}
+
+func (p *placer) env(shared []any) {
+	for _, element := range listAt(p.sparse, "envs") {
+		remembered, _ := element.(object)
+		p.takeEnv(textAt(remembered, "name"))
+	}
+	for _, element := range shared {
+		variable, _ := element.(object)
+		p.takeEnv(textAt(variable, "name"))
+	}
+}
+
+func (p *placer) takeEnv(name string) {
+	live := listAt(p.main, "env")
+	for i := indexOf(live, name); i >= 0; i = indexOf(live, name) {
+		p.service["envs"] = append(listAt(p.service, "envs"), live[i])
+		live = slices.Delete(live, i, i+1)
+		p.claimed = true
+		p.replace(p.main, "env", live)
+	}
+}
+
+// secret claims the remembered secret, or the last one if its name was changed.
+func (p *placer) secret() {
+	remembered := textAt(p.sparse, "envFromSecret")
+	live := listAt(p.main, "envFrom")
+	if remembered == "" || len(live) == 0 {
+		return
+	}
+	last := len(live) - 1
+	for i := last; i >= 0; i-- {
+		if secretOf(live[i]) == remembered {
+			last = i
+			break
+		}
+	}
+	if name := secretOf(live[last]); name != "" {
+		p.service["envFromSecret"] = name
+		p.claimed = true
+		p.replace(p.main, "envFrom", slices.Delete(live, last, last+1))
+	}
+}
+
+// secretOf is the name of a source that is nothing but a Secret's.
+func secretOf(source any) string {
+	o, _ := source.(object)
+	name := textAt(objectAt(o, "secretRef"), "name")
+	if !equal(source, secretRef(name)) {
+		return ""
+	}
+	return name
+}
+
+func (p *placer) probe(field string) {
+	if _, remembered := p.sparse[field].(object); !remembered {
+		return
+	}
+	if live, ok := p.main[field].(object); ok {
+		p.service[field] = live
+		p.take(p.main, field)
+	}
+}
+
+// sidecar claims the container that v1alpha1 can say as a frontendSidecar.
+func (p *placer) sidecar(name string) {
+	if _, remembered := p.sparse["frontendSidecar"].(object); !remembered || name != frontendSidecar {
+		return
+	}
+	containers := listAt(p.spec, "containers")
+	i := indexOf(containers, frontendSidecar)
+	if i < 0 {
+		return
+	}
+	container := containers[i].(object)
+	if !onlyKeys(container, "name", "image", "args", "env", "envFrom") || textAt(container, "image") == "" {
+		return
+	}
+	out := object{}
+	copyKeys(out, container, "image", "args")
+	if env := container["env"]; env != nil {
+		out["envs"] = env
+	}
+	if sources, ok := container["envFrom"]; ok {
+		list, _ := sources.([]any)
+		if len(list) != 1 || secretOf(list[0]) == "" {
+			return
+		}
+		out["envFromSecret"] = secretOf(list[0])
+	}
+	p.service["frontendSidecar"] = out
+	p.claimed = true
+	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
+}
+
+// metadata parts what the service's objects have too from what is the pods' alone.
+func (p *placer) metadata(meta object) {
+	own := object{}
+	for _, field := range []string{"annotations", "labels"} {
+		live, ok := meta[field].(object)
+		if !ok {
+			continue
+		}
+		overridden := objectAt(objectAt(p.sparse, "extraPodMetadata"), field)
+		remembered := objectAt(p.sparse, field)
+		rest := object{}
+		for key, value := range live {
+			shared, isShared := remembered[key]
+			_, isOverridden := overridden[key]
+			switch {
+			case !isShared:
+				rest[key] = value
+			case isOverridden:
+				rest[key] = value
+				ensure(p.service, field)[key] = shared
+			default:
+				ensure(p.service, field)[key] = value
+			}
+		}
+		if len(rest) > 0 || len(remembered) == 0 {
+			own[field] = rest
+		}
+	}
+	if len(own) > 0 {
+		p.service["extraPodMetadata"] = own
+	}
+}

@@ -1,0 +1,213 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The versions and kinds that are converted.
+const (
+	Alpha          = "v1alpha1"
+	Beta           = "v1beta1"
+	KindDeployment = "DynamoGraphDeployment"
+	KindAdapter    = "DynamoGraphDeploymentScalingAdapter"
+
+	group = "nvidia.com/"
+)
+
+// translator turns one part of an object, spec or status, into the other version, guided by what is remembered of that version.
+type translator func(part, sparse object) object
+
+// part of a deployment that is converted by itself, with a memory of its own.
+type part struct {
+	field, annotation string
+	toBeta, toAlpha   translator
+}
+
+var parts = []part{
+	{"spec", AnnotationSpec, func(spec, _ object) object { return toBeta(spec) }, toAlpha},
+	{"status", AnnotationStatus,
+		func(status, _ object) object { return statusToBeta(status) },
+		func(status, _ object) object { return statusToAlpha(status) }},
+}
+
+// directions of a part: into the wanted version and back.
+func (p *part) directions(to string) (forward, back translator) {
+	if to == Beta {
+		return p.toBeta, p.toAlpha
+	}
+	return p.toAlpha, p.toBeta
+}
+
+// JSON converts an object to a version. An object of that version, or of a kind that is not converted, comes back as it is. It fails only for
+// what is no JSON object or names a version that is not known.
+func JSON(raw []byte, to string) ([]byte, error) {
+	in, err := readObject(raw, to)
+	if err != nil {
+		return nil, err
+	}
+	return encode(convertObject(in, to)), nil
+}
+
+// Typed converts an object of the kind and the version that is not to, which it may leave out, as typed clients do.
+func Typed(raw []byte, kind, to string) ([]byte, error) {
+	in, err := readObject(raw, to)
+	if err != nil {
+		return nil, err
+	}
+	in["kind"], in["apiVersion"] = kind, group+other(to)
+	return encode(convertObject(in, to)), nil
+}
+
+func readObject(raw []byte, to string) (object, error) {
+	if to != Alpha && to != Beta {
+		return nil, fmt.Errorf("no conversion to %s%s", group, to)
+	}
+	tree, err := decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("reading the object: %w", err)
+	}
+	in, ok := tree.(object)
+	if !ok {
+		return nil, fmt.Errorf("want a JSON object, got %T", tree)
+	}
+	return in, nil
+}
+
+// convertObject returns an object of the version, which shares parts with in.
+func convertObject(in object, to string) object {
+	if textAt(in, "apiVersion") == group+to {
+		return in
+	}
+	out := maps.Clone(in)
+	out["apiVersion"] = group + to
+	meta, _ := clone(in["metadata"]).(object)
+	if meta == nil {
+		meta = object{}
+	}
+	out["metadata"] = meta
+	switch textAt(in, "kind") {
+	case KindDeployment:
+		for i := range parts {
+			parts[i].convert(in, out, meta, to)
+		}
+		fit(meta)
+	case KindAdapter:
+		convertAdapter(out, to)
+	}
+	return out
+}
+
+func other(version string) string {
+	if version == Alpha {
+		return Beta
+	}
+	return Alpha
+}
+
+// convert one part of in into out, and write into meta what out cannot say of it.
+func (p *part) convert(in, out, meta object, to string) {
+	annotation, annotated := objectAt(meta, "annotations")[p.annotation].(string)
+	setAnnotation(meta, p.annotation, "")
+	live, ok := in[p.field].(object)
+	if !ok {
+		if annotated {
+			setAnnotation(meta, p.annotation, annotation) // nothing to use it on
+		}
+		return
+	}
+	forward, back := p.directions(to)
+	remembered, _ := readMemory(annotation, to)
+	result, exact := recall(live, remembered, forward, back)
+	out[p.field] = result
+	if exact && remembered.raw != nil {
+		setAnnotation(meta, p.annotation, *remembered.raw)
+		return
+	}
+	memo := remember(live, result, back)
+	if annotated {
+		if again := remember(result, live, forward); again.text(to) != annotation {
+			memo.raw, memo.hash = &annotation, hash(result)
+		}
+	}
+	if !memo.empty() {
+		setAnnotation(meta, p.annotation, memo.text(other(to)))
+	}
+}
+
+// recall translates a part and adds what the memory alone knows. exact: nobody has edited the part since it was remembered.
+func recall(live object, m *memory, forward, back translator) (result object, exact bool) {
+	if m == nil {
+		return forward(live, nil), false
+	}
+	result = forward(live, m.sparse)
+	ops := slices.Concat(additions(m.sparse), m.ops)
+	var restored any
+	if exact = m.hash != "" && m.hash == hash(live); exact {
+		restored, _ = applyAll(result, ops)
+	} else {
+		restored = restore(result, ops, func(tree any) map[string]bool {
+			o, _ := tree.(object)
+			return keysOf(diff(back(o, whole(live)), live))
+		})
+	}
+	if o, ok := restored.(object); ok {
+		result = o
+	}
+	if !exact {
+		dropDangling(result)
+	}
+	return result, exact
+}
+
+// dropDangling removes the name of a frontend sidecar whose container is gone.
+func dropDangling(spec object) {
+	for _, element := range listAt(spec, "components") {
+		c, _ := element.(object)
+		containers := listAt(objectAt(objectAt(c, "podTemplate"), "spec"), "containers")
+		if name := textAt(c, "frontendSidecar"); name != "" && indexOf(containers, name) < 0 {
+			delete(c, "frontendSidecar")
+		}
+	}
+}
+
+// remember what a part says that its translation does not: back, guided by what is remembered, makes the one from the other.
+func remember(original, translated object, back translator) *memory {
+	base := back(translated, nil)
+	if equal(base, original) {
+		return &memory{}
+	}
+	m := &memory{sparse: sparse(original, base), hash: hash(translated)}
+	if len(m.sparse) > 0 {
+		base = back(translated, m.sparse)
+	}
+	for _, o := range diff(base, original) {
+		if !addition(m.sparse, &o) {
+			m.ops = append(m.ops, o)
+		}
+	}
+	return m
+}
+
+// setAnnotation sets an annotation, or removes it if the text is empty.
+func setAnnotation(meta object, key, text string) {
+	if text != "" {
+		ensure(meta, "annotations")[key] = text
+		return
+	}
+	annotations, ok := meta["annotations"].(object)
+	if !ok {
+		return
+	}
+	if _, there := annotations[key]; !there {
+		return
+	}
+	delete(annotations, key)
+	if len(annotations) == 0 {
+		delete(meta, "annotations")
+	}
+}

@@ -1,0 +1,80 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// edited is the place of an edit, and whether it was of a single value.
+type edited struct {
+	path   []string
+	simple bool
+}
+
+func (e *edited) String() string { return strings.Join(e.path, "/") }
+
+func (e *edited) scalar() bool { return e != nil && e.simple }
+
+type place struct {
+	path []string
+	in   any // object or list
+	key  string
+}
+
+// fixed are keys whose value is a name or one of few words.
+var fixed = []string{"name", "sharedMemorySize", "type", "mode", "componentType", "subComponentType", "apiVersion", "pvcName", "enabled", "runtimeVersionOverride", "frontendSidecar",
+	"domain", "labelKey", "enforcement", "clusterTopologyName", "preferredWeight", "gpuType", "disabled", "useAsCompilationCache"}
+
+func places(value any, path []string, out *[]place) {
+	switch v := value.(type) {
+	case object:
+		for _, key := range sorted(v) {
+			if !slices.Contains(fixed, key) {
+				*out = append(*out, place{path: below(path, key), in: v, key: key})
+			}
+			places(v[key], below(path, key), out)
+		}
+	case []any:
+		for i, child := range v {
+			key := fmt.Sprint(i)
+			if o, ok := child.(object); ok && textAt(o, "name") != "" {
+				key = textAt(o, "name")
+			}
+			places(child, below(path, key), out)
+		}
+	}
+}
+
+// edit changes or removes one value somewhere below a component, or nothing if there is none.
+func edit(t *rapid.T, spec any) *edited {
+	var all []place
+	places(spec, nil, &all)
+	all = slices.DeleteFunc(all, func(p place) bool { return len(p.path) < 3 || slices.Contains(p.path, "providerOverride") })
+	if len(all) == 0 {
+		return nil
+	}
+	p := all[rapid.IntRange(0, len(all)-1).Draw(t, "place")]
+	in := p.in.(object)
+	done := &edited{path: p.path}
+	switch value := in[p.key].(type) {
+	case string:
+		done.simple = true
+		in[p.key] = value + "1"
+	case json.Number:
+		done.simple = true
+		in[p.key] = json.Number("77")
+	case bool:
+		done.simple = true
+		in[p.key] = !value
+	default:
+		delete(in, p.key)
+	}
+	return done
+}

@@ -1,0 +1,186 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The annotations that hold what the other version alone can say. Their names and their form, sparse JSON of the other version's spec or status,
+// are those of the Dynamo operator, whose objects are read with all they hold. What only this package reads is under one more key, memoryKey.
+const (
+	AnnotationSpec   = "nvidia.com/dgd-spec"
+	AnnotationStatus = "nvidia.com/dgd-status"
+
+	memoryKey = "trellis.dev/memory"
+
+	// compressAbove is the size in bytes from which a memory is compressed.
+	compressAbove = 16 * 1024
+	compressed    = "gzip+base64:"
+
+	// MaxAnnotations is the size in bytes of all annotations of an object that the API server takes.
+	MaxAnnotations = 256 * 1024
+	// maxDecompressed bounds what a compressed memory may unfold to.
+	maxDecompressed = 4 * 1024 * 1024
+)
+
+// memory is what a converted object remembers of the version it came from.
+type memory struct {
+	// sparse JSON of the spec or status in that version.
+	sparse object
+	// ops make the plain translation back, with sparse merged in, into what was there.
+	ops []op
+	// hash of the spec or status that the memory was made for; empty in a memory of the Dynamo operator.
+	hash string
+	// raw is the annotation that the original object had, if the conversion back would write another one.
+	raw *string
+}
+
+func (m *memory) empty() bool {
+	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil
+}
+
+// text of the annotation; from is the version that is remembered.
+func (m *memory) text(from string) string {
+	if m.empty() {
+		return ""
+	}
+	own := object{"from": from, "hash": m.hash}
+	if len(m.ops) > 0 {
+		own["ops"] = opsToJSON(m.ops)
+	}
+	if m.raw != nil {
+		own["raw"] = *m.raw
+	}
+	tree := object{memoryKey: own}
+	for key, value := range m.sparse {
+		tree[key] = value
+	}
+	raw := encode(tree)
+	if len(raw) <= compressAbove {
+		return string(raw)
+	}
+	var out bytes.Buffer
+	writer, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // a valid level is no error, and neither is writing to memory
+	_, _ = writer.Write(raw)
+	_ = writer.Close()
+	return compressed + base64.StdEncoding.EncodeToString(out.Bytes())
+}
+
+// readMemory reads an annotation that should remember the version from.
+func readMemory(text, from string) (*memory, error) {
+	if text == "" {
+		return nil, nil
+	}
+	raw := []byte(text)
+	if packed, ok := strings.CutPrefix(text, compressed); ok {
+		var err error
+		if raw, err = unpack(packed); err != nil {
+			return nil, err
+		}
+	}
+	tree, err := decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("is not JSON: %w", err)
+	}
+	sparse, ok := tree.(object)
+	if !ok {
+		return nil, errors.New("is not a JSON object")
+	}
+	m := &memory{sparse: sparse}
+	own, ok := sparse[memoryKey].(object)
+	delete(sparse, memoryKey)
+	if !ok {
+		return m, nil
+	}
+	if version := textAt(own, "from"); version != from {
+		return nil, fmt.Errorf("remembers %q, want %q", version, from)
+	}
+	m.hash = textAt(own, "hash")
+	m.ops = opsFromJSON(listAt(own, "ops"))
+	if raw, ok := own["raw"].(string); ok {
+		m.raw = &raw
+	}
+	return m, nil
+}
+
+func unpack(packed string) ([]byte, error) {
+	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot be decompressed: %w", err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(reader, maxDecompressed+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot be decompressed: %w", err)
+	}
+	if len(raw) > maxDecompressed {
+		return nil, fmt.Errorf("decompresses to more than %d bytes", maxDecompressed)
+	}
+	return raw, nil
+}
+
+func opsToJSON(ops []op) []any {
+	out := make([]any, len(ops))
+	for i, o := range ops {
+		entry := object{"path": fromTexts(o.path)}
+		if o.was != "" {
+			entry["was"] = o.was
+		}
+		switch {
+		case o.order != nil:
+			entry["order"] = fromTexts(o.order)
+		case !o.gone:
+			entry["value"] = o.value
+		}
+		out[i] = entry
+	}
+	return out
+}
+
+// opsFromJSON skips what is no operation.
+func opsFromJSON(list []any) []op {
+	var out []op
+	for _, element := range list {
+		entry, _ := element.(object)
+		path, ok := toTexts(entry["path"])
+		if !ok {
+			continue
+		}
+		o := op{path: path, was: textAt(entry, "was")}
+		if order, ok := toTexts(entry["order"]); ok {
+			o.order = order
+		} else if value, ok := entry["value"]; ok {
+			o.value = value
+		} else {
+			o.gone = true
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func fromTexts(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
+}
+
+func toTexts(value any) ([]string, bool) {
+	list, ok := value.([]any)
+	out := make([]string, len(list))
+	for i, element := range list {
+		text, isText := element.(string)
+		ok = ok && isText
+		out[i] = text
+	}
+	return out, ok
+}

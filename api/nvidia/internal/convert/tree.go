@@ -1,0 +1,181 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// object is a JSON object. Numbers in it are json.Numbers, so that they keep their text.
+type object = map[string]any
+
+func decode(raw []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	err := decoder.Decode(&value)
+	return value, err
+}
+
+// encode writes what decode read, which cannot fail.
+func encode(value any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value)
+	return bytes.TrimRight(out.Bytes(), "\n")
+}
+
+func clone(value any) any {
+	switch v := value.(type) {
+	case object:
+		out := make(object, len(v))
+		for key, child := range v {
+			out[key] = clone(child)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			out[i] = clone(child)
+		}
+		return out
+	}
+	return value
+}
+
+func equal(a, b any) bool {
+	switch x := a.(type) {
+	case object:
+		y, ok := b.(object)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for key, value := range x {
+			if other, there := y[key]; !there || !equal(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, equal)
+	}
+	switch b.(type) {
+	case object, []any:
+		return false
+	}
+	return a == b
+}
+
+// hash tells two trees apart.
+func hash(value any) string {
+	sum := sha256.Sum256(appendTree(nil, value))
+	return hex.EncodeToString(sum[:8])
+}
+
+// appendTree writes a tree so that no two are written alike. JSON would do, but takes several times as long.
+func appendTree(to []byte, value any) []byte {
+	switch v := value.(type) {
+	case object:
+		to = append(to, '{')
+		for _, key := range sorted(v) {
+			to = strconv.AppendQuote(to, key)
+			to = appendTree(to, v[key])
+		}
+		return append(to, '}')
+	case []any:
+		to = append(to, '[')
+		for _, element := range v {
+			to = appendTree(to, element)
+			to = append(to, ',')
+		}
+		return append(to, ']')
+	case string:
+		return strconv.AppendQuote(to, v)
+	case json.Number:
+		return append(append(to, '#'), v...)
+	case bool:
+		return strconv.AppendBool(to, v)
+	}
+	return append(to, '-')
+}
+
+func sorted(o object) []string { return slices.Sorted(maps.Keys(o)) }
+
+// objectAt is the object under a key, or an empty one that is not there.
+func objectAt(o object, key string) object {
+	child, _ := o[key].(object)
+	return child
+}
+
+func textAt(o object, key string) string {
+	text, _ := o[key].(string)
+	return text
+}
+
+func listAt(o object, key string) []any {
+	list, _ := o[key].([]any)
+	return list
+}
+
+func trueAt(o object, key string) bool {
+	b, _ := o[key].(bool)
+	return b
+}
+
+// ensure returns the object under a key, made if it is not there.
+func ensure(o object, key string) object {
+	child, ok := o[key].(object)
+	if !ok {
+		child = object{}
+		o[key] = child
+	}
+	return child
+}
+
+// copyKeys copies what is there and not null.
+func copyKeys(to, from object, keys ...string) {
+	for _, key := range keys {
+		if value, ok := from[key]; ok && value != nil {
+			to[key] = clone(value)
+		}
+	}
+}
+
+// names of a list's elements, if each is an object with a name of its own.
+func names(list []any) ([]string, bool) {
+	if len(list) > 0 && nameOf(list[0]) == "" { // most lists are of texts
+		return nil, false
+	}
+	out := make([]string, 0, len(list))
+	seen := make(map[string]bool, len(list))
+	for _, element := range list {
+		name := nameOf(element)
+		if name == "" || seen[name] {
+			return nil, false
+		}
+		seen[name] = true
+		out = append(out, name)
+	}
+	return out, true
+}
+
+func nameOf(element any) string {
+	o, _ := element.(object)
+	return textAt(o, "name")
+}
+
+func indexOf(list []any, name string) int {
+	if name == "" {
+		return -1
+	}
+	return slices.IndexFunc(list, func(element any) bool { return nameOf(element) == name })
+}

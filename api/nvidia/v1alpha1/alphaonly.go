@@ -1,0 +1,83 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// AlphaOnly is what a deployment of v1beta1 remembers of v1alpha1 that v1beta1 cannot say and that is acted on or warned of. It holds no live
+// field: whatever v1beta1 can say is only in the object itself. Its zero value is that of a deployment that never was one of v1alpha1.
+type AlphaOnly struct {
+	// PVCs of the graph.
+	PVCs []PVC
+	// Services by name of the component.
+	Services map[string]AlphaOnlyService
+}
+
+// AlphaOnlyService is what only v1alpha1 can say of one component.
+type AlphaOnlyService struct {
+	// Annotations and Labels of the component's objects other than pods. Those of the pods are in podTemplate.
+	Annotations, Labels map[string]string
+	// ComponentType and SubComponentType as v1alpha1 has them, where the component's type does not say the same. In v1alpha1, prefill and decode
+	// are said by the componentType worker with that subComponentType.
+	ComponentType, SubComponentType string
+	// MainContainerName is the name of the main container, where it is not main.
+	MainContainerName string
+	// GPUResource is the name of the resource that counts the GPUs of the main container, where it is not nvidia.com/gpu.
+	GPUResource string
+	// ServiceName, DynamoNamespace, Autoscaling and PVC are deprecated and ignored; they are warned of.
+	ServiceName      string
+	DynamoNamespace  *string
+	Autoscaling, PVC *FreeObject
+	// Ingress to the component.
+	Ingress *IngressSpec
+}
+
+// AlphaOnlyOf reads what only v1alpha1 can say of a deployment. It fails only if what is remembered is no valid v1alpha1, which admission refuses.
+func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
+	out := AlphaOnly{}
+	if dgd.Annotations[AnnotationSpecMemory] == "" {
+		return out, nil
+	}
+	alpha := DynamoGraphDeployment{}
+	if err := alpha.ConvertFrom(dgd); err != nil {
+		return out, err
+	}
+	out.PVCs = alpha.Spec.PVCs
+	out.Services = make(map[string]AlphaOnlyService, len(dgd.Spec.Components))
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if service := alpha.Spec.Services[c.Name]; service != nil {
+			out.Services[c.Name] = alphaOnlyOf(service, string(c.Type))
+		}
+	}
+	return out, nil
+}
+
+func alphaOnlyOf(s *ServiceSpec, live string) AlphaOnlyService {
+	out := AlphaOnlyService{
+		Annotations: s.Annotations, Labels: s.Labels,
+		ServiceName: s.ServiceName, DynamoNamespace: s.DynamoNamespace,
+		Autoscaling: s.Autoscaling, PVC: s.PVC, Ingress: s.Ingress,
+	}
+	kind, sub := live, ""
+	if live == ComponentTypePrefill || live == ComponentTypeDecode {
+		kind, sub = ComponentTypeWorker, live
+	}
+	if s.ComponentType != kind || s.SubComponentType != sub {
+		out.ComponentType, out.SubComponentType = s.ComponentType, s.SubComponentType
+	}
+	if extra := s.ExtraPodSpec; extra != nil && extra.MainContainer != nil && extra.MainContainer.Name != v1beta1.MainContainerName {
+		out.MainContainerName = extra.MainContainer.Name
+	}
+	if r := s.Resources; r != nil {
+		for _, item := range []*ResourceItem{r.Requests, r.Limits} {
+			if item != nil && item.GPUType != "" {
+				out.GPUResource = item.GPUType
+			}
+		}
+	}
+	return out
+}

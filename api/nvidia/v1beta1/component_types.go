@@ -1,0 +1,182 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ComponentType chooses the defaults of a component.
+//
+// +kubebuilder:validation:Enum=frontend;worker;prefill;decode;planner;epp
+type ComponentType string
+
+// The component types.
+const (
+	ComponentTypeFrontend ComponentType = "frontend"
+	ComponentTypeWorker   ComponentType = "worker"
+	ComponentTypePrefill  ComponentType = "prefill"
+	ComponentTypeDecode   ComponentType = "decode"
+	ComponentTypePlanner  ComponentType = "planner"
+	ComponentTypeEPP      ComponentType = "epp"
+)
+
+// MainContainerName is the name of the container of a podTemplate that is Dynamo's. All others are the user's.
+const MainContainerName = "main"
+
+// ComponentSpec is one component of a graph.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+// +kubebuilder:validation:XValidation:rule="has(self.multinode) == has(oldSelf.multinode)",fieldPath=".multinode",reason=FieldValueForbidden,message="cannot change node topology (between single-node and multi-node) after creation"
+// +kubebuilder:validation:XValidation:rule="!has(self.eppConfig) || (has(self.type) && self.type == 'epp') || (oldSelf.hasValue() && has(oldSelf.value().eppConfig) && !(has(oldSelf.value().type) && oldSelf.value().type == 'epp'))",optionalOldSelf=true,fieldPath=".eppConfig",reason=FieldValueForbidden,message="eppConfig may only be set when type is epp"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
+type ComponentSpec struct {
+	// Name of the component, unique in the graph. It becomes a label and, in lower case, a part of the pods' names: at most 63 letters,
+	// digits and '-'. Components written in v1alpha1 may also have '.' in it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. A component without a type has none.
+	// +optional
+	Type ComponentType `json:"type,omitempty"`
+	// RuntimeVersionOverride is the version of the Dynamo runtime in the main image, where the image's tag does not say it.
+	// +kubebuilder:validation:MaxLength=14
+	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`
+	// +optional
+	RuntimeVersionOverride string `json:"runtimeVersionOverride,omitempty"`
+	// GlobalDynamoNamespace puts the component into the Dynamo namespace shared by all graphs.
+	// +optional
+	GlobalDynamoNamespace bool `json:"globalDynamoNamespace,omitempty"`
+	// PodTemplate of the component's pods. The container named main is Dynamo's and gets the defaults of the component's type; all others are
+	// the user's own.
+	// +optional
+	PodTemplate *corev1.PodTemplateSpec `json:"podTemplate,omitempty"`
+	// Replicas of the component, 0 or more. A replica of a multinode component is nodeCount pods.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65536
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+	// MinAvailable replicas belong to the base gang, 1 or more. Immutable, and at most replicas unless replicas is 0.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinAvailable *int32 `json:"minAvailable,omitempty"`
+	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
+	// +optional
+	Multinode *MultinodeSpec `json:"multinode,omitempty"`
+	// SharedMemorySize is the size of /dev/shm in bytes, as a quantity. It counts against the container's memory. 8Gi when unset; "0" leaves
+	// out the volume.
+	// +optional
+	SharedMemorySize *resource.Quantity `json:"sharedMemorySize,omitempty"`
+	// ModelRef names the model the component serves; pods of one model are found through one headless Service.
+	// +optional
+	ModelRef *ModelReference `json:"modelRef,omitempty"`
+	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter, which begins with the replicas written here. Its presence
+	// turns it on; an empty object counts.
+	// +optional
+	ScalingAdapter *ScalingAdapter `json:"scalingAdapter,omitempty"`
+	// EPPConfig configures an endpoint picker (type epp).
+	// +optional
+	EPPConfig *EPPConfig `json:"eppConfig,omitempty"`
+	// FrontendSidecar is the name of the container of podTemplate that runs a frontend beside the main container.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	FrontendSidecar string `json:"frontendSidecar,omitempty"`
+	// CompilationCache is the claim on which the framework keeps its compiled kernels.
+	// +optional
+	CompilationCache *CompilationCache `json:"compilationCache,omitempty"`
+	// TopologyConstraint of the component, equal to or narrower than the deployment's. Immutable: adding, removing and changing it
+	// are refused.
+	// +optional
+	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
+	// ProviderOverride configures the object that the provider of the workloads makes for the component.
+	// +optional
+	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
+	// Experimental settings of the component, whose form may change.
+	// +optional
+	Experimental *ComponentExperimental `json:"experimental,omitempty"`
+}
+
+// FreeObject is any JSON object, kept as written.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
+// +kubebuilder:validation:Type=object
+type FreeObject struct {
+	runtime.RawExtension `json:",inline"`
+}
+
+// ProviderOverride is a fragment of the schema of a workload provider.
+type ProviderOverride struct {
+	// APIVersion of the provider's schema, e.g. grove.io/v1alpha1.
+	// +kubebuilder:validation:MinLength=1
+	APIVersion string `json:"apiVersion"`
+	// Target is the kind or the embedded schema that value belongs to. It may be left out where there is only one.
+	// +optional
+	Target string `json:"target,omitempty"`
+	// Value is the fragment, kept as written.
+	Value FreeObject `json:"value"`
+}
+
+// MultinodeSpec is how many nodes a replica spans.
+type MultinodeSpec struct {
+	// NodeCount is the number of pods of one replica, usually each with a whole node's GPUs: one leader and the rest workers. 2 or more;
+	// it may change, within multinode.
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=4096
+	// +optional
+	NodeCount int32 `json:"nodeCount,omitempty"`
+	// Leader settings of the generated leader.
+	// +optional
+	Leader *MultinodeRole `json:"leader,omitempty"`
+	// Worker settings of the generated workers.
+	// +optional
+	Worker *MultinodeRole `json:"worker,omitempty"`
+}
+
+// MultinodeRole configures the leader or the workers of a multinode replica.
+type MultinodeRole struct {
+	// ProviderOverride configures the object that the provider of the workloads makes for the role.
+	// +optional
+	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
+}
+
+// ModelReference names a model.
+type ModelReference struct {
+	// Name of the model.
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// Revision of the model.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+}
+
+// ScalingAdapter hands a component's replicas over to an adapter object with a scale subresource. It has no fields.
+type ScalingAdapter struct{}
+
+// EPPConfig configures an endpoint picker: exactly one of the two.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.configMapRef) != has(self.config)",message="exactly one of configMapRef or config must be specified"
+type EPPConfig struct {
+	// ConfigMapRef is the key of a ConfigMap that holds the configuration.
+	// +optional
+	ConfigMapRef *corev1.ConfigMapKeySelector `json:"configMapRef,omitempty"`
+	// Config is the configuration itself, kept as written.
+	// +optional
+	Config *FreeObject `json:"config,omitempty"`
+}
+
+// CompilationCache is a claim for compiled kernels.
+type CompilationCache struct {
+	// PVCName of the claim, in the graph's namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PVCName string `json:"pvcName"`
+	// MountPath is the absolute path in the main container. Default: where the framework looks.
+	// +optional
+	MountPath string `json:"mountPath,omitempty"`
+}

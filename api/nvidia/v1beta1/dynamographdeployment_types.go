@@ -1,0 +1,150 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DynamoGraphDeploymentSpec is an inference graph: its components and how tightly they must sit together.
+//
+// Rules over what can never change later (the set of components, who has a constraint) look at new objects only, so that an
+// object from before a rule can still be scaled.
+//
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.restart)",optionalOldSelf=true,fieldPath=".restart",reason=FieldValueForbidden,message="spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.topologyConstraint) || !has(self.components) || self.components.all(c, !has(c.topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with clusterTopologyName is required when any topology constraint is set (at spec or component level)"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || (has(self.components) && self.components.exists(c, has(c.topologyConstraint)))",optionalOldSelf=true,fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no component sets a topologyConstraint"
+// +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+// +kubebuilder:validation:XValidation:rule="has(self.backendFramework) == has(oldSelf.backendFramework) && (!has(self.backendFramework) || self.backendFramework == oldSelf.backendFramework)",fieldPath=".backendFramework",reason=FieldValueForbidden,message="spec.backendFramework is immutable and cannot be changed after creation"
+// +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || !has(self.components) || self.restart.strategy.order.all(name, self.components.exists(c, c.name == name))",fieldPath=".restart.strategy.order",message="order contains an unknown component: every entry must be the name of an entry of spec.components"
+// +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || !has(self.components) || self.restart.strategy.order.size() == 0 || self.restart.strategy.order.size() == self.components.size()",fieldPath=".restart.strategy.order",message="order must have the same number of unique components as the deployment"
+type DynamoGraphDeploymentSpec struct {
+	// ProviderOverride configures the root object that the provider of the graph's workloads makes.
+	// +optional
+	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
+	// Annotations copied to every object made for the graph. Those of a component's podTemplate win.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Labels copied to every object made for the graph. Those of a component's podTemplate win.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// PriorityClassName of every pod that does not name one itself.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// Components of the graph in the order they were written: 1 to 25, names unique without regard to case. The set of components is
+	// immutable; replicas and pod settings of each are not.
+	// +kubebuilder:validation:MaxItems=25
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",reason=FieldValueRequired,message="spec.components must have at least one component"
+	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(c, c.name.size() <= 63 && c.name.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$'))",optionalOldSelf=true,message="component names must have 1 to 63 letters, digits or '-', and begin and end with a letter or digit: the name becomes a label and a part of the names of the component's pods"
+	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(a, self.exists_one(b, a.name.lowerAscii() == b.name.lowerAscii()))",optionalOldSelf=true,message="component names must be unique case-insensitively: they become names of pods and Services"
+	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.filter(c, has(c.type) && c.type == 'epp').size() <= 1",optionalOldSelf=true,message="at most one component may have type epp"
+	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.type) && c.type == 'epp').size() <= 1 || oldSelf.filter(c, has(c.type) && c.type == 'epp').size() > 1",message="at most one component may have type epp"
+	// +kubebuilder:validation:XValidation:rule="self.size() == oldSelf.size() && self.all(a, oldSelf.exists(b, a.name == b.name))",reason=FieldValueForbidden,message="component topology is immutable and cannot be modified after creation: components were added or removed; delete and recreate the DynamoGraphDeployment to change its set of components"
+	// +listType=map
+	// +listMapKey=name
+	Components []ComponentSpec `json:"components"`
+	// Env of every component's main container, before the container's own. The container's own variable of the same name wins.
+	// +listType=atomic
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+	// BackendFramework of the workers: vllm, sglang or trtllm. Told from each worker's command line when unset. Immutable.
+	// +optional
+	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
+	// Restart asks for one restart of the graph's components each time its id changes. It must be unset when the object is created.
+	// +optional
+	Restart *Restart `json:"restart,omitempty"`
+	// TopologyConstraint names the ClusterTopology and how tightly the whole graph is packed. Immutable: adding, removing and
+	// changing it are refused.
+	// +optional
+	TopologyConstraint *SpecTopologyConstraint `json:"topologyConstraint,omitempty"`
+	// Experimental settings of the graph, whose form may change.
+	// +optional
+	Experimental *GraphExperimental `json:"experimental,omitempty"`
+}
+
+// BackendFramework is the inference engine of the workers.
+//
+// +kubebuilder:validation:Enum=sglang;vllm;trtllm
+type BackendFramework string
+
+// The frameworks whose multinode launch is known.
+const (
+	BackendFrameworkVLLM   BackendFramework = "vllm"
+	BackendFrameworkSGLang BackendFramework = "sglang"
+	BackendFrameworkTRTLLM BackendFramework = "trtllm"
+)
+
+// RestartStrategyType is the order in which components restart.
+//
+// +kubebuilder:validation:Enum=Sequential;Parallel
+type RestartStrategyType string
+
+// The restart strategies.
+const (
+	RestartStrategySequential RestartStrategyType = "Sequential"
+	RestartStrategyParallel   RestartStrategyType = "Parallel"
+)
+
+// Restart asks for one restart of the components per new id.
+type Restart struct {
+	// ID of the request, any text. A new value starts a new restart.
+	// +kubebuilder:validation:MinLength=1
+	ID string `json:"id"`
+	// Strategy of the restart: which components together, in which order.
+	// +optional
+	Strategy *RestartStrategy `json:"strategy,omitempty"`
+}
+
+// RestartStrategy is how components restart.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.order) || self.order.size() == 0 || !has(self.type) || self.type != 'Parallel'",fieldPath=".order",message="order cannot be specified when strategy is parallel"
+type RestartStrategy struct {
+	// Type is Sequential, one component after the other, or Parallel, all at once.
+	// +kubebuilder:default=Sequential
+	// +optional
+	Type RestartStrategyType `json:"type,omitempty"`
+	// Order of a sequential restart: every component exactly once. Alphabetical when empty.
+	// +kubebuilder:validation:MaxItems=25
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b == a))",message="order must be unique: a component appears more than once"
+	// +listType=atomic
+	// +optional
+	Order []string `json:"order,omitempty"`
+}
+
+// DynamoGraphDeployment is an inference graph: frontends, prefill and decode workers, some of them spanning several nodes.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:shortName=dgd,categories=dynamo
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Every component serves with its wanted replicas"
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,description="The deployment in one word"
+// +kubebuilder:printcolumn:name="Components",type=string,JSONPath=`.status.summary`,description="Components ready / components wanted"
+// +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.status.placement.domain`,description="The topology domain the whole graph sits in"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is missing, in words"
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engine`,priority=1,description="What gets the gangs onto nodes"
+type DynamoGraphDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the graph that is wanted.
+	Spec DynamoGraphDeploymentSpec `json:"spec"`
+	// Status is what has come of it.
+	// +optional
+	Status DynamoGraphDeploymentStatus `json:"status,omitempty"`
+}
+
+// DynamoGraphDeploymentList is a list of DynamoGraphDeployment.
+//
+// +kubebuilder:object:root=true
+type DynamoGraphDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DynamoGraphDeployment `json:"items"`
+}

@@ -1,0 +1,97 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DynamoGraphDeploymentScalingAdapterSpec is how many replicas one component of a graph has.
+type DynamoGraphDeploymentScalingAdapterSpec struct {
+	// Replicas of the component, 0 or more. Written through the scale subresource by kubectl scale, a HorizontalPodAutoscaler, KEDA or
+	// the Dynamo planner.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65536
+	Replicas int32 `json:"replicas"`
+	// DGDRef names the component that is scaled. Immutable.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="dgdRef is immutable: an adapter scales one component for good"
+	DGDRef ScaledComponent `json:"dgdRef"`
+}
+
+// ScaledComponent is one component of a DynamoGraphDeployment in the same namespace.
+type ScaledComponent struct {
+	// Name of the DynamoGraphDeployment.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// ComponentName is the name of an entry of its spec.components.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ComponentName string `json:"componentName"`
+}
+
+// DynamoGraphDeploymentScalingAdapterStatus is what an autoscaler reads.
+type DynamoGraphDeploymentScalingAdapterStatus struct {
+	// ObservedGeneration is the generation of the spec this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Replicas that exist, complete or not.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// Selector finds one pod per replica: the pod itself, or the leader of a multinode replica.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// LastScaleTime is when the number of replicas was last changed through this adapter.
+	// +optional
+	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
+	// Conditions of the adapter.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Condition types and reasons of an adapter.
+const (
+	// ConditionActive is True while the component has the replicas that the adapter says.
+	ConditionActive = "Active"
+
+	ReasonOwnsReplicas    = "OwnsReplicas"
+	ReasonReplicasRefused = "ReplicasRefused"
+	ReasonNotInUse        = "NotInUse"
+)
+
+// DynamoGraphDeploymentScalingAdapter is the handle by which one component of a graph is scaled. The operator makes one, named
+// <deployment>-<lower-cased component>, for every component with a scalingAdapter, and deletes it when that is switched off.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:shortName=dgdsa,categories=dynamo
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="DGD",type=string,JSONPath=`.spec.dgdRef.name`,description="The DynamoGraphDeployment"
+// +kubebuilder:printcolumn:name="Component",type=string,JSONPath=`.spec.dgdRef.componentName`,description="The component of the graph"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Replicas wanted"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`,description="Replicas that exist"
+// +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=="Active")].status`,description="The component follows the adapter"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type DynamoGraphDeploymentScalingAdapter struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the wanted number of replicas.
+	Spec DynamoGraphDeploymentScalingAdapterSpec `json:"spec"`
+	// Status is what became of it.
+	// +optional
+	Status DynamoGraphDeploymentScalingAdapterStatus `json:"status,omitempty"`
+}
+
+// DynamoGraphDeploymentScalingAdapterList is a list of DynamoGraphDeploymentScalingAdapter.
+//
+// +kubebuilder:object:root=true
+type DynamoGraphDeploymentScalingAdapterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DynamoGraphDeploymentScalingAdapter `json:"items"`
+}

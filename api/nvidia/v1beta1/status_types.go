@@ -1,0 +1,266 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// State sums the deployment up in one word, for programs that read no conditions.
+//
+// +kubebuilder:validation:Enum=initializing;pending;successful;failed
+type State string
+
+// The states of a deployment.
+const (
+	StateInitializing State = "initializing"
+	StatePending      State = "pending"
+	StateSuccessful   State = "successful"
+	StateFailed       State = "failed"
+)
+
+// Condition types of a deployment.
+const (
+	// ConditionReady is True when every component serves with its wanted replicas at the current revision. It is never Unknown.
+	ConditionReady = "Ready"
+	// ConditionTopologyLevelsAvailable, only on deployments with a constraint, is True while every level they use exists in the ClusterTopology.
+	ConditionTopologyLevelsAvailable = "TopologyLevelsAvailable"
+	// ConditionPlaced is True when every replica wanted has been given its place.
+	ConditionPlaced = "Placed"
+	// ConditionValid is False when the object would have been refused at admission; nothing new is done for it until it is mended.
+	ConditionValid = "Valid"
+	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
+	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
+	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
+	ConditionRolledOut = "RolledOut"
+	// ConditionEngineReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
+	// is made for the deployment, and nothing that runs is touched.
+	ConditionEngineReady = "EngineReady"
+)
+
+// Reasons of ConditionEngineReady.
+const (
+	// ReasonEngineAvailable: the cluster serves all that the engine needs.
+	ReasonEngineAvailable = "EngineAvailable"
+	// ReasonEngineFrozen: the engine works; another one is asked for than the one the deployment's pods were made for.
+	ReasonEngineFrozen = "EngineFrozen"
+	// ReasonAPINotServed: the API server does not serve a kind that the engine needs.
+	ReasonAPINotServed = "APINotServed"
+	// ReasonFieldsDropped: the API server takes the engine's objects and drops fields of them without a word.
+	ReasonFieldsDropped = "FieldsDropped"
+	// ReasonEngineUnsupported: the engine cannot hold this graph together.
+	ReasonEngineUnsupported = "EngineUnsupported"
+	// ReasonEngineNotChecked: the API server could not be asked.
+	ReasonEngineNotChecked = "EngineNotChecked"
+)
+
+// Reasons of ConditionRolledOut.
+const (
+	ReasonRollingOut          = "RollingOut"
+	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
+)
+
+// Reasons of ConditionTopologyLevelsAvailable.
+const (
+	ReasonAllTopologyLevelsAvailable = "AllTopologyLevelsAvailable"
+	ReasonTopologyLevelsUnavailable  = "TopologyLevelsUnavailable"
+	ReasonTopologyDefinitionNotFound = "TopologyDefinitionNotFound"
+)
+
+// Reasons of ConditionReady. They are snake_case because programs that read them were written for these words.
+const (
+	ReasonAllResourcesReady     = "all_resources_are_ready"
+	ReasonSomeResourcesNotReady = "some_resources_are_not_ready"
+	ReasonRollingUpdate         = "rolling_update_in_progress"
+	ReasonFailedToReconcile     = "failed_to_reconcile_the_resources"
+	ReasonInsufficientCapacity  = "insufficient_capacity"
+	ReasonPodsNotReady          = "pods_not_ready"
+	ReasonMixedNotReady         = "mixed_not_ready_reasons"
+)
+
+// ConditionPrerequisitesMet is False when something that the deployment needs and Trellis does not make is not there: a volume claim, a kind.
+const (
+	ConditionPrerequisitesMet = "PrerequisitesMet"
+
+	ReasonAllPrerequisitesMet  = "AllPrerequisitesMet"
+	ReasonPrerequisitesMissing = "PrerequisitesMissing"
+)
+
+// ReasonAllReplicasPlaced says that every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
+const ReasonAllReplicasPlaced = "AllReplicasPlaced"
+
+// ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
+const ReasonInvalid = "Invalid"
+
+// ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
+const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
+
+// What status.placement.score is worth: every replica counts in it, some have no place yet, or it is not known.
+const (
+	PlacementReported    = "Reported"
+	PlacementPartial     = "Partial"
+	PlacementUnsupported = "Unsupported"
+	PlacementUnknown     = "Unknown"
+)
+
+// Phases of a restart and of a rolling update.
+const (
+	RestartPending    = "Pending"
+	RestartRestarting = "Restarting"
+	RestartCompleted  = "Completed"
+	RestartFailed     = "Failed"
+	RestartSuperseded = "Superseded"
+
+	RollingUpdatePending    = "Pending"
+	RollingUpdateInProgress = "InProgress"
+	RollingUpdateCompleted  = "Completed"
+	RollingUpdateFailed     = "Failed"
+)
+
+// ComponentKindScalingGroup is the kind reported in status.components.
+const ComponentKindScalingGroup = "ScalingGroup"
+
+// DynamoGraphDeploymentStatus is what the deployment has come to.
+type DynamoGraphDeploymentStatus struct {
+	// ObservedGeneration is the generation of the spec this status describes: what it counts was counted after that spec had reached
+	// every scaling group.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// State sums the conditions up in one word.
+	// +kubebuilder:default=initializing
+	// +optional
+	State State `json:"state,omitempty"`
+	// Conditions of the deployment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Components by name.
+	// +optional
+	Components map[string]ComponentStatus `json:"components,omitempty"`
+	// Summary counts components that have all their replicas ready, as "ready/desired".
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// Restart in progress, or the last one.
+	// +optional
+	Restart *RestartStatus `json:"restart,omitempty"`
+	// Checkpoints by component.
+	// +optional
+	Checkpoints map[string]CheckpointStatus `json:"checkpoints,omitempty"`
+	// RollingUpdate in progress, or the last one.
+	// +optional
+	RollingUpdate *RollingUpdateStatus `json:"rollingUpdate,omitempty"`
+	// Placement of the graph as a whole.
+	// +optional
+	Placement *PlacementStatus `json:"placement,omitempty"`
+	// Engine is what gets the deployment's gangs onto nodes: Gates, PodGroup, KAI or Grove.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Engine string `json:"engine,omitempty"`
+}
+
+// ComponentStatus counts one component's replicas.
+type ComponentStatus struct {
+	// ComponentKind is the kind of the object that owns the replicas.
+	// +kubebuilder:validation:Enum=ScalingGroup;PodClique;PodCliqueScalingGroup;Deployment;LeaderWorkerSet
+	ComponentKind string `json:"componentKind"`
+	// ComponentNames are the names of the objects that own the replicas.
+	// +listType=atomic
+	// +optional
+	ComponentNames []string `json:"componentNames,omitempty"`
+	// Replicas that exist.
+	Replicas int32 `json:"replicas"`
+	// UpdatedReplicas run the current revision.
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// ReadyReplicas have every pod Ready.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// AvailableReplicas are ready and not terminating.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+	// ScheduledReplicas have every pod bound to a node.
+	// +optional
+	ScheduledReplicas *int32 `json:"scheduledReplicas,omitempty"`
+	// RuntimeNamespace is the Dynamo namespace of the component's pods.
+	// +optional
+	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
+	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=replica
+	// +optional
+	Placements []ReplicaPlacement `json:"placements,omitempty"`
+}
+
+// ReplicaPlacement is where one replica sits.
+type ReplicaPlacement struct {
+	// Replica is the ordinal.
+	Replica int32 `json:"replica"`
+	// Domain is the path of label values from the broadest level down.
+	Domain string `json:"domain"`
+}
+
+// RestartStatus follows one restart request.
+type RestartStatus struct {
+	// ObservedID is the request this describes.
+	// +optional
+	ObservedID string `json:"observedID,omitempty"`
+	// Phase of the restart: Pending, Restarting, Completed, Failed or Superseded.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// InProgress lists the components restarting now.
+	// +listType=atomic
+	// +optional
+	InProgress []string `json:"inProgress,omitempty"`
+}
+
+// CheckpointStatus of one component.
+type CheckpointStatus struct {
+	// CheckpointName of the component.
+	// +optional
+	CheckpointName string `json:"checkpointName,omitempty"`
+	// CheckpointID of the stored state. From Dynamo 1.5.
+	// +optional
+	CheckpointID string `json:"checkpointID,omitempty"`
+	// IdentityHash of what was stored.
+	// +optional
+	IdentityHash string `json:"identityHash,omitempty"`
+	// Ready checkpoint.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+}
+
+// RollingUpdateStatus follows one rolling update.
+type RollingUpdateStatus struct {
+	// Phase: Pending, InProgress, Completed or Failed.
+	// +kubebuilder:validation:Enum=Pending;InProgress;Completed;Failed;""
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// StartTime of the update.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// EndTime of the update.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// UpdatedComponents lists the components done.
+	// +listType=atomic
+	// +optional
+	UpdatedComponents []string `json:"updatedComponents,omitempty"`
+}
+
+// PlacementStatus is where the graph sits as a whole.
+type PlacementStatus struct {
+	// Domain is the graph domain: the path of label values from the broadest level down.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+	// Score from 0 to 1 says how tight the placement of the worst placed unit is; 1 is the tightest.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
+	// +optional
+	Score *float64 `json:"score,omitempty"`
+	// State says what the score is worth: Reported, Partial, Unsupported or Unknown.
+	// +kubebuilder:validation:Enum=Reported;Partial;Unsupported;Unknown
+	// +optional
+	State string `json:"state,omitempty"`
+}
