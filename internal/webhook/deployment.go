@@ -73,9 +73,9 @@ func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1a
 	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd, topology, readErr)...)
 	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
 	if len(errs) > 0 {
-		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, errs)
+		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, wording(ctx, dgd).Errors(errs))
 	}
-	return v.warn(dgd, topology), nil
+	return v.warn(ctx, dgd, topology), nil
 }
 
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
@@ -89,12 +89,12 @@ func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *
 		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)
 	}
 	if len(errs) > 0 {
-		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, errs)
+		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, wording(ctx, updated).Errors(errs))
 	}
 	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil, nil
 	}
-	return v.warn(updated, nil), nil
+	return v.warn(ctx, updated, nil), nil
 }
 
 // ValidateDelete implements admission.Validator. It is never registered: nothing bars the way out.
@@ -115,7 +115,17 @@ func (v *deploymentValidator) readTopology(ctx context.Context, profile string) 
 	return topology, nil
 }
 
-func (v *deploymentValidator) warn(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
+// wording is that of the version in which the user wrote the deployment. The API server converts what is written in another version than the
+// webhook asks for.
+func wording(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) validation.Wording {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil || req.RequestKind == nil {
+		return validation.Wording{}
+	}
+	return validation.WordingOf(dgd, req.RequestKind.Version)
+}
+
+func (v *deploymentValidator) warn(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
 	var notActedOn, more []string
 	if v.notActedOn != nil {
 		notActedOn = v.notActedOn(dgd)
@@ -123,7 +133,7 @@ func (v *deploymentValidator) warn(dgd *nvidiav1alpha1.DynamoGraphDeployment, to
 	if v.warnings != nil {
 		more = v.warnings(dgd)
 	}
-	return validation.Bounded(append(validation.GraphWarnings(dgd, topology, notActedOn), more...))
+	return validation.Bounded(wording(ctx, dgd).Lines(append(validation.GraphWarnings(dgd, topology, notActedOn), more...)))
 }
 
 // invalid is the answer to the user: 422, with one cause a field.
