@@ -150,6 +150,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if waitsForLeftovers(err) {
 		return ctrl.Result{RequeueAfter: leftoversAgain}, nil
 	}
+	if err == nil && o.prerequisites.access.any() {
+		return ctrl.Result{RequeueAfter: accessAgain}, nil
+	}
 	return ctrl.Result{}, err
 }
 
