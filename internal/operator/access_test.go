@@ -60,7 +60,9 @@ func TestOthersAccountsAndRoles(t *testing.T) {
 	const own = "g-k8s-service-discovery"
 	const planner = "planner-serviceaccount"
 	b := newBare(t)
-	named := func(namespace, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
 	reads := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
 	for _, ns := range []string{"role", "account", "taken", "shared"} {
 		b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
