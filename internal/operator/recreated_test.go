@@ -38,9 +38,16 @@ type bare struct {
 	config *rest.Config
 	c      client.Client
 	stop   func()
+	// newClient makes the operator's client.
+	newClient client.NewClientFunc
 }
 
 func newBare(t *testing.T) *bare {
+	t.Helper()
+	return newBareWith(t, client.New)
+}
+
+func newBareWith(t *testing.T, newClient client.NewClientFunc) *bare {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
@@ -56,7 +63,7 @@ func newBare(t *testing.T) *bare {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bare{t: t, config: config, c: c}
+	b := &bare{t: t, config: config, c: c, newClient: newClient}
 	b.start()
 	t.Cleanup(func() { b.stop() })
 	return b
@@ -70,7 +77,7 @@ func (b *bare) start() {
 		defer close(done)
 		err := Run(ctx, b.config, Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Engine: graph.EngineAuto,
-			TakeBackAfter: scheduler.DefaultTakeBackAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, NewClient: client.New,
+			TakeBackAfter: scheduler.DefaultTakeBackAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, NewClient: b.newClient,
 		})
 		if err != nil && ctx.Err() == nil {
 			b.t.Errorf("the operator ended: %v", err)

@@ -29,6 +29,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -74,6 +75,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
 		Watches(&nvidiav1alpha1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
+		WithOptions(blocked.Options(1)).
 		Complete(r)
 }
 

@@ -51,6 +51,12 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *graph.
 	waits := false // one object needs the one before it, as a binding its role: behind a leftover nothing can be made yet
 	keep := map[reflect.Type]map[string]bool{}
 	for _, object := range wanted.Owned() {
+		if binding, ok := object.(*rbacv1.RoleBinding); ok {
+			if binding = o.prerequisites.access.bindable(binding); binding == nil {
+				continue // one that is there goes below
+			}
+			object = binding
+		}
 		kind := reflect.TypeOf(object).Elem()
 		if keep[kind] == nil {
 			keep[kind] = map[string]bool{}
@@ -65,6 +71,10 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *graph.
 		failures = append(failures, err)
 	}
 	for _, object := range wanted.Shared() {
+		if binding, ok := object.(*rbacv1.RoleBinding); ok && o.prerequisites.access.bindable(binding) == nil {
+			failures = append(failures, r.unshare(ctx, binding))
+			continue
+		}
 		failures = append(failures, r.applyShared(ctx, o.dgd, object))
 	}
 	failures = append(failures, r.createClaims(ctx, o.dgd, wanted.Claims().Created)...)

@@ -34,6 +34,8 @@ type prerequisites struct {
 	missing []string
 	// noAPI are the kinds that the cluster does not serve.
 	noAPI map[string]bool
+	// access is which accounts and roles are not the graph's.
+	access access
 }
 
 // lacks says that the cluster has no such kind, which is reported instead of tried.
@@ -74,7 +76,11 @@ func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1alph
 			return p, fmt.Errorf("looking for %s: %w", gvk, err)
 		}
 	}
-	return p, nil
+	var err error
+	p.access, err = r.lookForAccess(ctx, dgd, wanted)
+	p.any = p.any || len(p.access.missing) > 0
+	p.missing = append(p.missing, p.access.missing...)
+	return p, err
 }
 
 // few lists at most three names.

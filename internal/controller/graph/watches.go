@@ -24,6 +24,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -40,9 +41,28 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	} {
 		b.Watches(kind, owners)
 	}
+	failed := handler.EnqueueRequestsFromMapFunc(r.failedIn)
+	b.Watches(&corev1.ResourceQuota{}, failed, builder.WithPredicates(blocked.QuotaEased()))
+	b.Watches(&corev1.Service{}, failed, builder.WithPredicates(blocked.NotOurs(func(o client.Object) bool { return metav1.GetControllerOf(o) != nil })))
 	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.graphOfPod), builder.WithPredicates(movedElsewhere()))
 	b.WatchesMetadata(claimMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfClaim))
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
+}
+
+// failedIn are the deployments of an object's namespace whose children could not all be applied.
+func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
+	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
+		log.FromContext(ctx).Error(err, "listing the deployments of a namespace", "namespace", object.GetNamespace())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range dgds.Items {
+		if dgds.Items[i].Status.State == nvidiav1alpha1.StateFailed {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&dgds.Items[i])})
+		}
+	}
+	return out
 }
 
 // movedElsewhere lets through pods that an engine makes itself when they get a node or go, or their scheduler says something else of them:

@@ -20,12 +20,12 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
 		Owns(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(DeploymentOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(blocked.Options(4)).
 		Complete(r)
 }
 

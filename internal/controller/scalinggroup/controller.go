@@ -16,12 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -60,6 +61,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups/status,verbs=get;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=get;list;watch
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
@@ -75,9 +77,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Named("scalinggroup").
 		For(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		WithOptions(blocked.Options(8)).
 		Complete(r)
 }
 
@@ -111,6 +114,22 @@ func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []rec
 	var out []reconcile.Request
 	for i := range pods.Items {
 		out = append(out, groupOf(ctx, &pods.Items[i])...)
+	}
+	return out
+}
+
+// refusedIn are the scaling groups of a quota's namespace whose pods the API server refuses.
+func (r *Reconciler) refusedIn(ctx context.Context, quota client.Object) []reconcile.Request {
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(quota.GetNamespace())); err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups of a namespace whose quota allows more", "quota", quota.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range groups.Items {
+		if sg := &groups.Items[i]; meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
+		}
 	}
 	return out
 }

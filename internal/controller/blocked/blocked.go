@@ -1,0 +1,69 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package blocked says when a controller looks again at what it could not do: when what refused it may do so no longer, and at the latest
+// after MaxRetry.
+package blocked
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// The first retry of what failed comes after minRetry, each further one after twice the time of the one before, up to MaxRetry.
+const (
+	minRetry = 5 * time.Millisecond
+	MaxRetry = 30 * time.Second
+)
+
+// Options are those of a controller that reconciles this many objects at a time.
+func Options(workers int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, MaxRetry),
+	}
+}
+
+// QuotaEased lets through events of ResourceQuotas after which more may be created than before. The API server goes by their status.
+func QuotaEased() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*corev1.ResourceQuota)
+			now, okNow := e.ObjectNew.(*corev1.ResourceQuota)
+			return okBefore && okNow && eased(&before.Status, &now.Status)
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// eased: a limit is higher or gone, or less of one is used.
+func eased(before, now *corev1.ResourceQuotaStatus) bool {
+	for name, hard := range before.Hard {
+		limit, limited := now.Hard[name]
+		usedBefore, usedNow := before.Used[name], now.Used[name]
+		if !limited || limit.Cmp(hard) > 0 || usedNow.Cmp(usedBefore) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// NotOurs lets through the deletion of objects that no controller owns: their names are free for those that wait for them. The deletion of
+// others reaches their owner.
+func NotOurs(owned func(client.Object) bool) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return !owned(e.Object) },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}

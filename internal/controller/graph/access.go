@@ -1,0 +1,136 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// accessAgain is when accounts and roles of others are looked at again: they are not watched.
+const accessAgain = 30 * time.Second
+
+// access is which of the graph's accounts and roles exist and were made by somebody else. No such Role is bound, and no such account is given
+// a Role: whoever may create objects in a namespace would otherwise have the operator grant rights for him.
+type access struct {
+	accounts, roles map[string]bool
+	// missing says which accounts get no rights, one sentence each, where nobody else has bound a Role to them.
+	missing []string
+}
+
+// lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only.
+func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, wanted *graph.Graph) (access, error) {
+	a := access{accounts: map[string]bool{}, roles: map[string]bool{}}
+	own := func(o client.Object) bool { return metav1.IsControlledBy(o, dgd) || isLeftover(o, dgd) }
+	for _, set := range []struct {
+		objects []graph.Object
+		ours    func(client.Object) bool
+	}{{wanted.Owned(), own}, {wanted.Shared(), isOurs}} {
+		for _, object := range set.objects {
+			names := a.names(object)
+			if names == nil {
+				continue
+			}
+			foreign, err := r.isForeign(ctx, object, set.ours)
+			if err != nil {
+				return a, err
+			}
+			if foreign {
+				names[object.GetName()] = true
+			}
+		}
+	}
+	return a, r.addMissing(ctx, &a, wanted)
+}
+
+// names is the set for objects of this kind, nil when there is none.
+func (a *access) names(object client.Object) map[string]bool {
+	switch object.(type) {
+	case *corev1.ServiceAccount:
+		return a.accounts
+	case *rbacv1.Role:
+		return a.roles
+	}
+	return nil
+}
+
+// isForeign says that an object of this kind and name exists and is not ours.
+func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool) (bool, error) {
+	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
+	err := r.Client.Get(ctx, key, existing)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, existing)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", wanted, wanted.GetName(), err)
+	}
+	return !ours(existing), nil
+}
+
+// addMissing says which bindings of shared accounts are not made, unless somebody else made one. A graph's own account or Role that is not its
+// own is said in Ready.
+func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *graph.Graph) error {
+	for _, object := range wanted.Shared() {
+		binding, ok := object.(*rbacv1.RoleBinding)
+		if !ok || a.bindable(binding) != nil {
+			continue
+		}
+		bindings := &rbacv1.RoleBindingList{}
+		if err := r.Live.List(ctx, bindings, client.InNamespace(binding.Namespace)); err != nil {
+			return fmt.Errorf("listing RoleBindings: %w", err)
+		}
+		account := binding.Subjects[0]
+		bound := slices.ContainsFunc(bindings.Items, func(b rbacv1.RoleBinding) bool {
+			return !isOurs(&b) && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Kind == account.Kind && s.Name == account.Name })
+		})
+		if !bound {
+			a.missing = append(a.missing, fmt.Sprintf("ServiceAccount %s gets no rights, as it or Role %s was not made by Trellis; bind a Role to it, or delete those two",
+				account.Name, binding.RoleRef.Name))
+		}
+	}
+	return nil
+}
+
+// bindable is the binding without accounts that are not ours; nil when none is left, or its Role is not ours.
+func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
+	if a.roles[binding.RoleRef.Name] {
+		return nil
+	}
+	out := binding.DeepCopy()
+	out.Subjects = slices.DeleteFunc(out.Subjects, func(s rbacv1.Subject) bool { return a.accounts[s.Name] })
+	if len(out.Subjects) == 0 {
+		return nil
+	}
+	return out
+}
+
+// any says that something is not ours. No event comes when it goes.
+func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
+
+// unshare deletes a binding of ours that nothing may be bound by any more.
+func (r *Reconciler) unshare(ctx context.Context, binding *rbacv1.RoleBinding) error {
+	existing := &rbacv1.RoleBinding{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing); err != nil || !isOurs(existing) {
+		return client.IgnoreNotFound(err)
+	}
+	err := r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting RoleBinding %s: %w", binding.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/graphs"
+)
+
+// bindings are the subjects of the namespace's RoleBindings, by binding.
+func (b *bare) bindings(namespace string) string {
+	b.t.Helper()
+	list := &rbacv1.RoleBindingList{}
+	b.must(b.c.List(b.t.Context(), list, client.InNamespace(namespace)))
+	var out []string
+	for _, binding := range list.Items {
+		var names []string
+		for _, s := range binding.Subjects {
+			names = append(names, s.Name)
+		}
+		out = append(out, binding.Name+": "+strings.Join(names, ","))
+	}
+	return strings.Join(out, "; ")
+}
+
+// binds waits until the namespace has these RoleBindings, and the deployment's condition says so.
+func (b *bare) binds(namespace, want, condition, words string) {
+	b.t.Helper()
+	b.until("the bindings are as wanted", time.Minute, func() error {
+		if got := b.bindings(namespace); got != want {
+			return fmt.Errorf("they are %q, want %q", got, want)
+		}
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		b.must(b.c.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "g"}, dgd))
+		message := ""
+		if c := meta.FindStatusCondition(dgd.Status.Conditions, condition); c != nil {
+			message = c.Message
+		}
+		if words == "" && message != "" || !strings.Contains(message, words) {
+			return fmt.Errorf("%s says %q, want %q", condition, message, words)
+		}
+		return nil
+	})
+}
+
+// No Role of somebody else is bound to a graph's account, and no account of somebody else gets a graph's rights.
+func TestOthersAccountsAndRoles(t *testing.T) {
+	const own = "g-k8s-service-discovery"
+	const planner = "planner-serviceaccount"
+	b := newBare(t)
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	reads := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
+	for _, ns := range []string{"role", "account", "taken", "shared"} {
+		b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	}
+	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("role", own+"-role"), Rules: reads}))
+	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("account", own)}))
+	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("shared", planner)}))
+	for _, ns := range []string{"role", "account", "taken", "shared"} {
+		services := graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")}
+		if ns == "shared" {
+			services["Planner"] = graphs.Frontend(1)
+			services["Planner"].ComponentType = nvidiav1alpha1.ComponentTypePlanner
+		}
+		b.must(b.c.Create(t.Context(), deployment(ns, services)))
+	}
+
+	b.binds("role", "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
+	b.binds("account", "", nvidiav1alpha1.ConditionReady, "ServiceAccount "+own+" exists and does not belong to this deployment")
+
+	t.Log("a Role of ours is bound, and replaced by somebody else's")
+	b.binds("taken", own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+	b.until("the Role is somebody else's", time.Minute, func() error {
+		role := &rbacv1.Role{}
+		b.must(client.IgnoreNotFound(b.c.Get(t.Context(), client.ObjectKey{Namespace: "taken", Name: own + "-role"}, role)))
+		role.OwnerReferences, role.Labels = nil, nil
+		return b.c.Update(t.Context(), role)
+	})
+	b.binds("taken", "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
+
+	t.Log("the account that planners share is somebody else's: told, until he has bound a Role to it")
+	b.binds("shared", own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
+	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("shared", "mine"), Rules: reads}))
+	b.must(b.c.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named("shared", "mine"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mine"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: planner, Namespace: "shared"}},
+	}))
+	b.binds("shared", own+"-binding: "+own+"; mine: "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+
+	t.Log("deleted: Trellis makes it, and gives it its rights")
+	b.must(b.c.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("shared", planner)}))
+	b.binds("shared", own+"-binding: "+own+","+planner+"; mine: "+planner+"; "+planner+": "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+}
