@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -109,6 +110,7 @@ func TestQuotaAndDeletion(t *testing.T) {
 	for i := range 20 { // a change of the group ends the delay
 		before := sg.DeepCopy()
 		sg.Spec.Replicas--
+		sg.Spec.Pods = ptr.To(sg.Spec.Replicas)
 		b.must(b.c.Patch(t.Context(), sg, client.MergeFrom(before)))
 		b.until("the group is looked at", func(context.Context) error {
 			if reconciles(t, "scalinggroup") <= looked+float64(i) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // One reconcile makes a batch, whatever is wanted, and says that there is more.
@@ -71,6 +72,10 @@ func TestRefusals(t *testing.T) {
 	successor.UID = "another"
 	if r.wait(changed).again != 0 || r.wait(successor).again != 0 || r.has(successor) {
 		t.Error("a changed group, or another of its name, waits")
+	}
+	r.retry(client.ObjectKeyFromObject(sg))
+	if r.wait(sg).again != 0 || !r.has(sg) {
+		t.Error("it waits although it may be tried again, or begins with many creates")
 	}
 	r.note(sg, nil)
 	if r.wait(sg).again != 0 || r.has(sg) || len(r.byGroup) > 0 {

@@ -128,6 +128,7 @@ func (r *Reconciler) refusedIn(ctx context.Context, quota client.Object) []recon
 	var out []reconcile.Request
 	for i := range groups.Items {
 		if sg := &groups.Items[i]; meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) {
+			r.refusals.retry(client.ObjectKeyFromObject(sg))
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // A group whose creates were refused, by a quota for example, is not tried again before a delay that doubles with each refusal. Events of the
-// group's own pods do not shorten it; a change of the group's spec does.
+// group's own pods do not shorten it; a change of the group's spec, and a quota that allows more, do.
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
@@ -81,6 +81,16 @@ func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	defer r.mu.Unlock()
 	last, ok := r.byGroup[client.ObjectKeyFromObject(sg)]
 	return ok && last.uid == sg.UID
+}
+
+// retry ends the wait of a group: what refused its creates may allow them now.
+func (r *refusals) retry(group types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.byGroup[group]; ok {
+		last.until = time.Time{}
+		r.byGroup[group] = last
+	}
 }
 
 func (r *refusals) forget(group types.NamespacedName) {
