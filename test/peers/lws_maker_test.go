@@ -48,7 +48,7 @@ func ends(t *testing.T, sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 	})
 }
 
-// TestLeaderWorkerSetsUnderKAI: the pods in a set are members of the deployment's PodGroup, as the placer makes its own.
+// TestLeaderWorkerSetsUnderKAI: the pods in a set are KAI's and wait behind the gate, as the placer makes its own; their release makes them members.
 func TestLeaderWorkerSetsUnderKAI(t *testing.T) {
 	sg, m, p := group(t, "joined", graph.EngineKAI), maker.New(typed, typed), placer.New(typed, typed)
 	ends(t, sg, 1)
@@ -63,7 +63,7 @@ func TestLeaderWorkerSetsUnderKAI(t *testing.T) {
 	template := read[lws.LeaderWorkerSet](t, sets[1].(*unstructured.Unstructured)).Spec.LeaderWorkerTemplate
 	for role, half := range map[string]lws.PodTemplate{graph.RoleLeader: *template.LeaderTemplate, graph.RoleWorker: template.WorkerTemplate} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: half.Metadata.Labels, Annotations: half.Metadata.Annotations}, Spec: half.Spec}
-		if !p.Kept([]*corev1.Pod{pod}) || pod.Labels[kai.LabelSubGroup] != "joined-decode-1" || pod.Labels[graph.LabelRole] != role || len(pod.Spec.SchedulingGates) != 1 {
+		if !p.Kept([]*corev1.Pod{pod}) || pod.Labels[kai.LabelSubGroup] != "" || pod.Spec.SchedulerName != kai.SchedulerName || pod.Labels[graph.LabelRole] != role || len(pod.Spec.SchedulingGates) != 1 {
 			t.Errorf("%s: labels %v, annotations %v, scheduler %q, gates %v", role, pod.Labels, pod.Annotations, pod.Spec.SchedulerName, pod.Spec.SchedulingGates)
 		}
 	}

@@ -90,8 +90,14 @@ func staleWord(pod *corev1.Pod) string {
 	return fmt.Sprintf("Pod references subgroup %q, which does not exist in PodGroup %s/%s", pod.Labels[kai.LabelSubGroup], pod.Namespace, pod.Annotations[kai.AnnotationPodGroup])
 }
 
-// member: KAI takes a pod only as a member of a PodGroup that has its leaf.
+// member: KAI takes a pod only as a member of a PodGroup that has its leaf. Its grouper makes one for each pod that is not exempt.
 func (w *world) member(pod *corev1.Pod) error {
+	if pod.Annotations[kai.AnnotationSkipGrouper] != "true" {
+		if pod.Labels[kai.LabelQueue] == "" {
+			return errors.New("KAI groups it into no queue")
+		}
+		return nil
+	}
 	object, err := client.Resource(resources["PodGroup"]).Namespace(watched).Get(w.t.Context(), pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
 	if err != nil {
 		return errors.New("it was let go before its PodGroup was there: " + err.Error())
