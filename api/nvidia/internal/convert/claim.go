@@ -14,13 +14,14 @@ var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecr
 
 // placePod takes a podTemplate apart. Everything belongs in extraPodSpec and extraPodMetadata, but for what sparse, the service as it is
 // remembered, had elsewhere. The values are the live ones; what is no longer there is in no place.
-func placePod(s, c, sparse object) {
+// sharedEnvs are the graph's variables, over which a component's own win only as envs.
+func placePod(s, c, sparse object, sharedEnvs []any) {
 	template, _ := clone(c["podTemplate"]).(object)
 	spec, hasSpec := template["spec"].(object)
 	p := &placer{service: s, sparse: sparse, spec: spec, main: object{}}
 	p.takeMain()
 	p.resources()
-	p.env()
+	p.env(sharedEnvs)
 	p.secret()
 	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
 		p.probe(probe)
@@ -73,30 +74,19 @@ func (p *placer) resources() {
 	live, remembered := objectAt(p.main, "resources"), objectAt(p.sparse, "resources")
 	for _, kind := range resourceKinds {
 		amounts, item := objectAt(live, kind), objectAt(remembered, kind)
-		amountsOf(item, func(name, field, _ string) {
-			amount, ok := amountText(amounts[name])
-			if !ok {
-				return
+		for _, a := range slices.Backward(amountsOf(item)) {
+			if amount, ok := amountText(amounts[a.name]); ok {
+				p.placeAmount(kind, item, a, amount)
+				p.take(amounts, a.name)
 			}
-			into := ensure(ensure(p.service, "resources"), kind)
-			switch field {
-			case "":
-				ensure(into, "custom")[name] = amount
-			case "gpu":
-				copyKeys(into, item, "gpuType")
-				into[field] = amount
-			default:
-				into[field] = amount
-			}
-			p.take(amounts, name)
-		})
+		}
 		p.dropEmpty(live, kind, len(item) > 0)
 	}
 	claims := listAt(live, "claims")
 	for _, claim := range listAt(remembered, "claims") {
 		if i := slices.IndexFunc(claims, func(c any) bool { return equal(c, claim) }); i >= 0 {
 			into := ensure(p.service, "resources")
-			into["claims"] = append(listAt(into, "claims"), claim)
+			into["claims"] = append(listAt(into, "claims"), clone(claim))
 			claims = slices.Delete(claims, i, i+1)
 			p.claimed = true
 			p.replace(live, "claims", claims)
@@ -105,9 +95,22 @@ func (p *placer) resources() {
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
 }
 
+func (p *placer) placeAmount(kind string, item object, a amount, text string) {
+	into := ensure(ensure(p.service, "resources"), kind)
+	if a.field == "" {
+		into = ensure(into, "custom")
+		into[a.name] = text
+		return
+	}
+	if a.field == "gpu" {
+		copyKeys(into, item, "gpuType")
+	}
+	into[a.field] = text
+}
+
 // amountText is an amount as v1alpha1 writes it.
-func amountText(amount any) (string, bool) {
-	switch a := amount.(type) {
+func amountText(value any) (string, bool) {
+	switch a := value.(type) {
 	case string:
 		return a, a != "" && a[0] != '-'
 	case json.Number:
@@ -127,19 +130,24 @@ func (p *placer) dropEmpty(o object, key string, remembered bool) {
 	}
 }
 
-func (p *placer) env() {
-	live := listAt(p.main, "env")
-	if _, unique := names(live); !unique {
-		return
-	}
+func (p *placer) env(shared []any) {
 	for _, element := range listAt(p.sparse, "envs") {
 		remembered, _ := element.(object)
-		if i := indexOf(live, textAt(remembered, "name")); i >= 0 {
-			p.service["envs"] = append(listAt(p.service, "envs"), live[i])
-			live = slices.Delete(live, i, i+1)
-			p.claimed = true
-			p.replace(p.main, "env", live)
-		}
+		p.takeEnv(textAt(remembered, "name"))
+	}
+	for _, element := range shared {
+		variable, _ := element.(object)
+		p.takeEnv(textAt(variable, "name"))
+	}
+}
+
+func (p *placer) takeEnv(name string) {
+	live := listAt(p.main, "env")
+	for i := indexOf(live, name); i >= 0; i = indexOf(live, name) {
+		p.service["envs"] = append(listAt(p.service, "envs"), live[i])
+		live = slices.Delete(live, i, i+1)
+		p.claimed = true
+		p.replace(p.main, "env", live)
 	}
 }
 

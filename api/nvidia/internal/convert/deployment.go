@@ -158,7 +158,21 @@ func recall(live object, m *memory, forward, back translator) (result object, ex
 	if o, ok := restored.(object); ok {
 		result = o
 	}
+	if !exact {
+		dropDangling(result)
+	}
 	return result, exact
+}
+
+// dropDangling removes the name of a frontend sidecar whose container is gone.
+func dropDangling(spec object) {
+	for _, element := range listAt(spec, "components") {
+		c, _ := element.(object)
+		containers := listAt(objectAt(objectAt(c, "podTemplate"), "spec"), "containers")
+		if name := textAt(c, "frontendSidecar"); name != "" && indexOf(containers, name) < 0 {
+			delete(c, "frontendSidecar")
+		}
+	}
 }
 
 // remember what a part says that its translation does not: back, guided by what is remembered, makes the one from the other.

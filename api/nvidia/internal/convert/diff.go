@@ -37,6 +37,9 @@ func diff(base, other any) []op {
 }
 
 func differ(path []string, base, other any, ops *[]op) {
+	if equal(base, other) {
+		return
+	}
 	switch b := base.(type) {
 	case object:
 		if o, ok := other.(object); ok {
@@ -48,9 +51,7 @@ func differ(path []string, base, other any, ops *[]op) {
 			return
 		}
 	}
-	if !equal(base, other) {
-		*ops = append(*ops, op{path: path, was: hash(base), value: other})
-	}
+	*ops = append(*ops, op{path: path, was: hash(base), value: other})
 }
 
 func below(path []string, key string) []string { return append(slices.Clip(path), key) }
@@ -187,8 +188,10 @@ func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 		return all
 	}
 	trials := 0
-	for _, group := range grouped(ops) {
-		tree, before = attempt(tree, before, group, distance, &trials)
+	for range 2 { // one may be seen until a later one is applied
+		for _, group := range grouped(ops) {
+			tree, before = attempt(tree, before, group, distance, &trials)
+		}
 	}
 	return tree
 }

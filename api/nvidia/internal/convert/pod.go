@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	mainContainer    = "main"
-	frontendSidecar  = "sidecar-frontend"
-	defaultGPU       = "nvidia.com/gpu"
-	kindsOfResources = 2
+	mainContainer   = "main"
+	frontendSidecar = "sidecar-frontend"
+	defaultGPU      = "nvidia.com/gpu"
 )
 
 // addPod merges the pod fields of a service into one podTemplate. extraPodSpec, its mainContainer and extraPodMetadata are the ground. Over it go:
@@ -156,32 +155,30 @@ func mergeEnv(main object, shared, own []any) {
 	}
 }
 
-// amountsOf an item of resources, by the name of the resource: which field says it and how much.
-func amountsOf(item object, visit func(name, field, amount string)) {
+// amount of a resource, by the name of the resource and the field of an item of resources that says it; none means custom.
+type amount struct{ name, field, text string }
+
+// amountsOf an item of resources, but for what is no quantity. A later one wins over an earlier one of the same name.
+func amountsOf(item object) []amount {
 	gpu := textAt(item, "gpuType")
 	if gpu == "" {
 		gpu = defaultGPU
 	}
-	for _, a := range [...][2]string{{"cpu", "cpu"}, {"memory", "memory"}, {gpu, "gpu"}} {
-		if amount := textAt(item, a[1]); amount != "" {
-			visit(a[0], a[1], amount)
-		}
-	}
+	all := []amount{{"cpu", "cpu", textAt(item, "cpu")}, {"memory", "memory", textAt(item, "memory")}, {gpu, "gpu", textAt(item, "gpu")}}
 	custom := objectAt(item, "custom")
 	for _, name := range sorted(custom) {
-		if amount := textAt(custom, name); amount != "" {
-			visit(name, "", amount)
-		}
+		all = append(all, amount{name, "", textAt(custom, name)})
 	}
+	return slices.DeleteFunc(all, func(a amount) bool { return len(a.text) > 64 || !amountForm.MatchString(a.text) })
 }
 
-var resourceKinds = [kindsOfResources]string{"requests", "limits"}
+var resourceKinds = []string{"requests", "limits"}
 
 func mergeResources(main, resources object) {
 	for _, kind := range resourceKinds {
-		amountsOf(objectAt(resources, kind), func(name, _, amount string) {
-			ensure(ensure(main, "resources"), kind)[name] = amount
-		})
+		for _, a := range amountsOf(objectAt(resources, kind)) {
+			ensure(ensure(main, "resources"), kind)[a.name] = a.text
+		}
 	}
 	for _, claim := range listAt(resources, "claims") {
 		into := ensure(main, "resources")

@@ -6,6 +6,7 @@ package convert
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // entries are the services or components of a spec by name.
@@ -38,7 +39,8 @@ func sparse(original, base object) object {
 		}
 		kept := object{}
 		for _, field := range placed {
-			if !blank(service[field]) {
+			_, probe := service[field].(object)
+			if probe = probe && strings.HasSuffix(field, "Probe"); probe || !blank(service[field]) {
 				kept[field] = clone(service[field])
 			}
 		}
@@ -184,9 +186,11 @@ func fit(meta object) {
 // Fits says why an object of either version could not be kept in the other without loss: what only its own version can say would not fit into the
 // annotations of the other. The error names the path and the fix.
 func Fits(raw []byte) error {
-	tree, err := decode(raw)
-	in, ok := tree.(object)
-	if err != nil || !ok || textAt(in, "kind") != KindDeployment {
+	in, err := readObject(raw, Beta)
+	if err != nil {
+		return err
+	}
+	if textAt(in, "kind") != KindDeployment {
 		return nil
 	}
 	to := Beta

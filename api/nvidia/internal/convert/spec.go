@@ -131,7 +131,19 @@ func multinodeToBeta(multinode object) object {
 	return out
 }
 
-var modesToBeta = map[string]string{"intraPod": "IntraPod", "interPod": "InterPod"}
+var (
+	modesToBeta  = map[string]string{"intraPod": "IntraPod", "interPod": "InterPod"}
+	modesToAlpha = map[string]string{"IntraPod": "intraPod", "InterPod": "interPod"}
+)
+
+// renameMode translates a mode and drops one that is not known.
+func renameMode(settings object, words map[string]string) {
+	if word := words[textAt(settings, "mode")]; word != "" {
+		settings["mode"] = word
+	} else {
+		delete(settings, "mode")
+	}
+}
 
 // experimentalToBeta gathers what v1alpha1 has at the top of a service. Presence turns it on in v1beta1.
 func experimentalToBeta(service object) object {
@@ -143,12 +155,7 @@ func experimentalToBeta(service object) object {
 		}
 		moved := clone(settings).(object)
 		delete(moved, "enabled")
-		if mode, ok := moved["mode"]; ok {
-			delete(moved, "mode")
-			if text, _ := mode.(string); modesToBeta[text] != "" {
-				moved["mode"] = modesToBeta[text]
-			}
-		}
+		renameMode(moved, modesToBeta)
 		out[field] = moved
 	}
 	if checkpoint, ok := service["checkpoint"].(object); ok {
@@ -177,15 +184,15 @@ func toAlpha(spec, sparse object) object {
 		for _, element := range components {
 			c := element.(object)
 			name := textAt(c, "name")
-			services[name] = service(c, objectAt(objectAt(sparse, "services"), name))
+			services[name] = service(c, objectAt(objectAt(sparse, "services"), name), listAt(spec, "env"))
 		}
 		out["services"] = services
 	}
 	return out
 }
 
-// service translates one component.
-func service(c, sparse object) object {
+// service translates one component. sharedEnvs are the graph's.
+func service(c, sparse object, sharedEnvs []any) object {
 	s := object{}
 	copyKeys(s, c, sameInService...)
 	copyKeys(s, c, "runtimeVersionOverride", "providerOverride", "multinode", "topologyConstraint")
@@ -201,7 +208,7 @@ func service(c, sparse object) object {
 		s["scalingAdapter"] = object{"enabled": true}
 	}
 	experimentalToAlpha(s, objectAt(c, "experimental"))
-	placePod(s, c, sparse)
+	placePod(s, c, sparse, sharedEnvs)
 	return s
 }
 
@@ -213,9 +220,7 @@ func experimentalToAlpha(s, experimental object) {
 		}
 		moved := clone(settings).(object)
 		moved["enabled"] = true
-		if mode, ok := moved["mode"].(string); ok && len(mode) > 0 {
-			moved["mode"] = strings.ToLower(mode[:1]) + mode[1:]
-		}
+		renameMode(moved, modesToAlpha)
 		s[field] = moved
 	}
 	if checkpoint, ok := experimental["checkpoint"].(object); ok {

@@ -9,8 +9,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
+	"strconv"
 )
 
 // object is a JSON object. Numbers in it are json.Numbers, so that they keep their text.
@@ -51,11 +51,61 @@ func clone(value any) any {
 	return value
 }
 
-func equal(a, b any) bool { return reflect.DeepEqual(a, b) }
+func equal(a, b any) bool {
+	switch x := a.(type) {
+	case object:
+		y, ok := b.(object)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for key, value := range x {
+			if other, there := y[key]; !there || !equal(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, equal)
+	}
+	switch b.(type) {
+	case object, []any:
+		return false
+	}
+	return a == b
+}
 
+// hash tells two trees apart.
 func hash(value any) string {
-	sum := sha256.Sum256(encode(value))
+	sum := sha256.Sum256(appendTree(nil, value))
 	return hex.EncodeToString(sum[:8])
+}
+
+// appendTree writes a tree so that no two are written alike. JSON would do, but takes several times as long.
+func appendTree(to []byte, value any) []byte {
+	switch v := value.(type) {
+	case object:
+		to = append(to, '{')
+		for _, key := range sorted(v) {
+			to = strconv.AppendQuote(to, key)
+			to = appendTree(to, v[key])
+		}
+		return append(to, '}')
+	case []any:
+		to = append(to, '[')
+		for _, element := range v {
+			to = appendTree(to, element)
+			to = append(to, ',')
+		}
+		return append(to, ']')
+	case string:
+		return strconv.AppendQuote(to, v)
+	case json.Number:
+		return append(append(to, '#'), v...)
+	case bool:
+		return strconv.AppendBool(to, v)
+	}
+	return append(to, '-')
 }
 
 func sorted(o object) []string { return slices.Sorted(maps.Keys(o)) }
@@ -102,11 +152,13 @@ func copyKeys(to, from object, keys ...string) {
 
 // names of a list's elements, if each is an object with a name of its own.
 func names(list []any) ([]string, bool) {
+	if len(list) > 0 && nameOf(list[0]) == "" { // most lists are of texts
+		return nil, false
+	}
 	out := make([]string, 0, len(list))
 	seen := make(map[string]bool, len(list))
 	for _, element := range list {
-		o, _ := element.(object)
-		name := textAt(o, "name")
+		name := nameOf(element)
 		if name == "" || seen[name] {
 			return nil, false
 		}
@@ -116,9 +168,14 @@ func names(list []any) ([]string, bool) {
 	return out, true
 }
 
+func nameOf(element any) string {
+	o, _ := element.(object)
+	return textAt(o, "name")
+}
+
 func indexOf(list []any, name string) int {
-	return slices.IndexFunc(list, func(element any) bool {
-		o, ok := element.(object)
-		return ok && textAt(o, "name") == name && name != ""
-	})
+	if name == "" {
+		return -1
+	}
+	return slices.IndexFunc(list, func(element any) bool { return nameOf(element) == name })
 }

@@ -1,0 +1,252 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+func fromYAML(t testing.TB, text string) object {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree.(object)
+}
+
+func alphaGraph(t testing.TB, services string) object {
+	return fromYAML(t, "{apiVersion: nvidia.com/v1alpha1, kind: DynamoGraphDeployment, metadata: {name: llm}, spec: {services: "+services+"}}")
+}
+
+func betaGraph(t testing.TB, components string) object {
+	return fromYAML(t, "{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {name: llm}, spec: {components: "+components+"}}")
+}
+
+func specOf(o object) object { return objectAt(o, "spec") }
+
+func TestPodFieldsMerge(t *testing.T) {
+	tests := map[string]struct{ service, component string }{
+		"nothing":           {`null`, `{}`},
+		"empty spec":        {`{extraPodSpec: {}}`, `{podTemplate: {spec: {}}}`},
+		"empty main":        {`{extraPodSpec: {mainContainer: {}}}`, `{podTemplate: {spec: {containers: [{name: main}]}}}`},
+		"main is named":     {`{extraPodSpec: {mainContainer: {name: engine}}}`, `{podTemplate: {spec: {containers: [{name: main}]}}}`},
+		"resources win":     {`{resources: {limits: {gpu: "4", cpu: 1000m}}, extraPodSpec: {mainContainer: {resources: {limits: {cpu: 2, memory: 1Gi}}}}}`, `{podTemplate: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: "4", cpu: 1000m, memory: 1Gi}}}]}}}`},
+		"envs win in place": {`{envs: [{name: B, value: "2"}, {name: A, value: "2"}], extraPodSpec: {mainContainer: {env: [{name: A, value: "1"}]}}}`, `{podTemplate: {spec: {containers: [{name: main, env: [{name: A, value: "2"}, {name: B, value: "2"}]}]}}}`},
+		"secret is last":    {`{envFromSecret: s, extraPodSpec: {mainContainer: {envFrom: [{configMapRef: {name: c}}]}}}`, `{podTemplate: {spec: {containers: [{name: main, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: s}}]}]}}}`},
+		"probe as a whole":  {`{livenessProbe: {periodSeconds: 1}, extraPodSpec: {mainContainer: {livenessProbe: {timeoutSeconds: 2}}}}`, `{podTemplate: {spec: {containers: [{name: main, livenessProbe: {periodSeconds: 1}}]}}}`},
+		"mount in place":    {`{volumeMounts: [{name: Claim_1, mountPoint: /m}], extraPodSpec: {mainContainer: {volumeMounts: [{name: x, mountPath: /m}]}}}`, `{podTemplate: {spec: {volumes: [{name: claim-1-804dafa1, persistentVolumeClaim: {claimName: Claim_1}}], containers: [{name: main, volumeMounts: [{name: claim-1-804dafa1, mountPath: /m}]}]}}}`},
+		"cache":             {`{volumeMounts: [{name: c, useAsCompilationCache: true, mountPoint: /c}]}`, `{compilationCache: {pvcName: c, mountPath: /c}}`},
+		"pod metadata wins": {`{labels: {a: s, b: s}, extraPodMetadata: {labels: {b: p}}}`, `{podTemplate: {metadata: {labels: {a: s, b: p}}}}`},
+		"sidecar is second": {`{frontendSidecar: {image: f, envFromSecret: s}, extraPodSpec: {mainContainer: {image: i}, containers: [{name: log}, {name: main}, {name: sidecar-frontend}]}}`, `{frontendSidecar: sidecar-frontend, podTemplate: {spec: {containers: [{name: main, image: i}, {name: sidecar-frontend, image: f, envFrom: [{secretRef: {name: s}}]}, {name: log}]}}}`},
+		"prefill":           {`{componentType: worker, subComponentType: prefill}`, `{type: prefill}`},
+		"other sub-type":    {`{componentType: worker, subComponentType: x}`, `{type: worker}`},
+		"unknown type":      {`{componentType: main}`, `{}`},
+		"shared memory off": {`{sharedMemory: {disabled: true, size: "0"}}`, `{sharedMemorySize: "0"}`},
+		"adapter off":       {`{scalingAdapter: {}}`, `{}`},
+		"adapter on":        {`{scalingAdapter: {enabled: true}}`, `{scalingAdapter: {}}`},
+		"experimental":      {`{failover: {enabled: true, mode: intraPod}, gpuMemoryService: {enabled: false}}`, `{experimental: {failover: {mode: IntraPod}}}`},
+		"not v1beta1":       {`{runtimeVersionOverride: latest, providerOverride: {x: 1}, multinode: {nodeCount: 2, leader: {x: 1}}}`, `{multinode: {nodeCount: 2}}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			want := fromYAML(t, tt.component)
+			want["name"] = "W"
+			beta := convertTo(t, alphaGraph(t, "{W: "+tt.service+"}"), Beta)
+			same(t, "component", specOf(beta)["components"], []any{want})
+		})
+	}
+}
+
+func TestOverriddenVariableIsLeftOut(t *testing.T) {
+	in := alphaGraph(t, `{W: {extraPodSpec: {mainContainer: {env: [{name: A, value: weak}, {name: B}]}}}}`)
+	specOf(in)["envs"] = []any{object{"name": "A", "value": "strong"}}
+	want := fromYAML(t, `{env: [{name: A, value: strong}], components: [{name: W, podTemplate: {spec: {containers: [{name: main, env: [{name: B}]}]}}}]}`)
+	same(t, "spec", specOf(convertTo(t, in, Beta)), want)
+}
+
+// TestOnlyTheOtherCanSayIt is law (c): an edit anywhere else leaves it.
+func TestOnlyTheOtherCanSayIt(t *testing.T) {
+	alpha := manifests(t)["alpha.yaml#0"]
+	beta := convertTo(t, alpha, Beta)
+	for _, element := range listAt(specOf(beta), "components") {
+		element.(object)["replicas"] = number("7")
+	}
+	back := convertTo(t, beta, Alpha)
+	for _, service := range entries(specOf(alpha)) {
+		service["replicas"] = number("7")
+	}
+	objectAt(specOf(alpha), "services")["Nothing"] = object{"replicas": number("7")}
+	same(t, "v1alpha1", specOf(back), specOf(alpha))
+
+	beta = manifests(t)["beta.yaml#0"]
+	alpha = convertTo(t, beta, Alpha)
+	for _, service := range entries(specOf(alpha)) {
+		service["replicas"] = number("7")
+	}
+	back = convertTo(t, alpha, Beta)
+	for _, c := range entries(specOf(beta)) {
+		c["replicas"] = number("7")
+	}
+	same(t, "v1beta1", specOf(back), specOf(beta))
+}
+
+// TestUpstreamPayloads is law (d), and that a saved value never overrides a live one.
+func TestUpstreamPayloads(t *testing.T) {
+	in := betaGraph(t, `[{name: Frontend, type: frontend, replicas: 2, podTemplate: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: "8"}}}]}}}]`)
+	setAnnotation(objectAt(in, "metadata"), AnnotationSpec, `{"pvcs":[{"name":"p","create":false}],"backendFramework":"vllm","services":{"Gone":{"ingress":{}},
+		"Frontend":{"ingress":{"enabled":true,"host":"h"},"dynamoNamespace":"d","replicas":9,"resources":{"limits":{"gpu":"4","cpu":"1"}},"envs":[{"name":"GONE"}],"sharedMemory":{"size":"1Gi"}}}}`)
+	setAnnotation(objectAt(in, "metadata"), AnnotationStatus, `{"services":{"Frontend":{"componentName":"x"}}}`)
+	want := fromYAML(t, `{pvcs: [{name: p, create: false}], services: {Frontend: {componentType: frontend, replicas: 2, ingress: {enabled: true, host: h}, dynamoNamespace: d, resources: {limits: {gpu: "8"}}}}}`)
+	out := convertTo(t, in, Alpha)
+	same(t, "spec", specOf(out), want)
+	same(t, "there and back", convertTo(t, out, Beta), in)
+}
+
+func TestRemovedValuesStayRemoved(t *testing.T) {
+	alpha := manifests(t)["alpha.yaml#0"]
+	beta := convertTo(t, alpha, Beta)
+	for _, element := range listAt(specOf(beta), "components") {
+		c := element.(object)
+		if textAt(c, "name") == "worker.0" {
+			for _, key := range []string{"podTemplate", "sharedMemorySize", "frontendSidecar", "compilationCache", "type"} {
+				delete(c, key)
+			}
+		}
+	}
+	delete(specOf(beta), "env")
+	delete(specOf(beta), "experimental")
+	back := convertTo(t, beta, Alpha)
+	want := fromYAML(t, `{multinode: {nodeCount: 2, leader: {anything: true}}, providerOverride: {free: form}, runtimeVersionOverride: latest}`)
+	same(t, "the emptied service", objectAt(objectAt(specOf(back), "services"), "worker.0"), want)
+}
+
+func TestPartialObjects(t *testing.T) {
+	for _, version := range []string{Alpha, Beta} {
+		for _, rest := range []string{`{}`, `{metadata: {}}`, `{spec: null}`, `{spec: []}`, `{spec: {}}`, `{spec: {services: null, components: null}}`, `{spec: {services: [], components: {}}}`,
+			`{spec: {components: [7, {name: a}, {name: a}, {}], services: {a: 7, b: []}}}`, `{status: {services: {a: 7}, components: {a: 7}}}`, `{status: null}`} {
+			in := fromYAML(t, rest)
+			in["apiVersion"], in["kind"] = group+version, KindDeployment
+			out := convertTo(t, in, other(version))
+			if _, ok := in["metadata"]; !ok {
+				in["metadata"] = object{} // the API server insists on it
+			}
+			same(t, rest+" there and back", convertTo(t, out, version), in)
+		}
+	}
+}
+
+// incompressible is text that gzip cannot make smaller than its base64.
+func incompressible(size int) string {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/"
+	random := rand.New(rand.NewPCG(1, 2))
+	var out strings.Builder
+	for range size {
+		out.WriteByte(digits[random.IntN(len(digits))])
+	}
+	return out.String()
+}
+
+func TestLargeMemories(t *testing.T) {
+	graph := func(size int) object {
+		return alphaGraph(t, fmt.Sprintf(`{W: {ingress: {enabled: true, host: %q}}}`, incompressible(size)))
+	}
+	packed := convertTo(t, graph(20_000), Beta)
+	if text := textAt(objectAt(objectAt(packed, "metadata"), "annotations"), AnnotationSpec); !strings.HasPrefix(text, compressed) {
+		t.Errorf("a memory of 20 kB is not compressed: %.60s", text)
+	}
+	same(t, "there and back", convertTo(t, packed, Alpha), graph(20_000))
+	if err := Fits(encode(graph(20_000))); err != nil {
+		t.Errorf("20 kB: %v", err)
+	}
+
+	in := graph(300_000)
+	out := convertTo(t, in, Beta)
+	if size := sizeOf(objectAt(objectAt(out, "metadata"), "annotations")); size > MaxAnnotations {
+		t.Errorf("annotations of %d bytes, which the API server refuses", size)
+	}
+	if err := Fits(encode(in)); err == nil || !strings.Contains(err.Error(), "metadata.annotations") {
+		t.Errorf("300 kB fit: %v", err)
+	}
+	beside := graph(20_000)
+	setAnnotation(objectAt(beside, "metadata"), "kubectl.kubernetes.io/last-applied-configuration", strings.Repeat("x", 250_000))
+	if err := Fits(encode(beside)); err == nil {
+		t.Error("20 kB fit beside 250,000 bytes of another annotation")
+	}
+}
+
+func TestProblem(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "{}": "", `{"pvcs":[]}`: "", "x": "is not JSON", "[]": "is not a JSON object", compressed + "!": "cannot be decompressed",
+		`{"trellis.dev/memory":{"from":"v1beta1"}}`: `remembers "v1beta1", want "v1alpha1"`,
+	} {
+		got := Problem(map[string]string{AnnotationSpec: text}, Beta)
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func BenchmarkLargestManifest(b *testing.B) {
+	var largest []byte
+	for _, o := range manifests(b) {
+		if raw := encode(o); len(raw) > len(largest) {
+			largest = raw
+		}
+	}
+	to := Alpha
+	if strings.Contains(string(largest), group+Alpha) {
+		to = Beta
+	}
+	for b.Loop() {
+		if _, err := JSON(largest, to); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(largest)), "bytes")
+}
+
+// FuzzMemory converts an object with any two annotations. There and back is the identity, whatever they hold.
+func FuzzMemory(f *testing.F) {
+	for _, seed := range []string{"", "{}", "null", compressed, `{"services":{"W":{"envs":null}}}`, `{"trellis.dev/memory":{"from":"v1alpha1","ops":[{"path":["services","W"],"was":"x"}],"raw":""}}`} {
+		f.Add(seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, spec, status string) {
+		in := betaGraph(t, `[{name: W, podTemplate: {spec: {containers: [{name: main, env: [{name: A}]}]}}}]`)
+		in["status"] = object{"state": "pending"}
+		setAnnotation(objectAt(in, "metadata"), AnnotationSpec, strings.ToValidUTF8(spec, "?"))
+		setAnnotation(objectAt(in, "metadata"), AnnotationStatus, strings.ToValidUTF8(status, "?"))
+		if sizeOf(objectAt(objectAt(in, "metadata"), "annotations")) < MaxAnnotations/4 {
+			same(t, "there and back", convertTo(t, convertTo(t, in, Alpha), Beta), in)
+		}
+	})
+}
+
+// FuzzSpec converts any JSON in place of a spec. There and back is the identity.
+func FuzzSpec(f *testing.F) {
+	for _, o := range manifests(f) {
+		f.Add(encode(o["spec"]), textAt(o, "apiVersion") == group+Alpha)
+	}
+	f.Fuzz(func(t *testing.T, spec []byte, alpha bool) {
+		tree, err := decode(spec)
+		if err != nil || len(spec) > MaxAnnotations/8 {
+			return
+		}
+		version := Beta
+		if alpha {
+			version = Alpha
+		}
+		in := object{"apiVersion": group + version, "kind": KindDeployment, "metadata": object{}, "spec": tree}
+		same(t, "there and back", convertTo(t, convertTo(t, in, other(version)), version), in)
+	})
+}
