@@ -70,6 +70,7 @@ var _ = BeforeSuite(func() {
 	ctx, cancel = context.WithCancel(context.Background())
 	scheme = testScheme()
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
 
 	port := freePort()
 	env = &envtest.Environment{Scheme: scheme, CRDInstallOptions: envtest.CRDInstallOptions{CRDs: shippedDefinitions(port)}}
