@@ -73,8 +73,11 @@ var _ = BeforeSuite(func() {
 	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
 
 	port := freePort()
-	env = &envtest.Environment{Scheme: scheme, CRDInstallOptions: envtest.CRDInstallOptions{CRDs: shippedDefinitions(port)}}
+	env = &envtest.Environment{Scheme: scheme}
 	config, err := env.Start()
+	Expect(err).NotTo(HaveOccurred())
+	// Installed by the environment they would lose their conversion.
+	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: shippedDefinitions(port)})
 	Expect(err).NotTo(HaveOccurred())
 	told = &warnings{}
 	listening := rest.CopyConfig(config)

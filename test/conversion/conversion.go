@@ -6,8 +6,8 @@
 //
 //	server := conversion.Serve()
 //	defer server.Close()
-//	crds, err := server.Definitions("../../config/crd/bases")
-//	env := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{CRDs: crds}}
+//	config, err := env.Start() // an envtest.Environment without definitions: it would take their conversion from them
+//	err = server.Install(config, "../../config/crd/bases")
 package conversion
 
 import (
@@ -20,10 +20,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
@@ -42,8 +45,19 @@ func Serve() *Server {
 	return s
 }
 
-// Definitions reads the definitions in a directory. Those with several versions are converted by the server.
-func (s *Server) Definitions(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// Install installs the definitions in a directory, and others. Those with several versions are converted by the server.
+func (s *Server) Install(config *rest.Config, dir string, others ...*apiextensionsv1.CustomResourceDefinition) error {
+	crds, err := s.definitions(dir)
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{
+		CRDs: append(crds, others...), MaxTime: 2 * time.Minute, // there may be many, some large
+	})
+	return err
+}
+
+func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("no definitions in %s: %w", dir, err)

@@ -33,6 +33,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/test/conversion"
 )
 
 const missingAssets = `KUBEBUILDER_ASSETS is not set: these tests need the directory that holds kube-apiserver and etcd.
@@ -76,13 +77,10 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
 		return 1
 	}
-	env := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{
-		CRDs: crds, Paths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfPathMissing: true,
-		MaxTime: 2 * time.Minute, // there are many, some large
-	}}
+	env := &envtest.Environment{}
 	config, err := env.Start()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the API server with the peers' definitions:", err)
+		fmt.Fprintln(os.Stderr, "starting the API server:", err)
 		return 1
 	}
 	defer func() {
@@ -90,6 +88,12 @@ func runSuite(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		}
 	}()
+	server := conversion.Serve()
+	defer server.Close()
+	if err := server.Install(config, filepath.Join("..", "..", "config", "crd", "bases"), crds...); err != nil {
+		fmt.Fprintln(os.Stderr, "installing the definitions:", err)
+		return 1
+	}
 	config.QPS = -1
 	restConfig = config
 	config.WarningHandler = rest.NoWarnings{}
