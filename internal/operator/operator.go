@@ -6,7 +6,6 @@ package operator
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,9 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -32,20 +29,13 @@ import (
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
-// Names in the shipped manifests.
-const (
-	leaderElectionID  = "trellis-manager.trellis.dev"
-	webhookSecret     = "trellis-webhook-server-cert"
-	mutatingWebhook   = "trellis-mutating-webhook-configuration"
-	validatingWebhook = "trellis-validating-webhook-configuration"
-)
+// leaderElectionID is the name of the lease in the shipped manifests.
+const leaderElectionID = "trellis-manager.trellis.dev"
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,resourceNames=trellis-manager.trellis.dev,verbs=get;update
@@ -70,8 +60,7 @@ func NewScheme() *runtime.Scheme {
 func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
-	certificate := &webhook.Certificate{}
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o))
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -102,7 +91,6 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 	})
 	for _, add := range []func() error{
-		func() error { return setupWebhooks(mgr, o, certificate) },
 		func() error { return mgr.Add(loop) },
 		func() error { return mgr.Add(engines) },
 		func() error {
@@ -121,13 +109,16 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Engines: engines, Peers: peers}).SetupWithManager(mgr)
 		},
-		func() error { return mgr.AddHealthzCheck("ping", healthz.Ping) },
 	} {
 		if err := add(); err != nil {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	return mgr.Start(ctx)
+	front, err := newFront(restConfig, o, mgr)
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	return front.runBefore(ctx, mgr)
 }
 
 // newClient returns the controllers' client. A reconcile sees its own writes: what the cache does not show yet would be written, and
@@ -147,38 +138,15 @@ func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
 	return patient{Client: c, wait: ownWritesWithin}, nil
 }
 
-func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
+func managerOptions(o Options) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        NewScheme(),
 		Cache:                         cacheOptions(o.WatchNamespaces),
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
-		HealthProbeBindAddress:        o.ProbeAddress,
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
-		WebhookServer:                 webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
 	}
-}
-
-// setupWebhooks serves admission. The operator is ready once it has a certificate and the server runs, on a standby too.
-func setupWebhooks(mgr ctrl.Manager, o Options, certificate *webhook.Certificate) error {
-	if !o.Webhooks {
-		return mgr.AddReadyzCheck("ping", healthz.Ping)
-	}
-	ready, err := webhook.SetupCertRotation(mgr, webhook.CertOptions{
-		Namespace: o.Namespace, SecretName: webhookSecret, ServiceName: o.WebhookService, CertDir: o.WebhookCertDir, Certificate: certificate,
-		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook,
-	})
-	if err != nil {
-		return err
-	}
-	underGrove := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
-		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
-	}
-	notActedOn := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
-	return webhook.SetupWithManager(mgr, webhook.Options{
-		NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove, CertsReady: ready, MaxPods: o.MaxPodsPerGraph,
-	})
 }

@@ -30,11 +30,15 @@ type Options struct {
 	Namespace string
 	// WatchNamespaces whose deployments are managed; empty: all.
 	WatchNamespaces []string
-	// Webhooks serves admission, on WebhookPort, with a certificate made for WebhookService and mounted in WebhookCertDir.
+	// Webhooks serves admission and Conversion the conversion between API versions, on WebhookPort, with a certificate made for
+	// WebhookService and mounted in WebhookCertDir.
 	Webhooks       bool
+	Conversion     bool
 	WebhookPort    int
 	WebhookCertDir string
 	WebhookService string
+	// ShutdownDelay is how long the webhooks are still served after the end was asked for.
+	ShutdownDelay time.Duration
 	// QPS and Burst bound the requests to the API server.
 	QPS   float32
 	Burst int
@@ -59,9 +63,11 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace (default: $POD_NAMESPACE)")
 	f.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil, "namespaces whose deployments are managed (default: all); capacity is always counted cluster-wide")
 	f.BoolVar(&o.Webhooks, "webhooks", true, "serve the admission webhooks")
-	f.IntVar(&o.WebhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	f.BoolVar(&o.Conversion, "conversion", true, "serve the conversion between API versions, which reads and writes of the version that is not stored need")
+	f.IntVar(&o.WebhookPort, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/trellis/serving-certs", "directory where the Secret of the webhooks' certificate is mounted")
 	f.StringVar(&o.WebhookService, "webhook-service", "trellis-webhook-service", "name of the webhooks' Service, which the certificate is made for")
+	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long the webhooks are still served after the end was asked for, until the API server calls another replica")
 	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
 	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
@@ -100,6 +106,9 @@ func (o *Options) Complete() error {
 	}
 	if o.KeepShare <= 0 || o.KeepShare > 1 {
 		return errors.New("--keep-share must be more than 0 and at most 1, e.g. 0.1")
+	}
+	if o.ShutdownDelay < 0 {
+		return errors.New("--shutdown-delay must not be negative")
 	}
 	return nil
 }

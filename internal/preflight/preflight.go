@@ -30,6 +30,9 @@ var expected = []struct {
 	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
 }
 
+// versions that objects may be stored in.
+var versions = []string{"v1alpha1", "v1beta1"}
+
 // Check reads the definitions and explains what is in the way of each, all of them at once.
 func Check(ctx context.Context, reader client.Reader) error {
 	var problems []error
@@ -51,9 +54,13 @@ func Check(ctx context.Context, reader client.Reader) error {
 func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) error {
 	fix := fmt.Sprintf("It seems to belong to %s. Remove that operator first, then install Trellis' definitions with "+
 		"kubectl apply --server-side --force-conflicts -k config/crd; objects are kept", owner)
-	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return v == "v1alpha1" }); len(others) > 0 {
+	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return slices.Contains(versions, v) }); len(others) > 0 {
 		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. %s, after migrating them to v1alpha1",
 			crd.Name, strings.Join(others, ", "), fix)
+	}
+	if c := crd.Spec.Conversion; len(crd.Spec.Versions) > 1 && (c == nil || c.Strategy != apiextensionsv1.WebhookConverter) {
+		return fmt.Errorf("preflight: custom resource definition %s has several versions and does not convert between them by a webhook: objects would "+
+			"lose what is named differently. Apply it as shipped: kubectl apply --server-side -k config/crd, or the chart with crds.install=true", crd.Name)
 	}
 	for _, version := range crd.Spec.Versions {
 		if version.Name != "v1alpha1" || !version.Served {

@@ -23,6 +23,9 @@ func readCRD(t *testing.T, path string) *apiextensionsv1.CustomResourceDefinitio
 	if err := yaml.Unmarshal(raw, crd); err != nil {
 		t.Fatal(err)
 	}
+	if len(crd.Spec.Versions) > 1 { // as config/crd has it
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+	}
 	return crd
 }
 
@@ -30,10 +33,25 @@ func TestOurOwnDefinitionsPass(t *testing.T) {
 	for _, want := range expected {
 		plural, group, _ := strings.Cut(want.name, ".")
 		crd := readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", group+"_"+plural+".yaml"))
-		crd.Status.StoredVersions = []string{"v1alpha1"}
+		for _, version := range crd.Spec.Versions {
+			crd.Status.StoredVersions = append(crd.Status.StoredVersions, version.Name)
+		}
 		if err := judge(crd, want.field, want.owner); err != nil {
 			t.Errorf("%s: %v", want.name, err)
 		}
+	}
+}
+
+// Without its conversion a definition would have the API server rename the version and drop what it does not know.
+func TestVersionsAreConverted(t *testing.T) {
+	for title, conversion := range map[string]*apiextensionsv1.CustomResourceConversion{"left out": nil, "None": {Strategy: apiextensionsv1.NoneConverter}} {
+		t.Run(title, func(t *testing.T) {
+			crd := readCRD(t, filepath.Join("..", "..", "config", "crd", "bases", "nvidia.com_dynamographdeployments.yaml"))
+			crd.Spec.Conversion = conversion
+			if err := judge(crd, expected[0].field, expected[0].owner); err == nil || !strings.Contains(err.Error(), "does not convert") {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 
@@ -44,8 +62,8 @@ func TestConflictsAreExplained(t *testing.T) {
 		want   string
 	}{
 		"stored in another version": {func(crd *apiextensionsv1.CustomResourceDefinition) {
-			crd.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
-		}, "are stored as v1beta1"},
+			crd.Status.StoredVersions = []string{"v1alpha1", "v1beta1", "v1"}
+		}, "are stored as v1,"},
 		"another operator's schema": {func(crd *apiextensionsv1.CustomResourceDefinition) {
 			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			delete(spec.Properties, "topologyConstraint")

@@ -49,7 +49,8 @@ func newManagerSpec(opts Options, deployment *appsv1.Deployment) *managerSpec {
 			spec.Env = append(spec.Env, e.Name+"="+e.Value)
 		}
 	}
-	spec.Args = append(spec.Args, "--leader-elect=false") // one process only, and a killed one would hold the lease for a while
+	// One process only, which no other stands in for; and a killed one would hold the lease for a while.
+	spec.Args = append(spec.Args, "--leader-elect=false", "--shutdown-delay=0s")
 	spec.Args = append(spec.Args, opts.Manager.Args...)
 	spec.Env = append(append(spec.Env, "POD_NAMESPACE="+deployment.Namespace), opts.Manager.Env...)
 	return spec

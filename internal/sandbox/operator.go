@@ -36,6 +36,8 @@ const (
 	tokenLife = 365 * 24 * time.Hour
 )
 
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
 // installOperator applies the operator's manifests, all but the Deployment, and starts the manager in its place.
 func (s *Sandbox) installOperator(ctx context.Context, opts Options) error {
 	opts.Progress.Say("installing the operator from %s", opts.Manifests)
@@ -127,7 +129,7 @@ func apply(ctx context.Context, config *rest.Config, objects []*unstructured.Uns
 }
 
 func waitForCRDs(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) error {
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := client.Resource(definitions)
 	for _, o := range objects {
 		if o.GetKind() != "CustomResourceDefinition" {
 			continue
@@ -162,16 +164,18 @@ func waitForWebhooks(ctx context.Context, config *rest.Config, m *manifests) err
 	if err != nil {
 		return err
 	}
-	resources := map[string]string{
-		"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
-		"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
+	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+	resources := map[string]schema.GroupVersionResource{
+		"ValidatingWebhookConfiguration": admission.WithResource("validatingwebhookconfigurations"),
+		"MutatingWebhookConfiguration":   admission.WithResource("mutatingwebhookconfigurations"),
+		"CustomResourceDefinition":       definitions,
 	}
 	for _, o := range m.objects {
-		plural, ok := resources[o.GetKind()]
+		resource, ok := resources[o.GetKind()]
 		if !ok {
 			continue
 		}
-		hooks := client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: plural})
+		hooks := client.Resource(resource)
 		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 			live, err := hooks.Get(ctx, o.GetName(), metav1.GetOptions{})
 			if err != nil {

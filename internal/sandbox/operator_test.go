@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	corev1 "k8s.io/api/core/v1"
@@ -49,9 +50,10 @@ func testManager(ctx context.Context) error {
 	flag.StringVar(&metrics, "metrics-bind-address", "", "")
 	flag.StringVar(&health, "health-probe-bind-address", "", "")
 	elect := flag.Bool("leader-elect", false, "")
+	delay := flag.Duration("shutdown-delay", time.Second, "")
 	fromManifest := flag.Bool("from-manifest", false, "")
 	flag.Parse() // --kubeconfig is controller-runtime's
-	if *elect || !*fromManifest || os.Getenv("PLAIN") != "from-manifest" {
+	if *elect || *delay != 0 || !*fromManifest || os.Getenv("PLAIN") != "from-manifest" {
 		return fmt.Errorf("unexpected arguments %q or variable PLAIN=%q", os.Args, os.Getenv("PLAIN"))
 	}
 	ctrl.SetLogger(zap.New())

@@ -27,6 +27,8 @@ type CertOptions struct {
 	Certificate *Certificate
 	// MutatingWebhookConfig and ValidatingWebhookConfig are told the authority. One that does not exist is passed over.
 	MutatingWebhookConfig, ValidatingWebhookConfig string
+	// Definitions, by name, whose conversion calls ServiceName are told the authority too. Others, and those that do not exist, are passed over.
+	Definitions []string
 
 	// controllerName tells two managers of one process apart, in tests.
 	controllerName string
@@ -38,8 +40,9 @@ type CertOptions struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=get;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=get;update
 
-// SetupCertRotation makes the webhooks' certificate, renews it in time, serves it, and tells the webhook configurations whom to trust.
-// ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a standby serves too.
+// SetupCertRotation makes the webhooks' certificate, renews it in time, serves it, and tells the webhook configurations and the definitions
+// whom to trust. ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a standby
+// serves too.
 //
 // The rotator lists and watches all Secrets of the namespace, so that cannot be narrowed to the one name. What it calls ready is not
 // waited for, because that needs the files in CertDir and looks for them at intervals that double: on a first start it may be minutes late.
@@ -57,7 +60,7 @@ func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{
 			{Type: rotator.Mutating, Name: opts.MutatingWebhookConfig},
 			{Type: rotator.Validating, Name: opts.ValidatingWebhookConfig},
 		},
-		FieldOwner:            "trellis-cert-rotator",
+		FieldOwner:            fieldOwner,
 		RequireLeaderElection: false,
 		ControllerName:        opts.controllerName,
 	})

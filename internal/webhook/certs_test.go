@@ -11,16 +11,21 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
 // probe asks a replica for its readiness, and returns the code and the text.
@@ -96,7 +101,10 @@ var _ = Describe("the certificate", func() {
 		for _, w := range validating.Webhooks {
 			bundles = append(bundles, w.ClientConfig.CABundle)
 		}
-		Expect(bundles).To(HaveLen(4))
+		for _, crd := range convertedDefinitions() {
+			bundles = append(bundles, crd.Spec.Conversion.Webhook.ClientConfig.CABundle)
+		}
+		Expect(bundles).To(HaveLen(6))
 		Expect(bundles).To(HaveEach(Equal(authority())))
 	})
 
@@ -125,8 +133,22 @@ var _ = Describe("the certificate", func() {
 	})
 })
 
+// convertedDefinitions are the definitions that the operator converts for.
+func convertedDefinitions() []*apiextensionsv1.CustomResourceDefinition {
+	var found []*apiextensionsv1.CustomResourceDefinition
+	for _, name := range slices.Sorted(maps.Values(convert.Definitions)) {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		Expect(admin.Get(ctx, client.ObjectKey{Name: name}, crd)).To(Succeed())
+		found = append(found, crd)
+	}
+	return found
+}
+
 func versions() []string {
 	var found []string
+	for _, crd := range convertedDefinitions() {
+		found = append(found, crd.ResourceVersion)
+	}
 	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
 		key := client.ObjectKey{Name: mutatingConfigName}
 		switch object.(type) {

@@ -7,15 +7,18 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -28,9 +31,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
 var (
@@ -63,9 +70,14 @@ var _ = BeforeSuite(func() {
 	ctx, cancel = context.WithCancel(context.Background())
 	scheme = testScheme()
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
 
-	env = &envtest.Environment{Scheme: scheme, CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true}
+	port := freePort()
+	env = &envtest.Environment{Scheme: scheme}
 	config, err := env.Start()
+	Expect(err).NotTo(HaveOccurred())
+	// Installed by the environment they would lose their conversion.
+	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: shippedDefinitions(port)})
 	Expect(err).NotTo(HaveOccurred())
 	told = &warnings{}
 	listening := rest.CopyConfig(config)
@@ -74,7 +86,7 @@ var _ = BeforeSuite(func() {
 	admin, err = client.New(listening, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
-	leader, standby = newReplica("leader", config), newReplica("standby", config)
+	leader, standby = newReplica("leader", config, port), newReplica("standby", config, freePort())
 	installWebhooks(leader.port)
 	leader.run()
 	Eventually(leader.manager.Elected()).Should(BeClosed())
@@ -99,6 +111,24 @@ var _ = AfterSuite(func() {
 		Expect(env.Stop()).To(Succeed())
 	}
 })
+
+// shippedDefinitions are those of config/crd. Their calls lead to a port, as those of the webhooks do.
+func shippedDefinitions(port int) []*apiextensionsv1.CustomResourceDefinition {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../config/crd")
+	Expect(err).NotTo(HaveOccurred())
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, r := range built.Resources() {
+		raw, err := r.MarshalJSON()
+		Expect(err).NotTo(HaveOccurred())
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		Expect(yaml.UnmarshalStrict(raw, crd)).To(Succeed())
+		if crd.Spec.Conversion != nil {
+			crd.Spec.Conversion.Webhook.ClientConfig.Service.Port = ptr.To(int32(port))
+		}
+		crds = append(crds, crd)
+	}
+	return crds
+}
 
 // installWebhooks applies the shipped manifests. Two things differ from a cluster: the Service leads to this machine, and to a free port.
 func installWebhooks(port int) {
@@ -126,8 +156,8 @@ type replica struct {
 	stopped   chan struct{}
 }
 
-func newReplica(name string, config *rest.Config) *replica {
-	r, certificate := &replica{port: freePort()}, &Certificate{}
+func newReplica(name string, config *rest.Config, port int) *replica {
+	r, certificate := &replica{port: port}, &Certificate{}
 	probes := fmt.Sprintf("127.0.0.1:%d", freePort())
 	r.readiness = "http://" + probes + "/readyz"
 	var err error
@@ -139,11 +169,12 @@ func newReplica(name string, config *rest.Config) *replica {
 	Expect(err).NotTo(HaveOccurred())
 	ready, err := SetupCertRotation(r.manager, CertOptions{
 		Namespace: operatorNamespace, SecretName: certSecret, ServiceName: webhookService, CertDir: GinkgoT().TempDir(), Certificate: certificate,
-		MutatingWebhookConfig: mutatingConfigName, ValidatingWebhookConfig: validatingConfigName, controllerName: "cert-rotator-" + name,
+		MutatingWebhookConfig: mutatingConfigName, ValidatingWebhookConfig: validatingConfigName,
+		Definitions: slices.Sorted(maps.Values(convert.Definitions)), controllerName: "cert-rotator-" + name,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(SetupWithManager(r.manager, Options{
-		CertsReady: ready, MaxPods: 1000,
+		Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000,
 		NotActedOn: func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 			if dgd.Spec.Experimental == nil {
 				return nil

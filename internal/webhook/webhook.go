@@ -8,16 +8,17 @@
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
 //	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the number is checked again when carried
 //	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns, and CEL says the rest
+//	/convert                                              reads, writes           package convert
 //
-// A replica serves from the moment its certificate is there, leader or not, and is ready only then.
+// All of it is served by a manager of its own, which has no caches to wait for: where objects are stored in another version than the
+// operator's caches list, their first list needs /convert. A replica serves from the moment its certificate is there, leader or not, and is
+// ready once the API server trusts it.
 package webhook
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -27,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
 // Paths the webhooks are served at, as in config/webhook.
@@ -37,41 +39,62 @@ const (
 	validateTopologyPath   = "/validate-grove-io-v1alpha1-clustertopology"
 )
 
-// Options of the webhooks. The zero value works: no warnings about fields, and a certificate that is there already.
+// Options of the webhooks. The zero value serves nothing; with Admission or Conversion alone it works.
 type Options struct {
+	// Admission serves the webhooks that admit objects, Conversion the one that converts them.
+	Admission, Conversion bool
 	// NotActedOn lists, by path, the fields of a deployment that are accepted and have no effect.
 	NotActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
 	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
 	Warnings func(*nvidiav1alpha1.DynamoGraphDeployment) []string
 	// UnderGrove says that Grove makes the pods of a deployment; nil: of none.
 	UnderGrove func(*nvidiav1alpha1.DynamoGraphDeployment) bool
-	// CertsReady is closed once there is a certificate to serve with; nil: there is one.
+	// CertsReady is closed once the API server trusts what is served with; nil: it does.
 	CertsReady <-chan struct{}
 	// Live reads ClusterTopologies past the cache, which may not know yet that one was deleted; nil: the manager's API reader.
 	Live client.Reader
-	// Deployments lists the users of a ClusterTopology; nil: the manager's client.
+	// Deployments lists the users of a ClusterTopology; nil: the manager's API reader.
 	Deployments client.Reader
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
 }
 
-// SetupWithManager adds the webhooks to the manager, and the readiness check "webhooks". They are served once CertsReady is closed,
-// whether or not this replica leads.
+// SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". They are served as soon as the manager has
+// started and there is a certificate, whether or not this replica leads.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Live == nil {
 		opts.Live = mgr.GetAPIReader()
 	}
 	if opts.Deployments == nil {
-		opts.Deployments = mgr.GetClient()
+		opts.Deployments = mgr.GetAPIReader()
 	}
-	s := &server{mgr: mgr, hooks: handlers(mgr.GetScheme(), opts), certsReady: opts.CertsReady}
-	if err := mgr.AddReadyzCheck("webhooks", s.ready); err != nil {
+	server := mgr.GetWebhookServer()
+	if opts.Conversion {
+		server.Register(convert.Path, convert.Handler())
+	}
+	if opts.Admission {
+		for path, hook := range handlers(mgr.GetScheme(), opts) {
+			server.Register(path, hook)
+		}
+	}
+	if err := mgr.AddReadyzCheck("webhooks", trustedAnd(opts.CertsReady, server.StartedChecker())); err != nil {
 		return fmt.Errorf("adding the readiness check of the webhooks: %w", err)
 	}
-	if err := mgr.Add(s); err != nil {
-		return fmt.Errorf("adding the webhooks: %w", err)
-	}
 	return nil
+}
+
+// trustedAnd fails until trusted is closed and the server answers.
+func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checker {
+	return func(req *http.Request) error {
+		if trusted != nil {
+			select {
+			case <-trusted:
+			default:
+				return errors.New("waiting for the webhooks' certificate")
+			}
+		}
+		return started(req)
+	}
 }
 
 // handlers is the list of all webhooks by path. Each turns a panic into an error.
@@ -86,48 +109,4 @@ func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhoo
 		validateAdapterPath:  {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
 		validateTopologyPath: admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
 	}
-}
-
-// server starts the manager's webhook server as soon as there is a certificate: started without, it would end the whole program.
-type server struct {
-	mgr        ctrl.Manager
-	hooks      map[string]*admission.Webhook
-	certsReady <-chan struct{}
-	// started checks the running server; nil until it runs.
-	started atomic.Pointer[healthz.Checker]
-}
-
-// NeedLeaderElection is false: the API server calls any replica.
-func (s *server) NeedLeaderElection() bool { return false }
-
-// Start waits for the certificate and hands the webhooks to the manager's server, which runs from then on.
-func (s *server) Start(ctx context.Context) error {
-	if s.certsReady != nil {
-		select {
-		case <-s.certsReady:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	select {
-	case <-ctx.Done():
-		return nil // on the way down nothing can be added to the manager
-	default:
-	}
-	webhooks := s.mgr.GetWebhookServer()
-	for path, hook := range s.hooks {
-		webhooks.Register(path, hook)
-	}
-	started := webhooks.StartedChecker()
-	s.started.Store(&started)
-	return nil
-}
-
-// ready fails until the webhooks are served with a certificate.
-func (s *server) ready(req *http.Request) error {
-	started := s.started.Load()
-	if started == nil {
-		return errors.New("waiting for the webhooks' certificate")
-	}
-	return (*started)(req)
 }

@@ -5,8 +5,6 @@ package install
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,21 +18,13 @@ import (
 )
 
 func TestChartKeepsDefinitions(t *testing.T) {
-	want := map[string]any{}
-	bases, err := filepath.Glob(root + "/config/crd/bases/*.yaml")
-	if err != nil || len(bases) == 0 {
-		t.Fatal(bases, err)
+	definitions, err := kustomize(root + "/config/crd")
+	if err != nil || len(definitions) == 0 {
+		t.Fatal(len(definitions), err)
 	}
-	for _, base := range bases {
-		raw, err := os.ReadFile(base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := split(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want[found[0].GetName()] = found[0].Object
+	want := map[string]any{}
+	for _, o := range definitions {
+		want[o.GetName()] = o.Object
 	}
 	have := map[string]any{}
 	for _, o := range installs(t)["helm"] {

@@ -34,6 +34,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/test/conversion"
 )
 
 const missingAssets = `KUBEBUILDER_ASSETS is not set: these tests need the directory that holds kube-apiserver and etcd.
@@ -77,13 +78,10 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
 		return 1
 	}
-	env := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{
-		CRDs: crds, Paths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfPathMissing: true,
-		MaxTime: 2 * time.Minute, // there are many, some large
-	}, WebhookInstallOptions: groveWebhooks()}
+	env := &envtest.Environment{WebhookInstallOptions: groveWebhooks()}
 	config, err := env.Start()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the API server with the peers' definitions:", err)
+		fmt.Fprintln(os.Stderr, "starting the API server:", err)
 		return 1
 	}
 	defer func() {
@@ -91,6 +89,12 @@ func runSuite(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		}
 	}()
+	server := conversion.Serve()
+	defer server.Close()
+	if err := server.Install(config, filepath.Join("..", "..", "config", "crd", "bases"), crds...); err != nil {
+		fmt.Fprintln(os.Stderr, "installing the definitions:", err)
+		return 1
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	serveGroveWebhooks(ctx, env.WebhookInstallOptions)

@@ -24,3 +24,18 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version }}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* How the API server has objects converted between the versions of a definition, as config/crd/conversion.yaml has it. */}}
+{{- define "trellis.conversion" -}}
+conversion:
+  strategy: Webhook
+  webhook:
+    conversionReviewVersions:
+    - v1
+    clientConfig:
+      service:
+        name: trellis-webhook-service
+        namespace: {{ .Release.Namespace }}
+        path: /convert
+        port: 443
+{{- end }}

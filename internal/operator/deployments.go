@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+)
+
+// deployments reads DynamoGraphDeployments for admission: from the cache, and from the API server until they are there.
+type deployments struct {
+	client.Reader
+	live client.Reader
+	// namespaces that may be read; empty: all.
+	namespaces []string
+	synced     func() bool
+}
+
+func readDeployments(mgr ctrl.Manager, namespaces []string) (client.Reader, error) {
+	informer, err := mgr.GetCache().GetInformer(context.Background(), &nvidiav1alpha1.DynamoGraphDeployment{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watching DynamoGraphDeployments: %w", err)
+	}
+	return deployments{Reader: mgr.GetCache(), live: mgr.GetAPIReader(), namespaces: namespaces, synced: informer.HasSynced}, nil
+}
+
+// List implements client.Reader, for the list of all deployments that may be read.
+func (d deployments) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if d.synced() {
+		return d.Reader.List(ctx, list, opts...)
+	}
+	out, ok := list.(*nvidiav1alpha1.DynamoGraphDeploymentList)
+	if !ok {
+		return fmt.Errorf("cannot list %T before the cache is there", list)
+	}
+	namespaces := d.namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{corev1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		part := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+		if err := d.live.List(ctx, part, append(opts[:len(opts):len(opts)], client.InNamespace(namespace))...); err != nil {
+			return err
+		}
+		out.Items = append(out.Items, part.Items...)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/webhook"
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+)
+
+// Names in the shipped manifests.
+const (
+	webhookSecret     = "trellis-webhook-server-cert"
+	mutatingWebhook   = "trellis-mutating-webhook-configuration"
+	validatingWebhook = "trellis-validating-webhook-configuration"
+)
+
+// front is what the API server and the kubelet call: webhooks, their certificate, probes. It is a manager of its own, without leader election
+// and without caches of deployments, because those of the operator proper cannot be filled before /convert is served: the API server asks it
+// for every object that is stored in another version than the one listed. So the front runs first and ends last.
+type front struct {
+	ctrl.Manager
+	// served is closed once the API server trusts what is served.
+	served <-chan struct{}
+	// linger is how long it is still served after the end was asked for.
+	linger time.Duration
+}
+
+// newFront prepares the front of an operator whose caches are those of mgr.
+func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager) (*front, error) {
+	certificate := &webhook.Certificate{}
+	own, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                 mgr.GetScheme(),
+		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's own serves all metrics of the program
+		HealthProbeBindAddress: o.ProbeAddress,
+		WebhookServer:          webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	f := &front{Manager: own, linger: o.ShutdownDelay}
+	if err := own.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	if !o.Webhooks && !o.Conversion {
+		served := make(chan struct{})
+		close(served)
+		f.served = served
+		return f, own.AddReadyzCheck("ping", healthz.Ping)
+	}
+	f.served, err = webhook.SetupCertRotation(own, webhook.CertOptions{
+		Namespace: o.Namespace, SecretName: webhookSecret, ServiceName: o.WebhookService, CertDir: o.WebhookCertDir, Certificate: certificate,
+		MutatingWebhookConfig: mutatingWebhook, ValidatingWebhookConfig: validatingWebhook, Definitions: slices.Sorted(maps.Values(convert.Definitions)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	deployments, err := readDeployments(mgr, o.WatchNamespaces)
+	if err != nil {
+		return nil, err
+	}
+	underGrove := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
+	}
+	notActedOn := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
+	return f, webhook.SetupWithManager(own, webhook.Options{
+		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove,
+		CertsReady: f.served, Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
+	})
+}
+
+// runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.
+//
+// After ctx has ended the front still serves for a while: the API server goes on calling this replica until it has learnt that it is not in the
+// Service any more, and a conversion that is not answered fails a read.
+func (f *front) runBefore(ctx context.Context, mgr ctrl.Manager) error {
+	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
+	frontCtx, stopFront := context.WithCancel(running)
+	group.Go(func() error { return f.Start(frontCtx) })
+	group.Go(func() error {
+		defer stopFront()
+		mgrCtx, stopMgr := context.WithCancel(ctx)
+		defer context.AfterFunc(running, stopMgr)()
+		defer stopMgr()
+		select {
+		case <-f.served:
+		case <-mgrCtx.Done():
+			return nil
+		}
+		if err := mgr.Start(mgrCtx); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(f.linger):
+		case <-running.Done():
+		}
+		return nil
+	})
+	return group.Wait()
+}

@@ -1,0 +1,108 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conversion serves /convert inside a test, for suites on a real API server that read or write both versions of a kind and run no
+// operator, or one that does not serve:
+//
+//	server := conversion.Serve()
+//	defer server.Close()
+//	config, err := env.Start() // an envtest.Environment without definitions: it would take their conversion from them
+//	err = server.Install(config, "../../config/crd/bases")
+package conversion
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+)
+
+// Server serves /convert on this machine.
+type Server struct{ *httptest.Server }
+
+// Serve starts a server; Close ends it.
+func Serve() *Server {
+	mux := http.NewServeMux()
+	mux.Handle(convert.Path, convert.Handler())
+	s := &Server{httptest.NewUnstartedServer(mux)}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	return s
+}
+
+// Install installs the definitions in a directory, and others. Those with several versions are converted by the server.
+func (s *Server) Install(config *rest.Config, dir string, others ...*apiextensionsv1.CustomResourceDefinition) error {
+	crds, err := s.definitions(dir)
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{
+		CRDs: append(crds, others...), MaxTime: 2 * time.Minute, // there may be many, some large
+	})
+	return err
+}
+
+func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no definitions in %s: %w", dir, err)
+	}
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(raw, crd); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		if len(crd.Spec.Versions) > 1 {
+			crd.Spec.Conversion = s.stanza()
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}
+
+// TakeOver has the server convert the objects of the definitions in a cluster from now on. The API server may ask the one before for a moment.
+func (s *Server) TakeOver(ctx context.Context, c client.Client) error {
+	for _, name := range slices.Sorted(maps.Values(convert.Definitions)) {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+			return err
+		}
+		before := crd.DeepCopy()
+		crd.Spec.Conversion = s.stanza()
+		if err := c.Patch(ctx, crd, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("patching definition %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Server) stanza() *apiextensionsv1.CustomResourceConversion {
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: ptr.To(s.URL + convert.Path), CABundle: authority},
+		},
+	}
+}
