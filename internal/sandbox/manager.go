@@ -130,6 +130,9 @@ func (s *Sandbox) KillManager(ctx context.Context, name string) error {
 // ManagerMetrics is the address of a manager's metrics endpoint.
 func (s *Sandbox) ManagerMetrics(name string) string { return local(s.port(metricsPort(name))) }
 
+// ManagerWebhooks is the address that a manager serves its webhooks at.
+func (s *Sandbox) ManagerWebhooks(name string) string { return local(s.port(webhookPort(name))) }
+
 func (s *Sandbox) endManager(name string, end func(*proc.Process) error) error {
 	p, err := proc.Load(s.pidFile(cmp.Or(name, DefaultManager)))
 	if errors.Is(err, os.ErrNotExist) {
