@@ -60,9 +60,16 @@ func (r *release) writeSBOM(binaries []binary) error {
 }
 
 func (r *release) bom(program string, files []cdx.Component, modules map[string]*debug.Module, toolchain string) (*cdx.BOM, error) {
-	components := []cdx.Component{library("std", strings.TrimPrefix(toolchain, "go"))}
+	std, err := library("std", strings.TrimPrefix(toolchain, "go"))
+	if err != nil {
+		return nil, err
+	}
+	components := []cdx.Component{std}
 	for _, m := range modules {
-		component := library(m.Path, m.Version)
+		component, err := library(m.Path, m.Version)
+		if err != nil {
+			return nil, err
+		}
 		if m.Sum != "" {
 			digest, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
 			if err != nil {
@@ -77,7 +84,10 @@ func (r *release) bom(program string, files []cdx.Component, modules map[string]
 	for _, c := range components {
 		refs = append(refs, c.BOMRef)
 	}
-	main := library("github.com/trellis-k8s/trellis", r.version)
+	main, err := library("github.com/trellis-k8s/trellis", r.version)
+	if err != nil {
+		return nil, err
+	}
 	main.Type, main.Name, main.Components = cdx.ComponentTypeApplication, program, &files
 	main.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
 	bom := cdx.NewBOM()
@@ -89,11 +99,15 @@ func (r *release) bom(program string, files []cdx.Component, modules map[string]
 }
 
 // library is a Go module as a component.
-func library(path, version string) cdx.Component {
+func library(path, version string) (cdx.Component, error) {
 	namespace, name := "", path
 	if i := strings.LastIndex(path, "/"); i >= 0 {
 		namespace, name = path[:i], path[i+1:]
 	}
-	url := packageurl.NewPackageURL(packageurl.TypeGolang, namespace, name, version, nil, "").ToString()
-	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: url, Name: path, Version: version, PackageURL: url}
+	purl := packageurl.NewPackageURL(packageurl.TypeGolang, namespace, name, version, nil, "")
+	if err := purl.Normalize(); err != nil {
+		return cdx.Component{}, fmt.Errorf("package URL of %s: %w", path, err)
+	}
+	url := purl.ToString()
+	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: url, Name: path, Version: version, PackageURL: url}, nil
 }
