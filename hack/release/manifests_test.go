@@ -4,6 +4,10 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -63,6 +67,47 @@ func TestInstallNamesTheVersion(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "kind: CustomResourceDefinition") {
 		t.Error("the definitions are missing")
+	}
+}
+
+func TestChart(t *testing.T) {
+	r := small(t, "v0.3.0-rc.1")
+	if err := r.writeChart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(filepath.Join(r.out, "trellis-0.3.0-rc.1.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	plain, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata := ""
+	for archive := tar.NewReader(plain); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !header.ModTime.Equal(r.time) {
+			t.Errorf("%s is of %s, want the commit's time %s", header.Name, header.ModTime, r.time)
+		}
+		if header.Name == "trellis/Chart.yaml" {
+			text, err := io.ReadAll(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			metadata = string(text)
+		}
+	}
+	for _, want := range []string{"\nversion: 0.3.0-rc.1\n", "appVersion: v0.3.0-rc.1\n"} {
+		if !strings.Contains("\n"+metadata, want) {
+			t.Errorf("Chart.yaml lacks %q:\n%s", want, metadata)
+		}
 	}
 }
 
