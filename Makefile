@@ -1,7 +1,6 @@
 # Trellis. `make demo` shows it, `make test` proves it; both set up all they need on a machine with Go.
 
 SHELL       := /usr/bin/env bash -o pipefail
-VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOL        := go tool -modfile=hack/tools/go.mod
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath
 GOTESTFLAGS ?=
@@ -29,12 +28,44 @@ dist: ## Write dist/install.yaml and the chart's package
 	@$(TOOL) kustomize build config/default > dist/install.yaml
 	@$(TOOL) helm package charts/trellis --destination dist
 
+.PHONY: release
+release: ## Write everything a release ships into dist/, from the commit that is checked out (VERSION=v0.1.0)
+	@test -n "$(VERSION)" || { echo "make release needs a version: make release VERSION=v0.1.0" >&2; exit 1; }
+	@rm -rf dist
+	@cd hack/release && go run . build --version "$(VERSION)"
+
+.PHONY: push
+push: ## Push the images of make release (IMAGE=registry.example/trellis-manager:v0.1.0)
+	@test -n "$(IMAGE)" || { echo "make push needs a name with a tag: make push IMAGE=registry.example/trellis-manager:v0.1.0" >&2; exit 1; }
+	@cd hack/release && go run . push "$(IMAGE)"
+
 ##@ Test
 
 .PHONY: test
-test: lint verify build control-plane bench-smoke ## Lint, check generated files, run every test
+test: lint verify build control-plane bench-smoke release-smoke ## Lint, check generated files, run every test
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
 		-timeout 20m $(GOTESTFLAGS) ./...
+	@$(MAKE) --no-print-directory not-run
+
+# Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
+define NOT_RUN
+test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
+vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
+endef
+export NOT_RUN
+
+.PHONY: not-run
+not-run: ## List the checks that make test leaves out
+	@echo "Not run by make test:"
+	@echo "$$NOT_RUN" | sed 's/^/  make /'
+
+.PHONY: test-release
+test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew
+	@cd hack/release && KUBEBUILDER_ASSETS="$$(../../bin/kubectl-trellis sandbox binaries)" go test -count=1 -timeout 60m -run '^TestRelease$$' -v .
+
+.PHONY: release-smoke
+release-smoke: ## The parts of a release on small files: image, archives, manifests, changelog, workflows
+	@cd hack/release && go test -short ./...
 
 .PHONY: bench
 bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
@@ -57,7 +88,9 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
-	@cd hack/bench && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run
+	@for module in bench release; do \
+		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
+	done
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
+	"github.com/trellis-k8s/trellis/internal/cli/version"
 )
 
 func main() {
@@ -46,6 +47,7 @@ func newRootCommand() *cobra.Command {
 		newSandboxCommand(),
 		newGraphStatusCommand(),
 		tree.NewCommand(streams),
+		version.NewCommand(streams),
 	)
 	return cmd
 }

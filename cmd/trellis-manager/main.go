@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/version"
 )
 
 func main() {
@@ -29,6 +30,7 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "trellis-manager",
 		Short:         "Packs inference graphs into the network domains of a Kubernetes cluster",
+		Version:       version.Get().String(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command release makes what a release of the project ships, without a container engine: images, manifests, chart, plugin, bills of
+// materials, checksums. make release and make push run it.
+//
+// It builds from a clean clone of the commit, tagged with the version, so that neither uncommitted files nor the tags of the user's clone
+// reach the result. Every time stamp is the commit's. Two builds of one commit with one Go toolchain are the same, byte by byte.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	cmd := &cobra.Command{Use: "release", Short: "Build and push releases", SilenceUsage: true, SilenceErrors: true}
+	cmd.AddCommand(buildCommand(), pushCommand())
+	return cmd
+}
+
+func buildCommand() *cobra.Command {
+	var repository, version, out string
+	cmd := &cobra.Command{
+		Use:   "build",
+		Short: "Write everything a release ships into a folder",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return build(cmd.Context(), repository, version, out, func(format string, args ...any) {
+				fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&repository, "repository", "../..", "the clone; its HEAD is released")
+	cmd.Flags().StringVar(&version, "version", "", "semantic version with a leading v")
+	cmd.Flags().StringVar(&out, "out", "../../dist", "folder for the results; it must be empty or missing")
+	return cmd
+}
+
+func pushCommand() *cobra.Command {
+	var layout string
+	cmd := &cobra.Command{
+		Use:   "push IMAGE:TAG",
+		Short: "Push the images of a build to a registry",
+		Long: "Pushes the images of all platforms under one name and prints that name with its digest.\n" +
+			"Credentials are those of the docker configuration file; for ghcr.io also GITHUB_TOKEN.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pushed, err := push(cmd.Context(), layout, args[0])
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), pushed)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&layout, "layout", "../../dist/"+manager, "folder with the OCI layout")
+	return cmd
+}

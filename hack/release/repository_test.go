@@ -1,0 +1,106 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rhysd/actionlint"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../.."
+
+func TestWorkflows(t *testing.T) {
+	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	linter, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := linter.LintFiles(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+	uses, secret := regexp.MustCompile(`uses: *(\S+)(.*)`), regexp.MustCompile(`secrets\.(\w+)`)
+	pinned := regexp.MustCompile(`^actions/[a-z-]+@[0-9a-f]{40}$`)
+	for _, path := range files {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range uses.FindAllStringSubmatch(string(raw), -1) {
+			if !pinned.MatchString(action[1]) || !regexp.MustCompile(`^ # v\d+\.\d+\.\d+$`).MatchString(action[2]) {
+				t.Errorf("%s: %s: want an action of GitHub's own by its commit, and its version in a comment", path, action[0])
+			}
+		}
+		for _, s := range secret.FindAllStringSubmatch(string(raw), -1) {
+			if s[1] != "GITHUB_TOKEN" {
+				t.Errorf("%s needs secret %s", path, s[1])
+			}
+		}
+	}
+}
+
+// chartVersion is the version that the repository's own manifests install.
+func chartVersion(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile(root + "/charts/trellis/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chart struct{ AppVersion string }
+	if err := yaml.Unmarshal(raw, &chart); err != nil {
+		t.Fatal(err)
+	}
+	return chart.AppVersion
+}
+
+// The changelog has the form of keepachangelog.com: Unreleased first, then versions with dates, the newest first; known sections only.
+func TestChangelog(t *testing.T) {
+	raw, err := os.ReadFile(root + "/CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	headings := regexp.MustCompile(`(?m)^## .*$`).FindAllString(text, -1)
+	if len(headings) < 2 || headings[0] != "## [Unreleased]" {
+		t.Fatalf("headings %q, want Unreleased first, then versions", headings)
+	}
+	dated, dates := regexp.MustCompile(`^## \[\d+\.\d+\.\d+\] - (\d{4}-\d{2}-\d{2})$`), []string{}
+	for _, h := range headings[1:] {
+		match := dated.FindStringSubmatch(h)
+		if match == nil {
+			t.Fatalf("%q: want ## [VERSION] - YYYY-MM-DD", h)
+		}
+		dates = append(dates, match[1])
+	}
+	if !slices.IsSortedFunc(dates, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("dates %v, want the newest first", dates)
+	}
+	known := []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+	for _, h := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(known, h[1]) {
+			t.Errorf("section %q, want one of %v", h[1], known)
+		}
+	}
+	r := &release{source: source{dir: root}, version: chartVersion(t)}
+	if _, err := r.notes(); err != nil {
+		t.Errorf("the version of the chart cannot be released: %v", err)
+	}
+	if err := r.checkNamed(); err != nil {
+		t.Error(err)
+	}
+}

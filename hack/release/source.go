@@ -1,0 +1,164 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+	"sigs.k8s.io/yaml"
+)
+
+// source is the clean clone that everything is made from.
+type source struct {
+	dir    string
+	commit string
+	time   time.Time // of the commit: the time of everything that is made
+}
+
+// checkout clones HEAD of a repository into dir, without its tags, and gives it the version as its only one: that is what the Go toolchain
+// records in binaries.
+func checkout(ctx context.Context, repository, dir, version string, say func(string, ...any)) (source, error) {
+	head, err := run(ctx, repository, nil, "git", "show", "--no-patch", "--format=%H %ct", "HEAD")
+	if err != nil {
+		return source{}, err
+	}
+	commit, seconds, _ := strings.Cut(head, " ")
+	stamp, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return source{}, fmt.Errorf("reading the commit's time: %w", err)
+	}
+	if changed, err := run(ctx, repository, nil, "git", "status", "--porcelain"); err != nil {
+		return source{}, err
+	} else if changed != "" {
+		say("these changes are not committed and not in the release:\n%s", changed)
+	}
+	for _, args := range [][]string{
+		{"clone", "--quiet", "--shared", "--no-tags", "--no-checkout", ".", dir},
+		{"-C", dir, "checkout", "--quiet", "--detach", commit},
+		{"-C", dir, "-c", "tag.gpgSign=false", "tag", version},
+	} {
+		if _, err := run(ctx, repository, nil, "git", args...); err != nil {
+			return source{}, err
+		}
+	}
+	return source{dir: dir, commit: commit, time: time.Unix(stamp, 0).UTC()}, nil
+}
+
+// run runs a command in a folder and returns what it prints, without the last newline.
+func run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return strings.TrimRight(out.String(), "\n"), nil
+}
+
+// compile builds a program for several platforms.
+func (r *release) compile(ctx context.Context, program string, platforms []platform) ([]binary, error) {
+	var built []binary
+	for _, p := range platforms {
+		r.say("building %s for %s", program, p)
+		name := program
+		if p.os == "windows" {
+			name += ".exe"
+		}
+		b := binary{program: program, platform: p, path: filepath.Join(r.work, p.os+"-"+p.arch, name)}
+		// What else a user's environment could change in the result is set to its default.
+		env := []string{
+			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off",
+		}
+		if _, err := run(ctx, r.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", b.path, "./cmd/"+program); err != nil {
+			return nil, err
+		}
+		built = append(built, b)
+	}
+	return built, nil
+}
+
+// full says that the version is no pre-release.
+func (r *release) full() bool { return semver.Prerelease(r.version) == "" }
+
+// checkNamed refuses a full release whose commit names another version: kubectl apply -k and helm install from the tag must install what
+// the release ships.
+func (r *release) checkNamed() error {
+	if !r.full() {
+		return nil
+	}
+	var kustomization struct {
+		Images []struct{ NewTag string }
+	}
+	var chart struct{ Version, AppVersion string }
+	const manifests, metadata = "config/manager/kustomization.yaml", "charts/trellis/Chart.yaml"
+	for file, into := range map[string]any{manifests: &kustomization, metadata: &chart} {
+		raw, err := os.ReadFile(filepath.Join(r.dir, file))
+		if err != nil {
+			return err
+		}
+		if err := yaml.Unmarshal(raw, into); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	for _, image := range kustomization.Images {
+		if image.NewTag != r.version {
+			return fmt.Errorf("%s names %s, want %s", manifests, image.NewTag, r.version)
+		}
+	}
+	if chart.AppVersion != r.version || "v"+chart.Version != r.version {
+		return fmt.Errorf("%s names version %s and appVersion %s, want %s", metadata, chart.Version, chart.AppVersion, r.version)
+	}
+	return nil
+}
+
+// heading of a version in the changelog: ## [0.1.0] - 2026-11-30
+var heading = regexp.MustCompile(`(?m)^## \[([^\]]+)\].*\n`)
+
+// notes returns the changelog's section about the version. A pre-release gets what is unreleased.
+func (r *release) notes() (string, error) {
+	raw, err := os.ReadFile(filepath.Join(r.dir, "CHANGELOG.md"))
+	if err != nil {
+		return "", err
+	}
+	want := strings.TrimPrefix(r.version, "v")
+	section, ok := sectionOf(string(raw), want)
+	if !ok && !r.full() {
+		want = "Unreleased"
+		section, ok = sectionOf(string(raw), want)
+	}
+	if !ok {
+		return "", fmt.Errorf("CHANGELOG.md has no section ## [%s]", want)
+	}
+	return "# Trellis " + r.version + "\n\n" + section + "\n", nil
+}
+
+// sectionOf returns what a changelog says below the heading of a version, without the links at its end.
+func sectionOf(changelog, version string) (string, bool) {
+	if links := regexp.MustCompile(`(?m)^\[[^\]]+\]: `).FindStringIndex(changelog); links != nil {
+		changelog = changelog[:links[0]]
+	}
+	all := heading.FindAllStringSubmatchIndex(changelog, -1)
+	for i, at := range all {
+		if changelog[at[2]:at[3]] != version {
+			continue
+		}
+		end := len(changelog)
+		if i+1 < len(all) {
+			end = all[i+1][0]
+		}
+		return strings.TrimSpace(changelog[at[1]:end]), true
+	}
+	return "", false
+}

@@ -1,0 +1,163 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const changelog = `# Changelog
+
+## [Unreleased]
+
+### Added
+
+- Something new.
+
+## [0.1.0] - 2026-11-30
+
+### Added
+
+- The first.
+
+[Unreleased]: https://example.com/compare/v0.1.0...HEAD
+[0.1.0]: https://example.com/releases/tag/v0.1.0
+`
+
+// commitOf makes a repository of some files with two tags on its only commit, and a file that is not committed.
+func commitOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	who := []string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false"}
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "."}, {"commit", "--quiet", "--message=first"}, {"tag", "v0.0.9"}, {"tag", "v9.9.9"},
+	} {
+		if _, err := run(t.Context(), dir, []string{"GIT_COMMITTER_DATE=1800000000 +0100"}, "git", append(who, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stray"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCheckoutIsClean(t *testing.T) {
+	repository, dir, said := commitOf(t, map[string]string{"kept": "x"}), filepath.Join(t.TempDir(), "source"), ""
+	got, err := checkout(t.Context(), repository, dir, "v0.1.0", func(format string, _ ...any) { said += format })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.time.Unix() != 1_800_000_000 || len(got.commit) != 40 {
+		t.Errorf("commit %s of %s", got.commit, got.time)
+	}
+	tags, err := run(t.Context(), dir, nil, "git", "tag", "--points-at", got.commit)
+	if err != nil || tags != "v0.1.0" {
+		t.Errorf("tags %q (%v), want the version only", tags, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kept")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "stray")); err == nil {
+		t.Error("a file that is not committed is in the release")
+	}
+	if !strings.Contains(said, "not committed") {
+		t.Errorf("said %q, want a word about the file that is left out", said)
+	}
+}
+
+func TestNotes(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "CHANGELOG.md"), []byte(changelog), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{
+		"v0.1.0":      "# Trellis v0.1.0\n\n### Added\n\n- The first.\n",
+		"v0.2.0-rc.1": "# Trellis v0.2.0-rc.1\n\n### Added\n\n- Something new.\n",
+		"v0.2.0":      "error: no section ## [0.2.0]",
+	} {
+		r := &release{source: source{dir: dir}, version: version}
+		got, err := r.notes()
+		if err != nil {
+			got = "error: " + strings.TrimPrefix(err.Error(), "CHANGELOG.md has ")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", version, diff)
+		}
+	}
+}
+
+// A full release is refused where the commit's own manifests would install another one.
+func TestCommitNamesItsVersion(t *testing.T) {
+	const chart, manifests = "charts/trellis/Chart.yaml", "config/manager/kustomization.yaml"
+	good := map[string]string{
+		chart:     "version: 0.2.0\nappVersion: v0.2.0\n",
+		manifests: "images:\n- name: trellis-manager\n  newName: x\n  newTag: v0.2.0\n",
+	}
+	for name, tc := range map[string]struct{ version, file, content, want string }{
+		"all of it":         {"v0.2.0", "other", "", ""},
+		"a pre-release":     {"v0.3.0-rc.1", "other", "", ""},
+		"another version":   {"v0.3.0", "other", "", "names"},
+		"the chart's":       {"v0.2.0", chart, "version: 0.1.0\nappVersion: v0.2.0\n", "Chart.yaml names version 0.1.0"},
+		"the application's": {"v0.2.0", chart, "version: 0.2.0\nappVersion: v0.1.0\n", "appVersion v0.1.0"},
+		"the image's":       {"v0.2.0", manifests, "images:\n- newTag: v0.1.0\n", "kustomization.yaml names v0.1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write := func(file, content string) {
+				path := filepath.Join(dir, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for file, content := range good {
+				write(file, content)
+			}
+			write(tc.file, tc.content)
+			r := &release{source: source{dir: dir}, version: tc.version}
+			err := r.checkNamed()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "remains"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ version, out, want string }{
+		"no version":     {"", t.TempDir(), "want a semantic version"},
+		"no v":           {"0.1.0", t.TempDir(), "want a semantic version"},
+		"a short one":    {"v0.1", t.TempDir(), "want a semantic version"},
+		"build metadata": {"v0.1.0+x", t.TempDir(), "want a semantic version"},
+		"remains":        {"v0.1.0", full, "is not empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := build(t.Context(), "../..", tc.version, tc.out, t.Logf)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package version
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/version"
+)
+
+const (
+	// defaultNamespace of the manifests, where a user without rights in the whole cluster may be allowed to look.
+	defaultNamespace = "trellis-system"
+	// patience with a cluster that does not answer, unless --request-timeout says otherwise.
+	patience = 5 * time.Second
+)
+
+// managerLabels select the manager's Deployment, of the chart and of config/default alike.
+var managerLabels = client.MatchingLabels{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
+
+type options struct {
+	cli.Output
+	clientOnly bool
+}
+
+// NewCommand returns kubectl trellis version.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{Output: cli.NewOutput(streams)}
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the versions of the plugin and of the operator",
+		Long: "Shows the build of this plugin, and the image of the operator in the cluster.\n" +
+			"A cluster that cannot be reached or has no operator is reported and is no error.",
+		Example: "  kubectl trellis version\n  kubectl trellis version --client -o json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.AddFlags(cmd.Flags(), "")
+	cmd.Flags().BoolVar(&o.clientOnly, "client", false, "show the plugin's version only; no cluster is asked")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	report := Report{Client: version.Get()}
+	if !o.clientOnly {
+		report.Operators, report.Problem = o.ask(ctx)
+	}
+	return o.Show(report, report.Text)
+}
+
+// ask looks the operator up in the cluster and says why there is none to show.
+func (o *options) ask(ctx context.Context) (found []Operator, problem string) {
+	if timeout := o.Config.Timeout; timeout == nil || *timeout == "0" {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, patience)
+		defer stop()
+	}
+	c, _, err := cli.NewClient(o.Config)
+	if err != nil {
+		return []Operator{}, err.Error()
+	}
+	list := appsv1.DeploymentList{}
+	err = c.List(ctx, &list, managerLabels)
+	if apierrors.IsForbidden(err) {
+		err = c.List(ctx, &list, managerLabels, client.InNamespace(defaultNamespace))
+	}
+	if err != nil {
+		return []Operator{}, err.Error()
+	}
+	if found = operators(list.Items); len(found) == 0 {
+		return found, "the cluster has no Deployment of it"
+	}
+	return found, ""
+}

@@ -1,0 +1,74 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package version says which build the plugin is, and which one the operator of the cluster.
+//
+//	Client:   v0.1.0 (commit 4450ab3f330f, go1.26.8, linux/amd64)
+//	Operator: v0.1.0 (image ghcr.io/trellis-k8s/trellis-manager:v0.1.0, namespace trellis-system)
+package version
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/trellis-k8s/trellis/internal/version"
+)
+
+// container of the manager in its pod.
+const container = "manager"
+
+// Report is what the command prints.
+type Report struct {
+	Client version.Info `json:"client"`
+	// Operators of the cluster: one, unless something is wrong. Null when the cluster was not asked.
+	Operators []Operator `json:"operators"`
+	// Problem says why Operators is empty.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Operator is one Deployment of the manager.
+type Operator struct {
+	Namespace string `json:"namespace"`
+	Image     string `json:"image"`
+	// Version is the image's tag; empty when the image is named by its digest alone.
+	Version string `json:"version,omitempty"`
+}
+
+// operators reads what Deployments of the manager say about their images.
+func operators(deployments []appsv1.Deployment) []Operator {
+	out := []Operator{}
+	for _, d := range deployments {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			if c.Name == container {
+				out = append(out, Operator{Namespace: d.Namespace, Image: c.Image, Version: tag(c.Image)})
+			}
+		}
+	}
+	return out
+}
+
+// tag of an image, without its digest. A colon before the last slash belongs to a registry's port.
+func tag(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
+}
+
+// Text is the report for people.
+func (r Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Client:   %s\n", r.Client)
+	for _, o := range r.Operators {
+		label := o.Version
+		if label == "" {
+			label = "unknown"
+		}
+		fmt.Fprintf(&b, "Operator: %s (image %s, namespace %s)\n", label, o.Image, o.Namespace)
+	}
+	if r.Problem != "" {
+		fmt.Fprintf(&b, "Operator: unknown: %s\n", r.Problem)
+	}
+	return b.String()
+}

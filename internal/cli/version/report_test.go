@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package version
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/version"
+)
+
+func TestOperators(t *testing.T) {
+	for image, want := range map[string]string{
+		"ghcr.io/trellis-k8s/trellis-manager:v0.1.0":               "v0.1.0",
+		"registry.example:5000/trellis-manager":                    "",
+		"registry.example:5000/trellis-manager:v0.2.0@sha256:abcd": "v0.2.0",
+		"trellis-manager@sha256:abcd":                              "",
+	} {
+		deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "trellis-system"}}
+		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "proxy:v9"}, {Name: "manager", Image: image}}
+		if diff := cmp.Diff([]Operator{{Namespace: "trellis-system", Image: image, Version: want}}, operators([]appsv1.Deployment{deployment})); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", image, diff)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	client := version.Info{Version: "v0.1.0", Revision: "unknown", GoVersion: "go1.26.8", Platform: "linux/amd64"}
+	const line = "Client:   v0.1.0 (commit unknown, go1.26.8, linux/amd64)\n"
+	for name, tc := range map[string]struct {
+		report Report
+		want   string
+	}{
+		"client only": {Report{Client: client}, line},
+		"both": {
+			Report{Client: client, Operators: []Operator{{"trellis-system", "r/m:v0.1.0", "v0.1.0"}}},
+			line + "Operator: v0.1.0 (image r/m:v0.1.0, namespace trellis-system)\n",
+		},
+		"by digest": {
+			Report{Client: client, Operators: []Operator{{"ops", "r/m@sha256:ab", ""}}},
+			line + "Operator: unknown (image r/m@sha256:ab, namespace ops)\n",
+		},
+		"no cluster": {Report{Client: client, Problem: "connection refused"}, line + "Operator: unknown: connection refused\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.report.Text()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
