@@ -19,8 +19,8 @@ const (
 	maxExcluded  = 6
 )
 
-// waitingOf tells why replicas have no place, those with the same words together.
-func waitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
+// WaitingOf tells why replicas have no place, those with the same words together.
+func WaitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
 	list := []Waiting{}
 	at := map[string]int{}
 	for _, r := range plan.Replicas {
