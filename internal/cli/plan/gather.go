@@ -89,6 +89,12 @@ func Load(world whatif.World, namespace string, names []string, streams generici
 // Planner counts the world that deployments are planned on.
 func (in *Input) Planner() *whatif.Planner { return whatif.NewPlanner(in.world) }
 
+// On is a world with nothing to plan.
+func On(world whatif.World) Input { return Input{world: world} }
+
+// World is what there is, before anything is planned.
+func (in *Input) World() whatif.World { return in.world }
+
 // base is the cluster before any file is read: the real one, or an empty one.
 func (o *options) base(ctx context.Context) (world whatif.World, namespace string, err error) {
 	if !o.cluster {
