@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -68,6 +69,8 @@ type page struct {
 
 	mu       sync.Mutex
 	problems []string
+	allow    string // an address that may be asked for besides
+	quiet    bool   // the console may say what it likes
 }
 
 // open loads an address in a new tab of the browser.
@@ -78,7 +81,7 @@ func open(t *testing.T, browser context.Context, url string, l look) *page {
 	t.Cleanup(closeTab)
 	t.Cleanup(cancel)
 	p := &page{T: t, ctx: ctx}
-	chromedp.ListenTarget(ctx, func(event any) { p.listen(event, url) })
+	chromedp.ListenTarget(ctx, func(event any) { p.listen(event, url[:strings.LastIndex(url, "/")+1]) })
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -97,17 +100,17 @@ func open(t *testing.T, browser context.Context, url string, l look) *page {
 	return p
 }
 
-func (p *page) listen(event any, url string) {
+func (p *page) listen(event any, origin string) {
 	problem := ""
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		problem = "script error: " + e.ExceptionDetails.Error()
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.LevelError {
+		if e.Entry.Level == log.LevelError && !p.quiet {
 			problem = "console: " + e.Entry.Text
 		}
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, url[:strings.LastIndex(url, "/")+1]) {
+		if !strings.HasPrefix(e.Request.URL, origin) && e.Request.URL != p.allow {
 			problem = "request to " + e.Request.URL
 		}
 	}
@@ -123,6 +126,19 @@ func (p *page) run(actions ...chromedp.Action) {
 	if err := chromedp.Run(p.ctx, actions...); err != nil {
 		p.Fatal(err)
 	}
+}
+
+// performanceOf are the browser's counters of the page.
+func performanceOf(p *page) (map[string]float64, error) {
+	out := map[string]float64{}
+	err := chromedp.Run(p.ctx, chromedp.ActionFunc(func(ctx context.Context) error {
+		metrics, err := performance.GetMetrics().Do(ctx)
+		for _, m := range metrics {
+			out[m.Name] = m.Value
+		}
+		return err
+	}))
+	return out, err
 }
 
 // js evaluates an expression in the page.
