@@ -5,7 +5,9 @@ function draw() {
   drawn.boxes.clear();
   drawn.hosts = [];
   drawn.cells = [];
-  map.classList.toggle('fold', hostsOf(top).length > foldAbove);
+  const n = hostsOf(top).length;
+  map.classList.toggle('fold', n > foldAbove);
+  map.classList.toggle('few', n <= fewHosts);
   const box = top.node ? drawRack({ ...top, node: false, children: [top] }) : drawDomain(top);
   map.replaceChildren(box);
   drawHeat();
@@ -152,6 +154,8 @@ function drawSums() {
   const out = hostsOf(d).reduce((sum, h) => sum + (h.state && h.total ? Math.max(0, h.total - h.used) : 0), 0);
   const parts = [plural(n, 'host')];
   if (d.total !== undefined) parts.push(d.total + ' ' + unit(), d.used + ' used', d.free + ' free');
+  const planned = hostsOf(d).flatMap(podsOf).reduce((sum, p) => sum + (p.state === 'planned' ? p.amount ?? 0 : 0), 0);
+  if (planned) parts[2] += ' (' + planned + ' of them planned)';
   if (out) parts.push(out + ' unavailable');
   byId('sums').textContent = parts.join(' \u00b7 ');
 }

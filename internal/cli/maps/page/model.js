@@ -5,7 +5,7 @@ let data = JSON.parse(document.getElementById('data').textContent);
 const state = { tree: 0, zoom: '', graph: '', waiting: -1, heat: false, pod: data.pod, query: '' };
 const drawn = { boxes: new Map(), hosts: [], cells: [] };
 const colours = new Map(); // of graphs, kept when the data changes
-const foldAbove = 500, tones = 10, looks = ['', 'stripes', 'dotted'], heats = 5, most = 1e6;
+const foldAbove = 500, fewHosts = 32, tones = 10, looks = ['', 'stripes', 'dotted'], heats = 5, most = 1e6;
 
 const byId = (id) => document.getElementById(id);
 const map = byId('map');

@@ -21,13 +21,18 @@ function drawPanel() {
   fill('notes', (data.notes ?? []).map((n) => make('li', 'soft', n)));
 }
 
+function status(g) {
+  if ((data.planned ?? []).some((p) => graphKey(p) === graphKey(g))) return make('span', 'soft', 'planned');
+  return make('span', g.ready ? 'soft' : 'bad', g.ready ? 'ready' : 'not ready');
+}
+
 function graphCard(g) {
   const key = graphKey(g);
   const { pods, amount } = sums.get(g.tree + ' ' + key) ?? { pods: 0, amount: 0 };
   const facts = [plural(pods, 'pod')];
   if (data.resource) facts.push(amount + ' ' + unit());
   if (g.domain) facts.push('in ' + g.domain);
-  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), make('span', g.ready ? 'soft' : 'bad', g.ready ? 'ready' : 'not ready'));
+  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), status(g));
   const li = card('graph', state.graph === key, () => pickGraph(key), head, make('small', '', facts.join(' \u00b7 ')), ...(state.graph === key ? g.constraints ?? [] : []).map((c) => make('small', '', c)));
   li.firstChild.dataset.graph = key;
   return li;
