@@ -49,6 +49,7 @@ test: lint verify build control-plane bench-smoke release-smoke ## Lint, check g
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
+test-browser: the map drawn in a headless Chromium equals what tree says (needs Chromium)
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
@@ -80,6 +81,15 @@ bench-smoke: bin/trellis-bench ## The same on small sizes and without a control 
 bin/trellis-bench:
 	@cd hack/bench && go build -trimpath -o ../../$@ .
 
+.PHONY: test-browser
+test-browser: chromium ## Open the map in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
+	@cd hack/browser && go test -timeout 10m $(GOTESTFLAGS) ./...
+
+.PHONY: chromium
+chromium:
+	@command -v chromium chromium-browser google-chrome > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || \
+		{ echo "make test-browser needs Chromium, and can install it (apt-get install chromium) only as root" >&2; exit 1; }
+
 .PHONY: control-plane
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
 	@bin/kubectl-trellis sandbox binaries > /dev/null
@@ -88,7 +98,7 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
-	@for module in bench release; do \
+	@for module in bench browser release; do \
 		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
 	done
 
@@ -104,6 +114,7 @@ generate: ## Make every generated file anew
 	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
 	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md --log-level=ERROR
 	@go run ./hack/chartcrds
+	@go run ./hack/docmap
 
 .PHONY: verify
 verify: ## Check that generated files are up to date

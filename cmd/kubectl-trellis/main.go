@@ -16,6 +16,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/cli/version"
@@ -43,6 +44,7 @@ func newRootCommand() *cobra.Command {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	cmd.AddCommand(
 		explain.NewCommand(streams),
+		maps.NewCommand(streams),
 		plan.NewCommand(streams),
 		newSandboxCommand(),
 		newGraphStatusCommand(),

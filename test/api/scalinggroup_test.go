@@ -65,7 +65,7 @@ func TestScalingGroupUpdate(t *testing.T) {
 		"nine roles":         {change: `spec: {roles: [` + strings.Repeat("{name: main, count: 1, template: {}}, ", 9) + `]}`, want: refusal{"spec.roles", "must have at most 8 items"}},
 		"pods as wanted":     {change: `spec: {pods: 2}`},
 		"pods of no replica": {change: `spec: {replicas: 0, pods: 0}`},
-		"too many to count":  {change: `spec: {replicas: 2147483647, pods: 2147483647, roles: [{name: leader, count: 1, template: {}}, {name: worker, count: 7, template: {}}]}`},
+		"the largest":        {change: `spec: {replicas: 65536, pods: 268435456, roles: [{name: worker, count: 4096, template: {}}]}`},
 		"other pods":         {change: `spec: {pods: 3}`, want: otherPods},
 		"negative pods":      {change: `spec: {pods: -1}`, want: refusal{"spec.pods", "should be greater than or equal to 0"}},
 		"replicas alone":     {base: `spec: {pods: 2}`, change: `spec: {replicas: 3}`, want: otherPods},

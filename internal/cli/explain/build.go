@@ -39,7 +39,7 @@ func Build(s *Snapshot) Report {
 	}
 	r.Replicas = s.replicas(plan)
 	if problem == "" && s.mayPlan() {
-		r.Waiting = waitingOf(planner, plan)
+		r.Waiting = WaitingOf(planner, plan, maxHosts)
 	}
 	r.Verdict = s.verdict(plan, problem == "" && s.mayPlan())
 	return r

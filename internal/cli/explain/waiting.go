@@ -19,8 +19,8 @@ const (
 	maxExcluded  = 6
 )
 
-// waitingOf tells why replicas have no place, those with the same words together.
-func waitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
+// WaitingOf tells why replicas have no place, those with the same words together. Of the hosts that could be freed, it lists at most so many.
+func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 	list := []Waiting{}
 	at := map[string]int{}
 	for _, r := range plan.Replicas {
@@ -36,7 +36,8 @@ func waitingOf(planner *whatif.Planner, plan whatif.Graph) []Waiting {
 			if refusal := r.Reason.Refusal; refusal != nil {
 				w.numbers(refusal)
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
-					w.free(planner.Obstacles(plan, refusal))
+					domain, obstacles := planner.Obstacles(plan, refusal)
+					w.free(domain, obstacles, most)
 				}
 			}
 			list = append(list, w)
@@ -82,10 +83,10 @@ func requests(list []topology.Request) map[string]int64 {
 }
 
 // free lists what stands in the way.
-func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle) {
+func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle, most int) {
 	w.FreeingDomain = domain.String()
 	for i, o := range obstacles {
-		if i == maxHosts {
+		if i == most {
 			w.FreeingMore = len(obstacles) - i
 			return
 		}

@@ -54,7 +54,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := execute(in, o.ErrOut)
+	report, err := Execute(in, in.Planner(), o.ErrOut)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// execute plans all deployments, or says everything that is wrong with them. Warnings are what admission would warn of.
-func execute(in input, warnings io.Writer) (Report, error) {
-	planner := whatif.NewPlanner(in.world)
+// Execute plans all deployments with the planner of the input, or says everything that is wrong with them. Warnings are what admission would
+// warn of.
+func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, error) {
 	var errs []error
 	for _, w := range in.plan {
 		for _, e := range planner.Check(w.dgd) {

@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -23,8 +24,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// input is what there is, and what is to be planned.
-type input struct {
+// Input is what there is, and what is to be planned.
+type Input struct {
 	world whatif.World
 	plan  []wanted
 }
@@ -44,14 +45,29 @@ func (w wanted) at(field, message string) error {
 	return fmt.Errorf("%s: %s: %s", name, field, message)
 }
 
-func (o *options) gather(ctx context.Context, args []string) (input, error) {
-	in, namespace, err := o.base(ctx)
+func (o *options) gather(ctx context.Context, args []string) (Input, error) {
+	world, namespace, err := o.base(ctx)
+	if err != nil {
+		return Input{}, err
+	}
+	in, err := Load(world, namespace, o.files, o.IOStreams)
 	if err != nil {
 		return in, err
 	}
-	objects, skipped, err := files.Read(o.files, o.In)
+	if err := in.addNamed(args, namespace); err != nil {
+		return in, err
+	}
+	return in, in.check(o.cluster)
+}
+
+// Load adds the objects of files to a world, or puts them in the place of those of the same name; deployments among them are what is to be
+// planned. namespace is that of objects that name none. The error joins all that is wrong with the files; kinds that no plan looks at are
+// named on streams.ErrOut.
+func Load(world whatif.World, namespace string, names []string, streams genericiooptions.IOStreams) (Input, error) {
+	in := Input{world: world}
+	objects, skipped, err := files.Read(names, streams.In)
 	for _, s := range skipped {
-		fmt.Fprintf(o.ErrOut, "%s: %s %s is skipped: a plan does not look at this kind\n", s.Source, s.Kind.Kind, s.Name)
+		fmt.Fprintf(streams.ErrOut, "%s: %s %s is skipped: a plan does not look at this kind\n", s.Source, s.Kind.Kind, s.Name)
 	}
 	if err != nil {
 		return in, err
@@ -67,31 +83,36 @@ func (o *options) gather(ctx context.Context, args []string) (input, error) {
 	for _, object := range objects {
 		in.add(object)
 	}
-	if err := in.addNamed(args, namespace); err != nil {
-		return in, err
-	}
-	return in, in.check(o.cluster)
+	return in, nil
 }
 
+// Planner counts the world that deployments are planned on.
+func (in *Input) Planner() *whatif.Planner { return whatif.NewPlanner(in.world) }
+
+// On is a world with nothing to plan.
+func On(world whatif.World) Input { return Input{world: world} }
+
+// World is what there is, before anything is planned.
+func (in *Input) World() whatif.World { return in.world }
+
 // base is the cluster before any file is read: the real one, or an empty one.
-func (o *options) base(ctx context.Context) (in input, namespace string, err error) {
+func (o *options) base(ctx context.Context) (world whatif.World, namespace string, err error) {
 	if !o.cluster {
 		namespace = metav1.NamespaceDefault
 		if o.Config.Namespace != nil && *o.Config.Namespace != "" {
 			namespace = *o.Config.Namespace
 		}
-		return in, namespace, nil
+		return world, namespace, nil
 	}
 	client, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
-		return in, "", err
+		return world, "", err
 	}
 	snapshot, err := live.Read(ctx, client)
 	if err != nil {
-		return in, "", err
+		return world, "", err
 	}
-	in.world = snapshot.World
-	return in, namespace, snapshot.Complete()
+	return snapshot.World, namespace, snapshot.Complete()
 }
 
 func namespaced(object any) bool {
@@ -147,7 +168,7 @@ func badTopologies(objects []files.Object) []error {
 }
 
 // add puts an object of a file into the world, in the place of one of the same name.
-func (in *input) add(object files.Object) {
+func (in *Input) add(object files.Object) {
 	switch o := object.Object.(type) {
 	case *corev1.Node:
 		in.world.Nodes = replaced(in.world.Nodes, o)
@@ -172,7 +193,7 @@ func replaced[T metav1.Object](list []T, object T) []T {
 }
 
 // addNamed adds deployments of the cluster that are asked for by name.
-func (in *input) addNamed(args []string, namespace string) error {
+func (in *Input) addNamed(args []string, namespace string) error {
 	for _, arg := range args {
 		name, err := cli.GraphName(arg)
 		if err != nil {
@@ -194,7 +215,7 @@ func (in *input) addNamed(args []string, namespace string) error {
 }
 
 // check refuses what no plan can be made of.
-func (in *input) check(cluster bool) error {
+func (in *Input) check(cluster bool) error {
 	switch {
 	case len(in.plan) == 0:
 		return errors.New("nothing to plan: there is no DynamoGraphDeployment in the files")

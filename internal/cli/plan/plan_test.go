@@ -79,7 +79,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := func() string {
-		report, err := execute(in, io.Discard)
+		report, err := Execute(in, in.Planner(), io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,10 @@ import (
 type Report struct {
 	Graphs []Graph `json:"graphs"`
 
-	in    input
-	plans []whatif.Graph
+	// Plans are the answers that the others were made of, in the same order.
+	Plans []whatif.Graph `json:"-"`
+
+	in Input
 }
 
 // Graph is the answer for one deployment.
@@ -82,7 +84,7 @@ func (r *Report) add(g whatif.Graph) {
 			out.Reasons = append(out.Reasons, Reason{Service: replica.Service, Replica: replica.Ordinal, Reason: reason.Code, Message: reason.Message})
 		}
 	}
-	r.Graphs, r.plans = append(r.Graphs, out), append(r.plans, g)
+	r.Graphs, r.Plans = append(r.Graphs, out), append(r.Plans, g)
 }
 
 // domainMap is a path by the names of its levels.

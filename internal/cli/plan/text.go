@@ -8,14 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
@@ -25,77 +20,14 @@ func (r *Report) Text() string {
 	return strings.Join(sections, "\n")
 }
 
-// drawing is the tree that kubectl trellis tree would show, were the plan carried out.
+// drawing is the tree that kubectl trellis tree would show of the planned deployments, were the plan carried out.
 func (r *Report) drawing() string {
-	s := tree.Snapshot{}
-	for _, n := range r.in.world.Nodes {
-		s.Nodes = append(s.Nodes, judged(*n))
-	}
-	for _, ct := range r.in.world.Topologies {
-		s.Topologies = append(s.Topologies, *ct)
-	}
-	planned := map[string]bool{}
+	world := r.World()
+	world.Graphs, world.Groups = nil, nil
 	for i, w := range r.in.plan {
-		s.Graphs = append(s.Graphs, *w.dgd)
-		for _, sg := range r.plans[i].Groups {
-			s.Groups = append(s.Groups, *sg)
-		}
-		for _, pod := range plannedPods(&r.plans[i]) {
-			planned[pod.Namespace+"/"+pod.Name] = true
-			s.Pods = append(s.Pods, *pod)
-		}
+		world.Graphs, world.Groups = append(world.Graphs, w.dgd), append(world.Groups, r.Plans[i].Groups...)
 	}
-	for _, pod := range r.in.world.Pods {
-		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if !planned[pod.Namespace+"/"+pod.Name] && !ended {
-			s.Pods = append(s.Pods, *pod)
-		}
-	}
-	return tree.Build(&s).Drawings()
-}
-
-// judged says of a node about which nobody says whether it is ready what the planner takes it for.
-func judged(n corev1.Node) corev1.Node {
-	if !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }) {
-		n.Status.Conditions = append(slices.Clone(n.Status.Conditions), corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
-	}
-	return n
-}
-
-// plannedPods are the pods that have no node yet, on the node they would get.
-func plannedPods(g *whatif.Graph) []*corev1.Pod {
-	groups := map[string]*trellisv1alpha1.ScalingGroup{}
-	for _, sg := range g.Groups {
-		groups[sg.Spec.Service] = sg
-	}
-	existing := map[string]*corev1.Pod{}
-	for _, pod := range g.Exist {
-		existing[pod.Name] = pod
-	}
-	var out []*corev1.Pod
-	for _, replica := range g.Replicas {
-		nodes := map[string]string{}
-		for _, pod := range replica.Pods {
-			nodes[pod.Name] = pod.Node
-		}
-		sg := groups[replica.Service]
-		if graph.Oversized(sg) {
-			continue
-		}
-		build := graph.NewBuilder(sg)
-		for index := range graph.PodsPerReplica(sg) {
-			pod := build.Pod(int32(replica.Ordinal), index)
-			if old := existing[pod.Name]; old != nil {
-				pod = old.DeepCopy()
-			}
-			if pod.Spec.NodeName == "" && nodes[pod.Name] != "" {
-				pod.Spec.NodeName = nodes[pod.Name]
-				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-				out = append(out, pod)
-			}
-		}
-	}
-	return out
+	return tree.Build(tree.Of(&world)).Drawings()
 }
 
 func (r *Report) summary() string {
@@ -103,7 +35,7 @@ func (r *Report) summary() string {
 	for i := range r.Graphs {
 		g := &r.Graphs[i]
 		running, placed := 0, 0
-		for _, replica := range r.plans[i].Replicas {
+		for _, replica := range r.Plans[i].Replicas {
 			if replica.Running {
 				running++
 			}
@@ -115,7 +47,7 @@ func (r *Report) summary() string {
 		if running > 0 {
 			replicas += fmt.Sprintf(", %d of them already", running)
 		}
-		domain := r.plans[i].Domain.String()
+		domain := r.Plans[i].Domain.String()
 		if domain == "" {
 			domain = "-"
 		}
@@ -131,8 +63,8 @@ func (r *Report) summary() string {
 // preemptions tells who would have to make room.
 func (r *Report) preemptions() string {
 	var lines []string
-	for i := range r.plans {
-		g := &r.plans[i]
+	for i := range r.Plans {
+		g := &r.Plans[i]
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
 				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the room of pods of lower priority: %d of %s",

@@ -33,21 +33,40 @@ type memberPod struct {
 
 // Build makes the report. Graphs come in the order of their names, trees in the order of the first graph in them.
 func Build(s *Snapshot) Report {
+	r := s.report(false)
+	for _, t := range r.Trees {
+		t.Cluster.prune()
+	}
+	return r
+}
+
+// Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. There is
+// also a tree for each ClusterTopology that no graph is placed by, and at least one tree.
+func Whole(s *Snapshot) Report { return s.report(true) }
+
+// report makes the trees, whole ones also with what is nobody's or of another tree.
+func (s *Snapshot) report(whole bool) Report {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
 	r := Report{Graphs: []Graph{}, Resource: counter.resource}
 	var views []view
 	for _, g := range graphs {
-		r.Graphs = append(r.Graphs, g.describe())
-		if !slices.ContainsFunc(views, g.view.equal) {
-			views = append(views, g.view)
+		at := slices.IndexFunc(views, g.view.equal)
+		if at < 0 {
+			at, views = len(views), append(views, g.view)
 		}
+		d := g.describe()
+		d.Tree = at
+		r.Graphs = append(r.Graphs, d)
 	}
-	if len(views) == 0 && s.Topology != nil {
+	switch {
+	case len(views) == 0 && s.Topology != nil:
 		views = append(views, live(s.Topology))
+	case whole && s.Topology == nil:
+		views = s.further(views)
 	}
 	for _, v := range views {
-		r.Trees = append(r.Trees, s.tree(v, graphs, counter))
+		r.Trees = append(r.Trees, s.tree(v, graphs, counter, whole))
 	}
 	r.Notes = s.notes(graphs)
 	return r

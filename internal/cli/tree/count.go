@@ -42,11 +42,24 @@ func newCounter(s *Snapshot, graphs []*graphPods) counter {
 	}
 	for i := range s.Pods {
 		if p := &s.Pods[i]; p.Spec.NodeName != "" {
-			amount := resource.PodRequests(p, resource.PodResourcesOptions{})[corev1.ResourceName(c.resource)]
-			c.used[p.Spec.NodeName] += amount.Value()
+			c.used[p.Spec.NodeName] += c.takes(p)
+		}
+	}
+	for _, g := range graphs {
+		for i := range g.pods {
+			g.pods[i].Amount = c.takes(g.pods[i].object)
 		}
 	}
 	return c
+}
+
+// takes is how much of the resource a pod asks for.
+func (c counter) takes(p *corev1.Pod) int64 {
+	if c.resource == "" {
+		return 0
+	}
+	amount := resource.PodRequests(p, resource.PodResourcesOptions{})[corev1.ResourceName(c.resource)]
+	return amount.Value()
 }
 
 // devices is the extended resource that most pods of the graphs ask for; GPUs come first.

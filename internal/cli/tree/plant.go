@@ -22,8 +22,11 @@ const (
 )
 
 // tree draws one view with the pods of the graphs that are shown by it.
-func (s *Snapshot) tree(v view, graphs []*graphPods, count counter) Tree {
+func (s *Snapshot) tree(v view, graphs []*graphPods, count counter, whole bool) Tree {
 	p := planter{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
+	if whole {
+		p.foreign = s.foreign(v, graphs, count)
+	}
 	p.levels, p.node = v.above()
 	strangers := map[string]*corev1.Node{} // nodes known from pods only
 	for _, g := range graphs {
@@ -54,7 +57,6 @@ func (s *Snapshot) tree(v view, graphs []*graphPods, count counter) Tree {
 		p.plant(n, state, stateUnknown)
 	}
 	root.sum()
-	root.prune()
 	return Tree{Topology: v.name, Levels: v.names(), Cluster: root}
 }
 
@@ -81,6 +83,28 @@ type planter struct {
 	node    string
 	domains map[string]*Domain
 	pods    map[string][]Pod
+	// foreign pods by node; nil unless the tree is a whole one.
+	foreign map[string][]Pod
+}
+
+// foreign are the bound pods that are of no graph shown in this view, by node, as far as they are of another graph or use the resource.
+func (s *Snapshot) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
+	out, members := map[string][]Pod{}, map[*corev1.Pod]bool{}
+	for _, g := range graphs {
+		for _, pod := range g.pods {
+			members[pod.object] = true
+			if node := pod.object.Spec.NodeName; node != "" && !g.view.equal(v) {
+				out[node] = append(out[node], pod.Pod)
+			}
+		}
+	}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if amount := count.takes(p); amount > 0 && p.Spec.NodeName != "" && !members[p] {
+			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], Pod{Namespace: p.Namespace, Name: p.Name, Amount: amount})
+		}
+	}
+	return out
 }
 
 // plant puts a node below its domain, or below the nameless one of the first level whose label it lacks; nameless is the state of that.
@@ -106,8 +130,11 @@ func (p *planter) plant(n *corev1.Node, state, nameless string) {
 		}
 		d = child
 	}
-	leaf := &Domain{Level: p.node, Name: n.Name, Node: true, State: state, Pods: p.pods[n.Name], Amount: p.amount(n), nodes: 1}
+	leaf := &Domain{
+		Level: p.node, Name: n.Name, Node: true, State: state, Pods: p.pods[n.Name], Foreign: p.foreign[n.Name], Amount: p.amount(n), nodes: 1,
+	}
 	slices.SortFunc(leaf.Pods, comparePods)
+	slices.SortFunc(leaf.Foreign, comparePods)
 	d.Children = append(d.Children, leaf)
 }
 

@@ -113,6 +113,11 @@ func (s *Snapshot) readTopologies(ctx context.Context, c client.Reader, name str
 	if name == "" {
 		return nil
 	}
+	return s.Choose(name)
+}
+
+// Choose shows all graphs in one of the topologies.
+func (s *Snapshot) Choose(name string) error {
 	var names []string
 	for i := range s.Topologies {
 		if s.Topologies[i].Name == name {

@@ -150,7 +150,7 @@ func (d *drawing) draw(t treeprint.Tree, domain *Domain) {
 			}
 		}
 		// Lines of one node that hold further pods are empty lines of the drawing.
-		d.draw(t.AddBranch(child.title()+strings.Repeat("\n", max(0, len(pods)-1))), child)
+		d.draw(t.AddBranch(child.Title()+strings.Repeat("\n", max(0, len(pods)-1))), child)
 	}
 	for _, o := range domain.Others {
 		d.row(o.Amount)
@@ -158,8 +158,8 @@ func (d *drawing) draw(t treeprint.Tree, domain *Domain) {
 	}
 }
 
-// title is the value, with the level before it unless the value says it itself.
-func (d *Domain) title() string {
+// Title is the value, with the level before it unless the value says it itself.
+func (d *Domain) Title() string {
 	switch {
 	case d.Node && d.State != "":
 		return fmt.Sprintf("%s (%s)", d.Name, d.State)

@@ -23,7 +23,9 @@ type Graph struct {
 	Constraints []string `json:"constraints,omitempty"`
 	// Domain all of it sits in, as a path.
 	Domain string `json:"domain,omitempty"`
-	Ready  bool   `json:"ready"`
+	// Tree is the index in Trees of the one that shows it.
+	Tree  int  `json:"tree"`
+	Ready bool `json:"ready"`
 	// Waiting is there when something of the graph has no node yet.
 	Waiting *Waiting `json:"waiting,omitempty"`
 }
@@ -57,7 +59,10 @@ type Domain struct {
 	State string `json:"state,omitempty"`
 	// Amount of the resource; absent when unknown.
 	*Amount
-	Pods     []Pod     `json:"pods,omitempty"`
+	Pods []Pod `json:"pods,omitempty"`
+	// Foreign are, in a whole tree, the pods on a node that are of no graph of this tree and use the resource; those of no graph that is
+	// shown have a name only.
+	Foreign  []Pod     `json:"foreign,omitempty"`
 	Children []*Domain `json:"children,omitempty"`
 	// Others sums up the children without a pod of the graphs.
 	Others []Others `json:"others,omitempty"`
@@ -86,8 +91,10 @@ type Pod struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
-	Service   string `json:"service"`
-	Replica   int32  `json:"replica"`
+	// Amount of the counted resource that it takes.
+	Amount  int64  `json:"amount,omitempty"`
+	Service string `json:"service"`
+	Replica int32  `json:"replica"`
 	// Index within the replica; 0 is the leader of a multinode one.
 	Index int32 `json:"index"`
 	// Role is main, leader or worker.

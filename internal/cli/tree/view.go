@@ -70,6 +70,19 @@ func (s *Snapshot) fallback() view {
 	return view{}
 }
 
+// further adds the hierarchies of the cluster that no graph is shown by; without any, one that has no levels.
+func (s *Snapshot) further(views []view) []view {
+	for i := range s.Topologies {
+		if v := live(&s.Topologies[i]); !slices.ContainsFunc(views, v.equal) {
+			views = append(views, v)
+		}
+	}
+	if len(views) == 0 {
+		views = append(views, view{})
+	}
+	return views
+}
+
 func (s *Snapshot) find(name string) *grovev1alpha1.ClusterTopology {
 	i := slices.IndexFunc(s.Topologies, func(t grovev1alpha1.ClusterTopology) bool { return t.Name == name })
 	if i < 0 {

@@ -1,0 +1,123 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+)
+
+// drawn is what is on the page, read from its elements.
+type drawn struct {
+	// Amounts by path: "used/total free".
+	Amounts map[string]string
+	// Pods by name, with what they take and the host they are drawn on.
+	Pods map[string]string
+	// Hosts by path, with their states.
+	Hosts map[string]string
+}
+
+const readDrawn = `(() => {
+  const out = { Amounts: {}, Pods: {}, Hosts: {} };
+  for (const box of document.querySelectorAll('#map .dom')) {
+    out.Amounts[box.dataset.path] = box.dataset.used + '/' + box.dataset.total + ' ' + box.dataset.free;
+  }
+  for (const host of document.querySelectorAll('#map .host')) {
+    const path = host.closest('.dom').dataset.path + '/' + host.dataset.name;
+    let used = 0, rest = 0;
+    for (const cell of host.querySelectorAll('.run, .dot')) {
+      const amount = Number(cell.dataset.amount ?? 0);
+      if (cell.classList.contains('free')) { rest += amount; continue; }
+      used += amount;
+      if (cell.dataset.graph) out.Pods[cell.dataset.pod] = cell.dataset.graph + ' ' + amount + ' ' + host.dataset.name;
+    }
+    out.Hosts[path] = host.dataset.state ?? '';
+    out.Amounts[path] = used + '/' + (used + rest) + ' ' + (host.dataset.state ? 0 : rest);
+  }
+  return out;
+})()`
+
+// told is the same of what tree -o json says.
+func told(t *testing.T, report tree.Report) drawn {
+	t.Helper()
+	data, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back tree.Report
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	out := drawn{map[string]string{}, map[string]string{}, map[string]string{}}
+	var walk func(*tree.Domain, string)
+	walk = func(d *tree.Domain, path string) {
+		out.Amounts[path] = fmt.Sprintf("%d/%d %d", d.Used, d.Total, d.Free)
+		if d.Node {
+			out.Hosts[path] = d.State
+		}
+		for _, p := range d.Pods {
+			out.Pods[p.Namespace+"/"+p.Name] = fmt.Sprintf("%s/%s %d %s", p.Namespace, p.Graph, p.Amount, d.Name)
+		}
+		for _, child := range d.Children {
+			at := child.Name
+			if path != "" {
+				at = path + "/" + at
+			}
+			walk(child, at)
+		}
+	}
+	walk(back.Trees[0].Cluster, "")
+	return out
+}
+
+// TestDrawnIsTold: the boxes, hosts and cells on the page are those of tree -o json: all of its domains with its numbers, all of its pods
+// on its hosts, and no others.
+func TestDrawnIsTold(t *testing.T) {
+	browser := start(t)
+	for _, name := range []string{"8", "64", "demo"} {
+		t.Run(name, func(t *testing.T) {
+			b, m := build(t, name)
+			p := open(t, browser, write(t, m), wide)
+			got, want := js[drawn](p, readDrawn), told(t, tree.Build(tree.Of(&b.World)))
+			if diff := cmp.Diff(want.Pods, got.Pods); diff != "" {
+				t.Errorf("pods (-tree +page):\n%s", diff)
+			}
+			for path, amounts := range want.Amounts { // tree sums up what holds none of its pods
+				if got.Amounts[path] != amounts {
+					t.Errorf("%s: drawn %q, tree says %q", path, got.Amounts[path], amounts)
+				}
+			}
+			for path, state := range want.Hosts {
+				if at, there := got.Hosts[path]; !there || at != state {
+					t.Errorf("%s: drawn as %q, tree says %q", path, at, state)
+				}
+			}
+			if len(got.Hosts) != len(b.Nodes) {
+				t.Errorf("%d hosts are drawn, want %d", len(got.Hosts), len(b.Nodes))
+			}
+			if diff := cmp.Diff(told(t, m.Report), got, cmp.FilterPath(podsOnly, cmp.Ignore())); diff != "" {
+				t.Errorf("all domains and hosts (-data +page):\n%s", diff)
+			}
+			wholePage(p, len(m.Graphs))
+		})
+	}
+}
+
+func podsOnly(p cmp.Path) bool { return p.Last().String() == ".Pods" }
+
+// wholePage: every graph has a colour of its own, and nothing is wider than the window.
+func wholePage(p *page, graphs int) {
+	p.Helper()
+	if n := js[int](p, `new Set([...document.querySelectorAll('#graphs .swatch')].map((e) => getComputedStyle(e).backgroundColor + getComputedStyle(e).backgroundImage)).size`); n != graphs {
+		p.Errorf("%d graphs have %d colours", graphs, n)
+	}
+	if w := js[int](p, `document.documentElement.scrollWidth - innerWidth`); w > 0 {
+		p.Errorf("the page is %d pixels wider than the window", w)
+	}
+}

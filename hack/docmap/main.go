@@ -1,0 +1,35 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command docmap draws docs/map.svg, the map in the README: what kubectl trellis map -o svg prints for the cluster and the graphs of make
+// demo, with one graph more that waits. It needs no cluster, and its output is always the same.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/trellis-k8s/trellis/internal/cli/maps"
+	"github.com/trellis-k8s/trellis/test/worlds"
+)
+
+func main() {
+	if err := run("."); err != nil {
+		fmt.Fprintln(os.Stderr, "docmap:", err)
+		os.Exit(1)
+	}
+}
+
+// run draws the map of a clone of the repository.
+func run(root string) error {
+	b, err := worlds.Demo(root)
+	if err != nil {
+		return err
+	}
+	m, err := maps.Build(maps.SourceOf(b.World), io.Discard)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(root+"/docs/map.svg", []byte(m.SVG()), 0o644) //nolint:gosec // documentation is for everybody
+}

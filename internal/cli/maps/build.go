@@ -1,0 +1,117 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// Source is what a map is made of.
+type Source struct {
+	plan.Input
+	// Files were read as well, so there may be a plan.
+	Files bool
+	// Topology to draw; empty for all.
+	Topology string
+	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces. Then nothing is planned.
+	NodesHidden, OthersHidden bool
+	// Taken is when the cluster was read, or zero.
+	Taken time.Time
+}
+
+// Build makes the map. The deployments of files are planned, those of the cluster that wait are planned again and dropped again. The error
+// joins what is wrong with the files; warnings are what admission would warn of.
+func Build(s *Source, warnings io.Writer) (*Map, error) {
+	m := &Map{Waiting: []Waiting{}}
+	if !s.Taken.IsZero() {
+		m.Taken = &s.Taken
+	}
+	planner := s.Planner()
+	report, err := plan.Execute(s.Input, planner, warnings)
+	if err != nil {
+		return nil, err
+	}
+	world := s.World()
+	if s.Files {
+		world = report.World()
+	}
+	snapshot, err := s.snapshot(&world)
+	if err != nil {
+		return nil, err
+	}
+	m.Report = tree.Whole(snapshot)
+	m.Pod = podSize(&m.Report)
+	m.overlay(planner, &report)
+	if s.NodesHidden || s.OthersHidden {
+		planner = nil
+	}
+	m.explain(planner, &world)
+	return m, nil
+}
+
+func (s *Source) snapshot(w *whatif.World) (*tree.Snapshot, error) {
+	snapshot := tree.Of(w)
+	snapshot.NodesHidden, snapshot.OthersHidden = s.NodesHidden, s.OthersHidden
+	if s.NodesHidden {
+		snapshot.Nodes = nil
+	}
+	if s.Topology == "" {
+		return snapshot, nil
+	}
+	return snapshot, snapshot.Choose(s.Topology)
+}
+
+// overlay marks the pods that a plan places, and lists what it places and what it does not.
+func (m *Map) overlay(planner *whatif.Planner, report *plan.Report) {
+	planned := map[types.NamespacedName]bool{}
+	for i := range report.Plans {
+		p := &report.Plans[i]
+		for _, pod := range p.PlannedPods() {
+			planned[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = true
+		}
+		one := Planned{Namespace: p.Namespace, Name: p.Name, Domain: p.Domain.String(), Replicas: len(p.Replicas), Score: p.Score}
+		for _, r := range p.Replicas {
+			if r.Reason == nil {
+				one.Placed++
+			}
+		}
+		m.Planned = append(m.Planned, one)
+		g := m.graph(p.Namespace, p.Name)
+		for _, w := range explain.WaitingOf(planner, *p, maxBlockers) {
+			m.Waiting = append(m.Waiting, Waiting{Namespace: p.Namespace, Graph: p.Name, Tree: g.Tree, Planned: true, Waiting: w})
+		}
+		g.Waiting = nil
+	}
+	mark := func(pods []tree.Pod) {
+		for i := range pods {
+			if planned[types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Name}] {
+				pods[i].State = StatePlanned
+			}
+		}
+	}
+	for _, t := range m.Trees {
+		hosts(t.Cluster, func(d *tree.Domain) {
+			mark(d.Pods)
+			mark(d.Foreign)
+		})
+	}
+}
+
+// graph of that name; a plan's graphs are among those drawn.
+func (m *Map) graph(namespace, name string) *tree.Graph {
+	for i := range m.Graphs {
+		if m.Graphs[i].Namespace == namespace && m.Graphs[i].Name == name {
+			return &m.Graphs[i]
+		}
+	}
+	return &tree.Graph{}
+}

@@ -1,0 +1,143 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+)
+
+// perSecond bounds how often a busy cluster is drawn.
+const perSecond = 2
+
+// follow serves the map, made again whenever something it shows changes.
+func (o *options) follow(ctx context.Context) error {
+	c, namespace, err := cli.NewClient(o.config)
+	if err != nil {
+		return err
+	}
+	snapshot, err := live.Read(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := snapshot.Complete(); err != nil {
+		return fmt.Errorf("--serve watches the whole cluster: %w", err)
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	informers, changed, err := watch(ctx, config)
+	if err != nil {
+		return err
+	}
+	s := NewServer()
+	if err := o.refresh(ctx, s, informers, namespace, o.ErrOut); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.listen(ctx, o.port, o.ErrOut) })
+	group.Go(func() error {
+		limiter := rate.NewLimiter(perSecond, 1)
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-changed:
+			}
+			if limiter.Wait(ctx) != nil {
+				return nil
+			}
+			if err := o.refresh(ctx, s, informers, namespace, io.Discard); err != nil {
+				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be in the middle of a change
+			}
+		}
+	})
+	return group.Wait()
+}
+
+func (o *options) refresh(ctx context.Context, s *Server, informers client.Reader, namespace string, warnings io.Writer) error {
+	source, err := o.readCluster(ctx, unpaged{informers}, namespace)
+	if err != nil {
+		return err
+	}
+	m, err := Build(source, warnings)
+	if err != nil {
+		return err
+	}
+	return s.Put(m)
+}
+
+// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and tells of changes.
+func watch(ctx context.Context, config *rest.Config) (cache.Cache, <-chan struct{}, error) {
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	informers, err := cache.New(config, cache.Options{
+		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {Transform: scheduler.StripPod}, &corev1.Node{}: {Transform: scheduler.StripNode},
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	changed := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // a change is known already
+		}
+	}
+	for _, o := range []client.Object{
+		&corev1.Node{}, &corev1.Pod{}, &grovev1alpha1.ClusterTopology{}, &schedulingv1.PriorityClass{}, &trellisv1alpha1.ScalingGroup{},
+		&nvidiav1alpha1.DynamoGraphDeployment{},
+	} {
+		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, nil, cli.Explain(err, fmt.Sprintf("watching %T", o))
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		}); err != nil {
+			return nil, nil, fmt.Errorf("watching %T: %w", o, err)
+		}
+	}
+	go func() { _ = informers.Start(ctx) }() // it ends with the context, and not before
+	waiting, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	if !informers.WaitForCacheSync(waiting) {
+		return nil, nil, fmt.Errorf("watching the cluster: %w", context.Cause(waiting))
+	}
+	return informers, changed, nil
+}
+
+// unpaged reads from memory, where there are no pages.
+type unpaged struct{ client.Reader }
+
+// List implements client.Reader.
+func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	all := (&client.ListOptions{}).ApplyOptions(options)
+	all.Limit, all.Continue = 0, ""
+	return u.Reader.List(ctx, list, all)
+}

@@ -1,0 +1,95 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+)
+
+// shortNames leaves out what names begin and end with in common, but for the last word of it when words are to stay: of zone-a-host-1 and
+// zone-a-host-2 it leaves host-1 and host-2, or 1 and 2. Names end with a domain of the network in common, if at all.
+func shortNames(names []string, keepWord bool) []string {
+	if len(names) < 2 {
+		return names
+	}
+	prefix, suffix := names[0], names[0]
+	for _, n := range names {
+		for !strings.HasPrefix(n, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+		for !strings.HasSuffix(n, suffix) {
+			suffix = suffix[1:]
+		}
+	}
+	prefix = wholeWords(prefix)
+	if keepWord {
+		prefix = wholeWords(strings.TrimRight(prefix, "-."))
+	}
+	cut := 0
+	if dot := strings.Index(suffix, "."); dot >= 0 {
+		cut = len(suffix) - dot
+	}
+	short := make([]string, 0, len(names))
+	for _, n := range names {
+		short = append(short, n[min(len(n), len(prefix)):max(min(len(n), len(prefix)+1), len(n)-cut)])
+	}
+	return short
+}
+
+// wholeWords cuts off a word that may go on.
+func wholeWords(prefix string) string { return prefix[:strings.LastIndexAny(prefix, "-.")+1] }
+
+// unit is what the counted resource is called.
+func (m *Map) unit() string {
+	if strings.HasSuffix(m.Resource, "/gpu") {
+		return "GPUs"
+	}
+	return cmp.Or(m.Resource, "pods")
+}
+
+// graphName has the namespace where graphs are in more than one.
+func (m *Map) graphName(namespace, name string) string {
+	for _, g := range m.Graphs {
+		if g.Namespace != m.Graphs[0].Namespace {
+			return namespace + "/" + name
+		}
+	}
+	return name
+}
+
+// podText is a pod in words.
+func (m *Map) podText(p *tree.Pod) string {
+	amount := ""
+	if p.Amount > 0 {
+		amount = fmt.Sprintf(", %d %s", p.Amount, m.unit())
+	}
+	if p.Graph == "" {
+		return p.Namespace + "/" + p.Name + amount
+	}
+	words := fmt.Sprintf("%s: %s-%d", m.graphName(p.Namespace, p.Graph), p.Service, p.Replica)
+	if p.Role == "leader" {
+		words += " leader"
+	} else if p.Role == "worker" {
+		words += fmt.Sprintf(" worker %d", p.Index)
+	}
+	if words += amount; p.State != "" {
+		words += ", " + p.State
+	}
+	return words
+}
+
+// gangs names the replicas that wait: "Worker-0..2, Router-1".
+func gangs(list []explain.Gangs) string {
+	parts := make([]string, 0, len(list))
+	for _, g := range list {
+		parts = append(parts, g.Service+"-"+text.Ranges(g.Replicas))
+	}
+	return strings.Join(parts, ", ")
+}

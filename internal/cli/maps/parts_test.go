@@ -1,0 +1,173 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+	"github.com/trellis-k8s/trellis/test/worlds"
+)
+
+func TestRoomIn(t *testing.T) {
+	rack := func(free ...int64) *tree.Domain {
+		d := &tree.Domain{}
+		for _, f := range free {
+			d.Children = append(d.Children, &tree.Domain{Node: true, Amount: &tree.Amount{Free: f, Total: 8}})
+		}
+		return d
+	}
+	for name, tc := range map[string]struct {
+		rack *tree.Domain
+		pod  int64
+		want Room
+		heat int
+	}{
+		"whole":               {rack(8, 8), 8, Room{16, 16}, 0},
+		"nothing free":        {rack(0, 0), 8, Room{0, 0}, 0},
+		"scattered":           {rack(4, 4), 8, Room{0, 8}, heats - 1},
+		"one host of two":     {rack(8, 7), 8, Room{8, 15}, 2},
+		"a little lost":       {rack(8, 8, 8, 1), 8, Room{24, 25}, 1},
+		"smaller pods":        {rack(7, 5), 2, Room{10, 12}, 1},
+		"several a host":      {rack(8, 4), 4, Room{12, 12}, 0},
+		"nothing to count by": {rack(8), 0, Room{0, 0}, 0},
+		"nothing is counted":  {&tree.Domain{Children: []*tree.Domain{{Node: true}}}, 8, Room{}, 0},
+	} {
+		got := RoomIn(tc.rack, tc.pod)
+		if got != tc.want || got.Heat() != tc.heat {
+			t.Errorf("%s: got %+v and heat %d, want %+v and %d", name, got, got.Heat(), tc.want, tc.heat)
+		}
+	}
+}
+
+func TestShortNames(t *testing.T) {
+	for name, tc := range map[string]struct{ names, words, bare []string }{
+		"none":       {nil, nil, nil},
+		"one":        {[]string{"zone-a-rack-1"}, []string{"zone-a-rack-1"}, []string{"zone-a-rack-1"}},
+		"last word":  {[]string{"z-0-host-0", "z-0-host-10"}, []string{"host-0", "host-10"}, []string{"0", "10"}},
+		"no word":    {[]string{"host-0", "host-1"}, []string{"host-0", "host-1"}, []string{"0", "1"}},
+		"not common": {[]string{"alpha", "beta"}, []string{"alpha", "beta"}, []string{"alpha", "beta"}},
+		"a network": {
+			[]string{"ip-10-0-1-23.ec2.internal", "ip-10-0-2-4.ec2.internal"}, []string{"0-1-23", "0-2-4"}, []string{"1-23", "2-4"},
+		},
+		"equal": {[]string{"a-b", "a-b"}, []string{"a-b", "a-b"}, []string{"b", "b"}},
+	} {
+		if diff := cmp.Diff(tc.words, shortNames(tc.names, true)); diff != "" {
+			t.Errorf("%s, with words (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(tc.bare, shortNames(tc.names, false)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestPlanIsLaidOver: what a plan places is on the map as planned and uses room; what it refuses waits, and the cluster itself is not changed.
+func TestPlanIsLaidOver(t *testing.T) {
+	b := small(t)
+	before := draw(t, b.World, "")
+	m := draw(t, b.World, worlds.Graph("team-b", "new", "rack", 2, 2, 4))
+	planned := map[string]bool{}
+	hosts(m.Trees[0].Cluster, func(d *tree.Domain) {
+		for _, p := range d.Pods {
+			if p.State == StatePlanned {
+				planned[p.Graph+" "+p.Service] = true
+			}
+		}
+	})
+	if diff := cmp.Diff(map[string]bool{"new Frontend": true, "new Worker": true}, planned); diff != "" {
+		t.Errorf("planned pods (-want +got):\n%s", diff)
+	}
+	if want := []Planned{{Namespace: "team-b", Name: "new", Placed: 2, Replicas: 3, Score: m.Planned[0].Score}}; !cmp.Equal(want, m.Planned) {
+		t.Errorf("got %+v, want %+v", m.Planned, want)
+	}
+	if got, want := m.Trees[0].Cluster.Free, before.Trees[0].Cluster.Free-8; got != want {
+		t.Errorf("%d GPUs are free, want %d", got, want)
+	}
+	waits := ""
+	for _, w := range m.Waiting {
+		if w.Planned {
+			waits += w.Graph + ": " + gangs(w.Who) + " "
+		}
+	}
+	if waits != "new: Worker-1 " {
+		t.Errorf("what has no place: %q", waits)
+	}
+	if page(t, before) != page(t, draw(t, b.World, "")) {
+		t.Error("the plan changed the cluster")
+	}
+}
+
+// TestHidden: without nodes, or without the pods of others, the map draws what is known and counts nothing.
+func TestHidden(t *testing.T) {
+	for name, hide := range map[string]func(*Source){
+		"You may not list nodes":                        func(s *Source) { s.NodesHidden = true },
+		"You may not list the pods of other namespaces": func(s *Source) { s.OthersHidden = true },
+	} {
+		source := SourceOf(small(t).World)
+		hide(source)
+		m, err := Build(source, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Notes) == 0 || !strings.HasPrefix(m.Notes[0], name) || m.Resource != "" || len(m.Waiting) != 1 || len(m.Waiting[0].Freeing) > 0 {
+			t.Errorf("%s: got notes %q, resource %q and what waits %+v", name, m.Notes, m.Resource, m.Waiting)
+		}
+		if page := page(t, m); !strings.Contains(page, name) || !strings.Contains(m.SVG(), "chat") {
+			t.Errorf("%s: not drawn", name)
+		}
+	}
+}
+
+// TestEmpty draws clusters with next to nothing in them.
+func TestEmpty(t *testing.T) {
+	b := small(t)
+	for name, change := range map[string]func(){
+		"no graphs":     func() { b.Graphs, b.Groups, b.Pods = nil, nil, nil },
+		"no topologies": func() { b.Topologies = nil },
+		"no nodes":      func() { b.Nodes = nil },
+	} {
+		change()
+		m := draw(t, b.World, "")
+		if len(m.Trees) == 0 || !strings.Contains(m.SVG(), "</svg>") || page(t, m) == "" {
+			t.Errorf("%s: nothing is drawn", name)
+		}
+	}
+}
+
+func TestTopology(t *testing.T) {
+	source := SourceOf(small(t).World)
+	source.Topology = "nowhere"
+	if _, err := Build(source, io.Discard); err == nil || !strings.Contains(err.Error(), "there are: datacenter") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRefusedFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"-o png":                "want html, svg or json",
+		"--offline":             "give them with -f FILE",
+		"--offline --serve":     "--serve follows a cluster", // the first that is wrong
+		"--serve -o svg":        "does not go with -o svg",
+		"--serve -f -":          "read only once",
+		"--port 80":             "--port goes with --serve",
+		"--serve --port -1":     "want a port",
+		"--offline -f /no/file": "no such file",
+	} {
+		cmd := NewCommand(genericiooptions.NewTestIOStreamsDiscard())
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		list := strings.Fields(args)
+		if args == "--offline --serve" {
+			list = append(list, "-f", "x")
+		}
+		cmd.SetArgs(list)
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", args, err, want)
+		}
+	}
+}

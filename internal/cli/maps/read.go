@@ -1,0 +1,85 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// Rights that a map does without, with less to show.
+const (
+	listNodes  = "list nodes"
+	listPods   = "list pods"
+	listGroups = "list scalinggroups.trellis.dev"
+)
+
+// read takes the source of one map.
+func (o *options) read(ctx context.Context) (*Source, error) {
+	if o.offline {
+		namespace := metav1.NamespaceDefault
+		if o.config.Namespace != nil && *o.config.Namespace != "" {
+			namespace = *o.config.Namespace
+		}
+		return o.source(whatif.World{}, namespace)
+	}
+	c, namespace, err := cli.NewClient(o.config)
+	if err != nil {
+		return nil, err
+	}
+	return o.readCluster(ctx, c, namespace)
+}
+
+// readCluster reads what the user may read: without nodes, or with the pods of one namespace only, no room is counted and nothing planned.
+func (o *options) readCluster(ctx context.Context, c client.Reader, namespace string) (*Source, error) {
+	snapshot, err := live.Read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	lacks := func(right string) bool { return slices.Contains(snapshot.Denied, right) }
+	if err := snapshot.Complete(); err != nil && len(o.files) > 0 {
+		return nil, err
+	}
+	if lacks(listPods) {
+		if err := snapshot.ReadPods(ctx, c, namespace); err != nil {
+			return nil, err
+		}
+	}
+	if lacks(listGroups) {
+		if err := snapshot.ReadGroups(ctx, c, namespace); err != nil {
+			return nil, err
+		}
+	}
+	s, err := o.source(snapshot.World, namespace)
+	if err != nil {
+		return nil, err
+	}
+	s.Taken, s.NodesHidden, s.OthersHidden = time.Now().UTC().Truncate(time.Second), lacks(listNodes), lacks(listPods)
+	return s, nil
+}
+
+// source adds the files to a world.
+func (o *options) source(world whatif.World, namespace string) (*Source, error) {
+	in, err := plan.Load(world, namespace, o.files, o.IOStreams)
+	if err != nil {
+		return nil, err
+	}
+	if o.offline && len(in.World().Nodes) == 0 {
+		return nil, errors.New("there is no Node in the files: add the output of kubectl get nodes -o yaml")
+	}
+	return &Source{Input: in, Files: len(o.files) > 0, Topology: o.topology}, nil
+}
+
+// SourceOf is the source of a map of this world alone.
+func SourceOf(world whatif.World) *Source { return &Source{Input: plan.On(world)} }

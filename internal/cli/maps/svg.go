@@ -1,0 +1,219 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+)
+
+// Widths of the drawing: boxes are set beside one another up to the larger one, unless a rack is wider.
+const (
+	minWidth = 660
+	maxWidth = 980
+)
+
+// SVG draws the first tree for a document, light or dark as its reader has it. The same map gives the same text.
+func (m *Map) SVG() string {
+	t := m.Trees[0]
+	s, count := roomy, 0
+	hosts(t.Cluster, func(*tree.Domain) { count++ })
+	if count > foldAbove {
+		s = folded
+	}
+	title := t.Topology
+	if title == "" {
+		title = "cluster"
+	}
+	p := &pen{m: m, scale: s, tones: map[string]int{}}
+	for i, g := range m.Graphs {
+		p.tones[g.Namespace+"/"+g.Name] = i
+	}
+	top := s.layout(t.Cluster, title, 0, maxWidth-2*margin)
+	width := max(minWidth, top.w+2*margin)
+	y := p.legend(width, margin+12)
+	p.box(top, margin, y)
+	y = p.waiting(y + top.h + 22)
+	var b strings.Builder
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
+		width, y, width, y, escape(fmt.Sprintf("%s: %d hosts", title, count)))
+	b.WriteString(svgStyle() + svgPatterns + fmt.Sprintf("<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n", width, y))
+	b.WriteString(p.String() + "</svg>\n")
+	return b.String()
+}
+
+// margin around the drawing.
+const margin = 10
+
+// pen draws.
+type pen struct {
+	strings.Builder
+	m *Map
+	scale
+	tones map[string]int
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	return b.String()
+}
+
+func (p *pen) put(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *pen) text(x, y int, class, s string) {
+	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
+}
+
+// legend names the graphs by their colours, and returns where the map begins.
+func (p *pen) legend(width, y int) int {
+	x := margin
+	item := func(name string, draw func(x, y int)) {
+		if w := 26 + 7*len([]rune(name)); x+w > width-margin && x > margin {
+			x, y = margin, y+18
+		}
+		draw(x, y-10)
+		p.text(x+17, y, "t", name)
+		x += 32 + 7*len([]rune(name))
+	}
+	for i, g := range p.m.Graphs {
+		item(p.m.graphName(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
+	}
+	item("other pods", func(x, y int) { p.put("<rect class=\"other\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>", x, y) })
+	item("takes no pods", func(x, y int) {
+		p.put("<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" style=\"fill:url(#out)\"/>", x, y)
+	})
+	return y + 10
+}
+
+// fill is a rectangle in the colour of a graph, with stripes or dots when there are more graphs than colours.
+func (p *pen) fill(x, y, w, h, graph int) {
+	p.put("<rect class=\"c%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", graph%graphTones, x, y, w, h)
+	if look := graph / graphTones % 3; look > 0 {
+		p.put("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"url(#look%d)\"/>", x, y, w, h, look)
+	}
+}
+
+func (p *pen) box(b *box, x, y int) {
+	p.put("<rect class=\"b%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>", b.depth%2, x, y, b.w, b.h)
+	size, baseline := "b", y+p.head-6
+	if p.letter == 0 && len(b.hosts) > 0 {
+		size, baseline = "b small", y+p.rackHead-4
+	}
+	p.text(x+p.pad, baseline, size, b.title)
+	if b.sum != "" {
+		p.text(x+b.w-p.pad, baseline, "sum", b.sum)
+	}
+	for _, kid := range b.boxes {
+		p.box(kid, x+kid.x, y+kid.y)
+	}
+	for i := range b.hosts {
+		p.host(&b.hosts[i], b.label, x+b.hosts[i].x, y+b.hosts[i].y)
+	}
+}
+
+// host draws the label, a bar of cells, and dots for pods that take none.
+func (p *pen) host(h *host, label, x, y int) {
+	if p.letter > 0 {
+		name := []rune(h.name)
+		if len(name) > maxLabel {
+			name = append(name[:maxLabel-1], '\u2026')
+		}
+		p.text(x, y+p.bar-2, "label", string(name))
+	}
+	x += label
+	width := p.bars(h.Domain)
+	cells := int64(0)
+	if h.Amount != nil {
+		cells = max(h.Total, h.Used)
+	}
+	if cells > 0 {
+		p.put("<rect class=\"free\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", x, y, width, p.bar)
+		p.runs(h, x, y, width, cells)
+		p.frame(h, x, y, width, cells)
+	}
+	if p.letter == 0 {
+		return
+	}
+	for i, pod := range dotsOf(h.Domain) {
+		if i == maxDots {
+			break
+		}
+		p.put("<circle class=\"%s\" cx=\"%d\" cy=\"%d\" r=\"3.5\"><title>%s</title></circle>", p.class(pod), x+width+5+i*dotStep, y+p.bar/2, escape(p.m.podText(pod)))
+	}
+}
+
+// class is that of a pod's colour.
+func (p *pen) class(pod *tree.Pod) string {
+	if pod.Graph == "" {
+		return "other"
+	}
+	return fmt.Sprintf("c%d", p.tones[pod.Namespace+"/"+pod.Graph]%graphTones)
+}
+
+// runs draws the pods on a host from left to right.
+func (p *pen) runs(h *host, x, y, width int, cells int64) {
+	var used int64
+	for _, pod := range podsOn(h.Domain) {
+		if pod.Amount == 0 {
+			continue
+		}
+		from, to := int(used*int64(width)/cells), int((used+pod.Amount)*int64(width)/cells)
+		p.put("<g><title>%s</title>", escape(p.m.podText(pod)))
+		if pod.Graph == "" {
+			p.put("<rect class=\"other\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", x+from, y, to-from, p.bar)
+		} else {
+			p.fill(x+from, y, to-from, p.bar, p.tones[pod.Namespace+"/"+pod.Graph])
+		}
+		if pod.State == StatePlanned {
+			p.put("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"url(#plan)\"/>", x+from, y, to-from, p.bar)
+		}
+		p.put("</g>")
+		used += pod.Amount
+	}
+}
+
+// frame draws lines between the cells, and hatches a host that takes no pods.
+func (p *pen) frame(h *host, x, y, width int, cells int64) {
+	if p.letter > 0 && cells <= widest {
+		lines := ""
+		for i := int64(1); i < cells; i++ {
+			lines += fmt.Sprintf("M%d %dv%d", x+int(i)*p.cell, y, p.bar)
+		}
+		p.put("<path class=\"grid\" d=\"%s\"/>", lines)
+	}
+	style := ""
+	switch h.State {
+	case "":
+	case "cordoned":
+		style = " style=\"fill:url(#out)\""
+	default:
+		style = " style=\"fill:url(#lost)\""
+	}
+	p.put("<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", x, y, width, p.bar, style)
+}
+
+// maxTold bounds what is written below the map.
+const maxTold = 5
+
+// waiting tells below the map what has no place, and returns where the drawing ends.
+func (p *pen) waiting(y int) int {
+	for i, w := range p.m.Waiting {
+		if i == maxTold {
+			p.text(margin, y, "t", fmt.Sprintf("and %d more that wait", len(p.m.Waiting)-i))
+			return y + 12
+		}
+		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.graphName(w.Namespace, w.Graph), gangs(w.Who)))
+		for _, line := range strings.Split(text.Wrap(w.Reason+": "+w.Message, ""), "\n") {
+			y += 16
+			p.text(margin, y, "t", line)
+		}
+		y += 22
+	}
+	return y - 8
+}

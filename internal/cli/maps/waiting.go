@@ -1,0 +1,85 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// maxBlockers bounds how many hosts light up for one reason.
+const maxBlockers = 64
+
+// explain says of every graph of the cluster that waits what is missing, planned again on the cluster as it is now. Without a planner it says
+// what the operator says.
+func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
+	for i := range m.Graphs {
+		g := &m.Graphs[i]
+		if g.Waiting == nil {
+			continue
+		}
+		dgd := world.Graph(types.NamespacedName{Namespace: g.Namespace, Name: g.Name})
+		reasons := again(planner, dgd)
+		if len(reasons) == 0 {
+			reasons = []explain.Waiting{{Who: who(g.Waiting.Pods), Reason: g.Waiting.Reason, Message: g.Waiting.Message}}
+		}
+		for _, reason := range reasons {
+			w := Waiting{Namespace: g.Namespace, Graph: g.Name, Tree: g.Tree, Since: since(dgd), Waiting: reason}
+			if !strings.Contains(g.Waiting.Message, reason.Message) {
+				w.Operator = g.Waiting.Message
+			}
+			m.Waiting = append(m.Waiting, w)
+		}
+	}
+}
+
+// again plans a deployment and drops the plan. There are no reasons when there is room for it now, or when it cannot be planned.
+func again(planner *whatif.Planner, dgd *nvidiav1alpha1.DynamoGraphDeployment) []explain.Waiting {
+	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
+		return nil
+	}
+	planner.Begin()
+	defer planner.Rollback()
+	plan, err := planner.Plan(dgd)
+	if err != nil {
+		return nil
+	}
+	return explain.WaitingOf(planner, plan, maxBlockers)
+}
+
+// who are the replicas of pods, which are in order.
+func who(pods []tree.Pod) []explain.Gangs {
+	list := []explain.Gangs{}
+	for _, p := range pods {
+		last := len(list) - 1
+		if last < 0 || list[last].Service != p.Service {
+			list = append(list, explain.Gangs{Service: p.Service})
+			last++
+		}
+		g := &list[last]
+		if n := len(g.Replicas); n == 0 || g.Replicas[n-1] != int(p.Replica) {
+			g.Replicas = append(g.Replicas, int(p.Replica))
+		}
+	}
+	return list
+}
+
+func since(dgd *nvidiav1alpha1.DynamoGraphDeployment) *time.Time {
+	if dgd == nil {
+		return nil
+	}
+	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+	if c == nil || c.Status == "True" || c.LastTransitionTime.IsZero() {
+		return nil
+	}
+	return &c.LastTransitionTime.Time
+}
