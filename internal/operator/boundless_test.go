@@ -62,12 +62,13 @@ func newBoundless(t *testing.T) *boundless {
 			t.Fatal(err)
 		}
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{dir}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{}
 	b := &boundless{t: t}
 	if b.config, err = env.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = env.Stop() })
+	install(t, b.config, dir)
 	b.config.QPS = -1
 	b.c, err = client.New(b.config, client.Options{Scheme: NewScheme()})
 	b.must(err)

@@ -29,6 +29,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/conversion"
 	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
@@ -53,12 +54,13 @@ func newBareWith(t *testing.T, newClient client.NewClientFunc) *bare {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
 	}
 	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = env.Stop() })
+	install(t, config, filepath.Join("..", "..", "config", "crd", "bases"))
 	c, err := client.New(config, client.Options{Scheme: NewScheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +69,16 @@ func newBareWith(t *testing.T, newClient client.NewClientFunc) *bare {
 	b.start()
 	t.Cleanup(func() { b.stop() })
 	return b
+}
+
+// install installs the definitions in a directory, with a server that converts.
+func install(t *testing.T, config *rest.Config, dir string) {
+	t.Helper()
+	server := conversion.Serve()
+	t.Cleanup(server.Close)
+	if err := server.Install(config, dir); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // start runs the operator until b.stop.

@@ -27,8 +27,12 @@ func (g *Graph) PlannedPods() []*corev1.Pod {
 			nodes[pod.Name] = pod.Node
 		}
 		sg := groups[replica.Service]
+		if graph.Oversized(sg) {
+			continue
+		}
+		build := graph.NewBuilder(sg)
 		for index := range graph.PodsPerReplica(sg) {
-			pod := graph.BuildPod(sg, int32(replica.Ordinal), index)
+			pod := build.Pod(int32(replica.Ordinal), index)
 			if old := existing[pod.Name]; old != nil {
 				pod = old.DeepCopy()
 			}

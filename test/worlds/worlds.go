@@ -165,7 +165,9 @@ func (b *Builder) Occupy(host int, gpus int64) {
 func (b *Builder) Cordon(host int) { b.Nodes[host].Spec.Unschedulable = true }
 
 // Break makes a host not ready, by its index.
-func (b *Builder) Break(host int) { b.Nodes[host].Status.Conditions[0].Status = corev1.ConditionUnknown }
+func (b *Builder) Break(host int) {
+	b.Nodes[host].Status.Conditions[0].Status = corev1.ConditionUnknown
+}
 
 // Graph is the manifest of a deployment of one packed service and a frontend without GPUs. Replicas of one node are packed together, larger
 // ones each by itself.
