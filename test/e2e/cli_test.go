@@ -24,6 +24,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	trellismaps "github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 )
 
@@ -218,6 +219,10 @@ func TestPluginWithoutRights(t *testing.T) {
 	})
 	text, _ := w.kubectlTrellis(0, "explain", "dgd/g", "--as", "ann")
 	w.says(text, "Worker-0 gated", "InsufficientCapacity", "1 of 2", "You may not list nodes, list pods,", "So nothing can be planned again", "You may not list events in this namespace.")
+	drawn := asJSON[trellismaps.Map](w, 0, "map", "--as", "ann")
+	if len(drawn.Graphs) != 1 || len(drawn.Waiting) != 1 || drawn.Waiting[0].Reason != "InsufficientCapacity" || !strings.HasPrefix(drawn.Notes[0], "You may not list nodes") {
+		t.Errorf("her map is %+v", drawn)
+	}
 	_, stderr := w.kubectlTrellis(1, "plan", "--cluster", "dgd/g", "--as", "ann")
 	w.says(stderr, "Error: you may not list nodes, list pods,", "ask for a ClusterRole with these rights")
 	_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "ann")

@@ -78,10 +78,7 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 			return err
 		}},
 		{"dynamographdeployments.nvidia.com", func() (err error) {
-			s.Graphs, err = listAll(ctx, c, made[nvidiav1alpha1.DynamoGraphDeploymentList],
-				func(l *nvidiav1alpha1.DynamoGraphDeploymentList) []nvidiav1alpha1.DynamoGraphDeployment {
-					return l.Items
-				}, whole)
+			s.Graphs, err = readGraphs(ctx, c, "")
 			return err
 		}},
 	} {
@@ -111,6 +108,22 @@ func (s *Snapshot) ReadGroups(ctx context.Context, c client.Reader, namespace st
 		return cli.Explain(err, "listing the ScalingGroups of namespace "+namespace)
 	}
 	return nil
+}
+
+// ReadGraphs lists the deployments of one namespace.
+func (s *Snapshot) ReadGraphs(ctx context.Context, c client.Reader, namespace string) error {
+	var err error
+	if s.Graphs, err = readGraphs(ctx, c, namespace); err != nil {
+		return cli.Explain(err, "listing the DynamoGraphDeployments of namespace "+namespace)
+	}
+	return nil
+}
+
+func readGraphs(ctx context.Context, c client.Reader, namespace string) ([]*nvidiav1alpha1.DynamoGraphDeployment, error) {
+	return listAll(ctx, c, made[nvidiav1alpha1.DynamoGraphDeploymentList],
+		func(l *nvidiav1alpha1.DynamoGraphDeploymentList) []nvidiav1alpha1.DynamoGraphDeployment {
+			return l.Items
+		}, whole, client.InNamespace(namespace))
 }
 
 func readGroups(ctx context.Context, c client.Reader, namespace string) ([]*trellisv1alpha1.ScalingGroup, error) {

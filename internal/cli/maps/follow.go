@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -31,6 +33,7 @@ const perSecond = 2
 
 // follow serves the map, made again whenever something it shows changes.
 func (o *options) follow(ctx context.Context) error {
+	log.SetLogger(logr.Discard()) // otherwise informers complain after half a minute that there is none
 	c, namespace, err := cli.NewClient(o.config)
 	if err != nil {
 		return err
@@ -132,12 +135,16 @@ func watch(ctx context.Context, config *rest.Config) (cache.Cache, <-chan struct
 	return informers, changed, nil
 }
 
-// unpaged reads from memory, where there are no pages.
+// unpaged reads from memory, where there are no pages: a cache knows no limit, and says that there is more even when there is not.
 type unpaged struct{ client.Reader }
 
 // List implements client.Reader.
 func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	all := (&client.ListOptions{}).ApplyOptions(options)
 	all.Limit, all.Continue = 0, ""
-	return u.Reader.List(ctx, list, all)
+	if err := u.Reader.List(ctx, list, all); err != nil {
+		return err
+	}
+	list.SetContinue("")
+	return nil
 }

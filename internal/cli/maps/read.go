@@ -23,6 +23,7 @@ const (
 	listNodes  = "list nodes"
 	listPods   = "list pods"
 	listGroups = "list scalinggroups.trellis.dev"
+	listGraphs = "list dynamographdeployments.nvidia.com"
 )
 
 // read takes the source of one map.
@@ -51,14 +52,13 @@ func (o *options) readCluster(ctx context.Context, c client.Reader, namespace st
 	if err := snapshot.Complete(); err != nil && len(o.files) > 0 {
 		return nil, err
 	}
-	if lacks(listPods) {
-		if err := snapshot.ReadPods(ctx, c, namespace); err != nil {
-			return nil, err
-		}
-	}
-	if lacks(listGroups) {
-		if err := snapshot.ReadGroups(ctx, c, namespace); err != nil {
-			return nil, err
+	for right, read := range map[string]func(context.Context, client.Reader, string) error{
+		listPods: snapshot.ReadPods, listGroups: snapshot.ReadGroups, listGraphs: snapshot.ReadGraphs,
+	} {
+		if lacks(right) {
+			if err := read(ctx, c, namespace); err != nil {
+				return nil, err
+			}
 		}
 	}
 	s, err := o.source(snapshot.World, namespace)
