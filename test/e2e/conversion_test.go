@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,7 +70,7 @@ func (w *converting) store(version string, replicas ...string) {
 	})
 }
 
-// create makes deployments whose names begin with a word, and waits for their adapters.
+// create makes deployments whose names begin with a word, and waits until the operator has written what it has to.
 func (w *converting) create(word string) {
 	w.t.Helper()
 	for i := range stored {
@@ -77,9 +78,32 @@ func (w *converting) create(word string) {
 		g.Spec.Services["Worker"].ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
 		w.world.create(g)
 	}
-	w.until("the adapters of "+word+" are there", func() error {
-		return w.get("v1alpha1", "DynamoGraphDeploymentScalingAdapter", fmt.Sprintf("%s-%d-worker", word, stored-1))
-	})
+	for i := range stored {
+		name := fmt.Sprintf("%s-%d", word, i)
+		w.until(name+" and its adapter are looked after", func() error {
+			if dgd := w.dgd(name); dgd.Status.ObservedGeneration != dgd.Generation {
+				return errors.New("the deployment is not")
+			}
+			return w.get("v1alpha1", "DynamoGraphDeploymentScalingAdapter", name+"-worker")
+		})
+	}
+}
+
+// storedAs counts the objects of a kind that can be read in a version alone, which without an operator are those stored in it.
+func (w *converting) storedAs(version, kind string) (count int) {
+	w.t.Helper()
+	for _, word := range []string{"alpha", "beta"} {
+		for i := range stored {
+			name := fmt.Sprintf("%s-%d", word, i)
+			if kind == "DynamoGraphDeploymentScalingAdapter" {
+				name += "-worker"
+			}
+			if w.get(version, kind, name) == nil {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 func (w *converting) get(version, kind, name string) error {
@@ -112,18 +136,18 @@ func (w *converting) readsAll() error {
 	return nil
 }
 
-// forgetCertificate leaves the Secret as it is shipped and has nobody trust an authority.
+// forgetCertificate leaves the Secret as it is shipped and has nobody trust an authority. Admission goes through the Service from now on too.
 func (w *converting) forgetCertificate(namespace string) {
 	w.t.Helper()
 	secret := get(w.world, &corev1.Secret{}, namespace, "trellis-webhook-server-cert")
 	secret.Data = nil
 	mutating := get(w.world, &admissionv1.MutatingWebhookConfiguration{}, "", "trellis-mutating-webhook-configuration")
 	for i := range mutating.Webhooks {
-		mutating.Webhooks[i].ClientConfig.CABundle = nil
+		mutating.Webhooks[i].ClientConfig.CABundle, mutating.Webhooks[i].ClientConfig.Service.Port = nil, ptr.To(w.service.port())
 	}
 	validating := get(w.world, &admissionv1.ValidatingWebhookConfiguration{}, "", "trellis-validating-webhook-configuration")
 	for i := range validating.Webhooks {
-		validating.Webhooks[i].ClientConfig.CABundle = nil
+		validating.Webhooks[i].ClientConfig.CABundle, validating.Webhooks[i].ClientConfig.Service.Port = nil, ptr.To(w.service.port())
 	}
 	for _, o := range []client.Object{secret, mutating, validating} {
 		if err := w.c.Update(w.t.Context(), o); err != nil {
@@ -183,18 +207,10 @@ func TestConversionIsAlwaysServed(t *testing.T) {
 	t.Log("without an operator each object can be read in the version it is stored in, and in no other")
 	e.stopOperator(t)
 	w.service.remove(e.cluster.ManagerWebhooks(first))
-	for _, kind := range []string{"DynamoGraphDeployment", "DynamoGraphDeploymentScalingAdapter"} {
-		for version, other := range map[string]string{"alpha": "beta", "beta": "alpha"} {
-			name := version + "-0"
-			if kind == "DynamoGraphDeploymentScalingAdapter" {
-				name += "-worker"
-			}
-			if err := w.get("v1"+version+"1", kind, name); err != nil {
-				t.Error(err)
-			}
-			if w.get("v1"+other+"1", kind, name) == nil {
-				t.Errorf("%s %s is not stored as v1%s1", kind, name, version)
-			}
+	for kind := range convert.Definitions {
+		alpha, beta := w.storedAs("v1alpha1", kind), w.storedAs("v1beta1", kind)
+		if alpha == 0 || beta < stored || alpha+beta != 2*stored {
+			t.Errorf("%s: %d can be read as v1alpha1 and %d as v1beta1, want some each and %d together", kind, alpha, beta, 2*stored)
 		}
 	}
 
