@@ -64,7 +64,7 @@ func (w *converting) store(version string, replicas ...string) {
 	w.until("objects are stored as "+version, func() error {
 		probe := w.graphOf("probe", "zone", services{"Worker": worker(0, 1, 1, "")})
 		if err := w.c.Create(w.t.Context(), probe, client.DryRunAll); (err == nil) != (version == "v1alpha1") {
-			return fmt.Errorf("without a conversion a write of v1alpha1 ends with %v", err)
+			return fmt.Errorf("without a conversion a write of v1alpha1 ends with: %w", err)
 		}
 		return nil
 	})

@@ -67,8 +67,8 @@ func (o *options) follow(ctx context.Context) error {
 				return nil
 			case <-changed:
 			}
-			if limiter.Wait(ctx) != nil {
-				return nil
+			if err := limiter.Wait(ctx); err != nil {
+				return nil //nolint:nilerr // the end was asked for
 			}
 			if err := o.refresh(ctx, s, informers, namespace, io.Discard); err != nil {
 				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be in the middle of a change

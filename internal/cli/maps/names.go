@@ -74,9 +74,10 @@ func (m *Map) podText(p *tree.Pod) string {
 		return p.Namespace + "/" + p.Name + amount
 	}
 	words := fmt.Sprintf("%s: %s-%d", m.graphName(p.Namespace, p.Graph), p.Service, p.Replica)
-	if p.Role == "leader" {
+	switch p.Role {
+	case "leader":
 		words += " leader"
-	} else if p.Role == "worker" {
+	case "worker":
 		words += fmt.Sprintf(" worker %d", p.Index)
 	}
 	if words += amount; p.State != "" {

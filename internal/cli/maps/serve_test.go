@@ -38,11 +38,15 @@ func TestServe(t *testing.T) {
 	}
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
-	html, err := io.ReadAll(get(t, server, "/", "").Body)
+	page := get(t, server, "/", "")
+	defer page.Body.Close()
+	html, err := io.ReadAll(page.Body)
 	if err != nil || !strings.Contains(string(html), `"live":true`) || !strings.Contains(string(html), "connect-src &#39;self&#39;") {
 		t.Errorf("the page is not one that follows: %v", err)
 	}
-	lines := bufio.NewScanner(get(t, server, "/events", "").Body)
+	events := get(t, server, "/events", "")
+	defer events.Body.Close()
+	lines := bufio.NewScanner(events.Body)
 	lines.Buffer(nil, 1<<20)
 	next := func() string {
 		for lines.Scan() {
@@ -78,7 +82,9 @@ func TestServeThisMachineOnly(t *testing.T) {
 		"localhost:80": http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:8080": http.StatusOK, "[::1]": http.StatusOK,
 		"evil.example": http.StatusForbidden, "localhost.evil.example:80": http.StatusForbidden, "10.0.0.1:80": http.StatusForbidden,
 	} {
-		if got := get(t, server, "/", host).StatusCode; got != want {
+		answer := get(t, server, "/", host)
+		answer.Body.Close()
+		if got := answer.StatusCode; got != want {
 			t.Errorf("Host %s: got %d, want %d", host, got, want)
 		}
 	}
