@@ -131,7 +131,7 @@ func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) er
 }
 
 func (d *demo) scale(ctx context.Context, p packed, replicas int32) error {
-	return d.run(ctx, "patch", "dgd/"+p.graph, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, p.service, replicas))
+	return d.run(ctx, "patch", "dynamographdeployments.v1alpha1.nvidia.com/"+p.graph, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, p.service, replicas))
 }
 
 func (d *demo) showRefusals(ctx context.Context) error {

@@ -150,7 +150,10 @@ func TestDisruptionBudgets(t *testing.T) {
 	t.Log("scaled in, the budget counts the pods of one replica")
 	w.scale("g", "Worker", 1)
 	w.budgetSays("worker", 4, 3, 1)
-	if got := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Status.Pods; got != 4 {
-		t.Errorf("status.pods is %d, want 4", got)
-	}
+	w.until("the group counts them", func() error {
+		if got := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Status.Pods; got != 4 {
+			return fmt.Errorf("status.pods is %d, want 4", got)
+		}
+		return nil
+	})
 }

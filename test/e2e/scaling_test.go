@@ -174,7 +174,7 @@ func TestManifestAndScalingAdapter(t *testing.T) {
 	}
 
 	t.Log("an edit of the number is refused")
-	out, err := w.kubectl("patch", "dgd/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"replicas":9}}}}`)
+	out, err := w.kubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"replicas":9}}}}`)
 	if err == nil || !strings.Contains(out, "kubectl scale dgdsa/llm-decode --replicas=9") {
 		t.Errorf("kubectl patch: %v\n%s", err, out)
 	}
@@ -192,7 +192,7 @@ func TestManifestAndScalingAdapter(t *testing.T) {
 	}
 
 	t.Log("the adapter is switched off: it goes, and the number stays, now the deployment's own")
-	w.mustKubectl("patch", "dgd/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":false}}}}}`)
+	w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":false}}}}}`)
 	w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
 	p.stable("Decode", 7)
 	if !p.scale("Decode", 2) {
@@ -201,7 +201,7 @@ func TestManifestAndScalingAdapter(t *testing.T) {
 	p.stable("Decode", 2)
 
 	t.Log("switched on again it begins with that number, and goes with the deployment")
-	w.mustKubectl("patch", "dgd/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":true}}}}}`)
+	w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":true}}}}}`)
 	w.until("the adapter is back", func() error { return w.c.Get(t.Context(), key(w.name, "llm-decode"), &scalingAdapter{}) })
 	if n := get(w, &scalingAdapter{}, w.name, "llm-decode").Spec.Replicas; n != 2 {
 		t.Errorf("it begins with %d replicas, want 2", n)
