@@ -160,7 +160,7 @@ type Objection struct {
 	Message string
 	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is taken back.
 	Passing bool
-	// Anywhere: it would be the same at any other place, so the gang is not taken back, however long it stays.
+	// Anywhere: it would be the same at any other place, so the gang is not evicted and requeued, however long it stays.
 	Anywhere bool
 }
 

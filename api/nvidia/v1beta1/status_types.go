@@ -87,7 +87,7 @@ const (
 	ReasonPrerequisitesMissing = "PrerequisitesMissing"
 )
 
-// ReasonAllReplicasPlaced says that every packed replica has its place (ConditionPlaced). While it is False the reason is the planner's code.
+// ReasonAllReplicasPlaced says that every packed replica is placed (ConditionPlaced). While it is False the reason is the planner's code.
 const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
 // ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
