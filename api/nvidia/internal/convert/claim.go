@@ -108,15 +108,16 @@ func (p *placer) placeAmount(kind string, item object, a amount, text string) {
 	into[a.field] = text
 }
 
-// amountText is an amount as v1alpha1 writes it.
+// amountText is an amount as v1alpha1 writes it. What amountsOf would not read back has no place there.
 func amountText(value any) (string, bool) {
+	var text string
 	switch a := value.(type) {
 	case string:
-		return a, a != "" && a[0] != '-'
+		text = a
 	case json.Number:
-		return a.String(), a != "" && a[0] != '-'
+		text = a.String()
 	}
-	return "", false
+	return text, isAmount(text)
 }
 
 func (p *placer) take(o object, key string) {

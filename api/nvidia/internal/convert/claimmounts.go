@@ -7,16 +7,19 @@ import "slices"
 
 // mounts claims the mounts of volumes that volumeMounts had, with their volumes, and the compilation cache.
 func (p *placer) mounts(cache object) {
-	cached := textAt(cache, "pvcName") == ""
+	cached, wasCache := textAt(cache, "pvcName") == "", false
 	var volumes []string
 	for _, element := range listAt(p.sparse, "volumeMounts") {
 		remembered, _ := element.(object)
-		if trueAt(remembered, "useAsCompilationCache") && !cached {
-			p.addCache(remembered, cache)
-			cached = true
+		claim := textAt(remembered, "name")
+		if !wasCache && claim != "" && trueAt(remembered, "useAsCompilationCache") {
+			wasCache = true // it never was a mount, so it claims none if the cache is gone
+			if !cached {
+				p.addCache(remembered, cache)
+				cached = true
+			}
 			continue
 		}
-		claim := textAt(remembered, "name")
 		if path, ok := p.takeMount(claim, textAt(remembered, "mountPoint")); ok {
 			mount := clone(remembered).(object)
 			mount["mountPoint"] = path
@@ -52,7 +55,7 @@ func (p *placer) addCache(remembered, cache object) {
 func (p *placer) takeMount(claim, path string) (string, bool) {
 	volume := volumeName(claim)
 	i := indexOf(listAt(p.spec, "volumes"), volume)
-	if claim == "" || i < 0 || !equal(listAt(p.spec, "volumes")[i], claimVolume(claim)) {
+	if claim == "" || path == "" || i < 0 || !equal(listAt(p.spec, "volumes")[i], claimVolume(claim)) {
 		return "", false
 	}
 	mounts := listAt(p.main, "volumeMounts")

@@ -68,6 +68,28 @@ func TestPodFieldsMerge(t *testing.T) {
 	}
 }
 
+// TestNoQuantity: what v1beta1 writes where v1alpha1 keeps a quantity, and is none, moves to where v1alpha1 can say it.
+func TestNoQuantity(t *testing.T) {
+	live := convertTo(t, alphaGraph(t, `{W: {resources: {limits: {memory: 1Gi, cpu: "1", custom: {a/b: "1"}}}}}`), Beta)
+	main := listAt(objectAt(objectAt(entries(specOf(live))["W"], "podTemplate"), "spec"), "containers")[0]
+	for _, text := range []string{"1Gi1", "", "-1", strings.Repeat("1", 65)} {
+		objectAt(objectAt(main.(object), "resources"), "limits")["memory"] = text
+		back := convertTo(t, live, Alpha)
+		want := fromYAML(t, `{W: {resources: {limits: {cpu: "1", custom: {a/b: "1"}}}, extraPodSpec: {mainContainer: {resources: {limits: {memory: ""}}}}}}`)
+		objectAt(objectAt(objectAt(objectAt(objectAt(want, "W"), "extraPodSpec"), "mainContainer"), "resources"), "limits")["memory"] = text
+		same(t, "services", specOf(back)["services"], want)
+		same(t, "and there again", specOf(convertTo(t, back, Beta)), specOf(live))
+	}
+}
+
+// TestCacheRemoved: the mount that was the compilation cache claims no other mount of its claim.
+func TestCacheRemoved(t *testing.T) {
+	alpha := alphaGraph(t, `{W: {volumeMounts: [{name: c, useAsCompilationCache: true}, {name: m, mountPoint: /m}, {name: c, mountPoint: /c}]}}`)
+	live := convertTo(t, alpha, Beta)
+	delete(entries(specOf(live))["W"], "compilationCache")
+	same(t, "services", specOf(convertTo(t, live, Alpha))["services"], fromYAML(t, `{W: {volumeMounts: [{name: m, mountPoint: /m}, {name: c, mountPoint: /c}]}}`))
+}
+
 func TestOverriddenVariableIsLeftOut(t *testing.T) {
 	in := alphaGraph(t, `{W: {extraPodSpec: {mainContainer: {env: [{name: A, value: weak}, {name: B}]}}}}`)
 	specOf(in)["envs"] = []any{object{"name": "A", "value": "strong"}}

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// edited is the place of an edit, and whether it was of a single value.
+// edited is the place of an edit, and whether it was of a single value that v1alpha1 can say where it is. A claim that is not of its volume's name
+// is said in extraPodSpec, with its mounts.
 type edited struct {
 	path   []string
 	simple bool
@@ -65,8 +66,11 @@ func edit(t *rapid.T, spec any) *edited {
 	done := &edited{path: p.path}
 	switch value := in[p.key].(type) {
 	case string:
-		done.simple = true
+		done.simple = p.key != "claimName"
 		in[p.key] = value + "1"
+		if isAmount(value) && slices.Contains(p.path, "resources") {
+			in[p.key] = "1" + value // the schema of v1beta1 takes quantities alone; see TestNoQuantity
+		}
 	case json.Number:
 		done.simple = true
 		in[p.key] = json.Number("77")

@@ -169,7 +169,7 @@ func amountsOf(item object) []amount {
 	for _, name := range sorted(custom) {
 		all = append(all, amount{name, "", textAt(custom, name)})
 	}
-	return slices.DeleteFunc(all, func(a amount) bool { return len(a.text) > 64 || !amountForm.MatchString(a.text) })
+	return slices.DeleteFunc(all, func(a amount) bool { return !isAmount(a.text) })
 }
 
 var resourceKinds = []string{"requests", "limits"}
