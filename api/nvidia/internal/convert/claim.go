@@ -36,8 +36,9 @@ func placePod(s, c, sparse object, sharedEnvs []any) {
 
 type placer struct {
 	service, sparse, spec, main object
-	// hasMain: the template has a main container. claimed: something of the template has found another place.
-	hasMain, claimed bool
+	// hasMain: the template has a main container. claimed: something of it has found another place, which makes it there again; so has the
+	// sidecar with sidecarClaimed, which does not.
+	hasMain, claimed, sidecarClaimed bool
 }
 
 // takeMain parts the main container from the user's own.
@@ -65,7 +66,7 @@ func (p *placer) finish() {
 	if p.hasMain && (len(p.main) > 0 || !p.claimed) {
 		p.spec["mainContainer"] = p.main
 	}
-	if len(p.spec) > 0 || !p.claimed {
+	if len(p.spec) > 0 || !p.claimed && !p.sidecarClaimed {
 		p.service["extraPodSpec"] = p.spec
 	}
 }
@@ -220,7 +221,7 @@ func (p *placer) sidecar(name string) {
 		out["envFromSecret"] = secretOf(list[0])
 	}
 	p.service["frontendSidecar"] = out
-	p.claimed = true
+	p.sidecarClaimed = true
 	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
 }
 

@@ -90,6 +90,14 @@ func TestCacheRemoved(t *testing.T) {
 	same(t, "services", specOf(convertTo(t, live, Alpha))["services"], fromYAML(t, `{W: {volumeMounts: [{name: m, mountPoint: /m}, {name: c, mountPoint: /c}]}}`))
 }
 
+// TestEmptyMainStays: a sidecar does not say that there is a main container.
+func TestEmptyMainStays(t *testing.T) {
+	live := convertTo(t, alphaGraph(t, `{W: {readinessProbe: {periodSeconds: 1}, frontendSidecar: {image: f}}}`), Beta)
+	main := listAt(objectAt(objectAt(entries(specOf(live))["W"], "podTemplate"), "spec"), "containers")[0]
+	delete(main.(object), "readinessProbe")
+	same(t, "services", specOf(convertTo(t, live, Alpha))["services"], fromYAML(t, `{W: {frontendSidecar: {image: f}, extraPodSpec: {mainContainer: {}}}}`))
+}
+
 func TestOverriddenVariableIsLeftOut(t *testing.T) {
 	in := alphaGraph(t, `{W: {extraPodSpec: {mainContainer: {env: [{name: A, value: weak}, {name: B}]}}}}`)
 	specOf(in)["envs"] = []any{object{"name": "A", "value": "strong"}}
