@@ -5,8 +5,44 @@ package convert
 
 import "slices"
 
-// mounts claims the mounts of volumes that volumeMounts had, with their volumes, and the compilation cache.
+// mounts claims the mounts of volumes that volumeMounts had, with their volumes, and the compilation cache. It claims no mounts if the way
+// back would put them into another order: then some that volumeMounts cannot say stand among or behind them.
 func (p *placer) mounts(cache object) {
+	claimed := p.claimed
+	live := object{"volumeMounts": clone(p.main["volumeMounts"]), "volumes": clone(p.spec["volumes"])}
+	p.claimMounts(cache)
+	if p.mountsComeBack(live) {
+		return
+	}
+	p.claimed = claimed
+	delete(p.service, "volumeMounts")
+	restore := func(into object, key string) {
+		if into[key] = live[key]; live[key] == nil {
+			delete(into, key)
+		}
+	}
+	restore(p.main, "volumeMounts")
+	restore(p.spec, "volumes")
+	if textAt(cache, "pvcName") != "" {
+		p.addCache(object{"useAsCompilationCache": true}, cache)
+	}
+}
+
+// mountsComeBack says that merging what was claimed gives the live lists.
+func (p *placer) mountsComeBack(live object) bool {
+	main, spec := object{}, object{}
+	copyKeys(main, p.main, "volumeMounts")
+	copyKeys(spec, p.spec, "volumes")
+	mergeMounts(object{}, spec, main, listAt(p.service, "volumeMounts"))
+	return sameList(main, live, "volumeMounts") && sameList(spec, live, "volumes")
+}
+
+func sameList(a, b object, key string) bool {
+	x, y := listAt(a, key), listAt(b, key)
+	return len(x) == len(y) && (len(x) == 0 || equal(x, y))
+}
+
+func (p *placer) claimMounts(cache object) {
 	cached, wasCache := textAt(cache, "pvcName") == "", false
 	var volumes []string
 	for _, element := range listAt(p.sparse, "volumeMounts") {

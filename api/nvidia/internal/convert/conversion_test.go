@@ -90,6 +90,18 @@ func TestCacheRemoved(t *testing.T) {
 	same(t, "services", specOf(convertTo(t, live, Alpha))["services"], fromYAML(t, `{W: {volumeMounts: [{name: m, mountPoint: /m}, {name: c, mountPoint: /c}]}}`))
 }
 
+// TestMountsKeepTheirOrder: a mount that v1alpha1 cannot say as a claim's keeps its place among the others.
+func TestMountsKeepTheirOrder(t *testing.T) {
+	live := convertTo(t, alphaGraph(t, `{W: {volumeMounts: [{name: m, mountPoint: /m}, {name: c, mountPoint: /c}]}}`), Beta)
+	for _, volume := range listAt(objectAt(objectAt(entries(specOf(live))["W"], "podTemplate"), "spec"), "volumes") {
+		if textAt(volume.(object), "name") == "c" {
+			delete(volume.(object), "persistentVolumeClaim")
+		}
+	}
+	want := clone(specOf(live))
+	same(t, "there and back", specOf(convertTo(t, convertTo(t, live, Alpha), Beta)), want)
+}
+
 // TestEmptyMainStays: a sidecar does not say that there is a main container.
 func TestEmptyMainStays(t *testing.T) {
 	live := convertTo(t, alphaGraph(t, `{W: {readinessProbe: {periodSeconds: 1}, frontendSidecar: {image: f}}}`), Beta)
