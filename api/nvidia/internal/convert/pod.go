@@ -134,6 +134,7 @@ func mergeEnv(main object, shared, own []any) {
 	if len(env) == before && len(own) == 0 {
 		return
 	}
+	merged := map[string]bool{}
 	for _, element := range own {
 		o, _ := element.(object)
 		name := textAt(o, "name")
@@ -141,10 +142,12 @@ func mergeEnv(main object, shared, own []any) {
 			continue
 		}
 		at := indexOf(env, name)
-		if at < 0 {
+		if at < 0 || merged[name] { // of two of one list the kubelet takes the last; both stay
 			env = append(env, clone(element))
+			merged[name] = true
 			continue
 		}
+		merged[name] = true
 		env[at] = clone(element)
 		rest := slices.DeleteFunc(slices.Clone(env[at+1:]), func(e any) bool { return indexOf([]any{e}, name) == 0 })
 		env = append(env[:at+1], rest...)
