@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Annotations of a deployment that state its deployment-level constraint.
@@ -38,7 +38,7 @@ type Annotated struct {
 }
 
 // FromAnnotations reads it. An empty value is as good as none.
-func FromAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) Annotated {
+func FromAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) Annotated {
 	return Annotated{
 		Topology:  dgd.Annotations[AnnotationTopology],
 		Required:  dgd.Annotations[AnnotationRequired],

@@ -34,7 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -80,7 +80,7 @@ type State struct {
 }
 
 // Ready is the state of an engine that lacks nothing.
-func Ready() State { return State{Ready: true, Reason: nvidiav1alpha1.ReasonEngineAvailable} }
+func Ready() State { return State{Ready: true, Reason: nvidiav1beta1.ReasonEngineAvailable} }
 
 // Pin is the place of one pod.
 type Pin struct {
@@ -105,7 +105,7 @@ type Pin struct {
 // Gang is what goes together.
 type Gang struct {
 	Name  string
-	Graph *nvidiav1alpha1.DynamoGraphDeployment
+	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Groups of the whole graph.
 	Groups []*trellisv1alpha1.ScalingGroup
 	// Base: one replica of every service of a graph that sits in one domain. Other gangs are one replica.
@@ -168,7 +168,7 @@ type Objection struct {
 type Workload interface {
 	Engine
 	// Apply writes the workload of a graph from its scaling groups as they are wanted. What is right already is not written.
-	Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
+	Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
 	// Observe reads what has come of it. own reads the kinds of Watches from the cache; nil while they are not watched.
 	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
 }

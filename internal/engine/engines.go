@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // DefaultLookEvery is how often the cluster is asked whether it serves what engines in use need. An API that is switched on or off
@@ -182,11 +182,11 @@ func (e *Engines) tell(name string) {
 func (e *Engines) probe(ctx context.Context, name string) (State, error) {
 	one := e.byName[name]
 	if one == nil {
-		return State{Reason: nvidiav1alpha1.ReasonEngineUnsupported, Message: fmt.Sprintf("this version of Trellis has no engine %q", name)}, nil
+		return State{Reason: nvidiav1beta1.ReasonEngineUnsupported, Message: fmt.Sprintf("this version of Trellis has no engine %q", name)}, nil
 	}
 	state, err := one.Probe(ctx)
 	if err != nil {
-		return State{Reason: nvidiav1alpha1.ReasonEngineNotChecked, Message: "the cluster could not be asked what it serves: " + err.Error()}, err
+		return State{Reason: nvidiav1beta1.ReasonEngineNotChecked, Message: "the cluster could not be asked what it serves: " + err.Error()}, err
 	}
 	return state, nil
 }

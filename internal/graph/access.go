@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
 // ServiceAccounts of planners and endpoint pickers. One each serves a whole namespace.
@@ -72,9 +70,9 @@ func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 		return template.Spec.ServiceAccountName
 	case template.Spec.DeprecatedServiceAccount != "":
 		return template.Spec.DeprecatedServiceAccount
-	case template.Labels[LabelComponentType] == nvidiav1alpha1.ComponentTypePlanner:
+	case template.Labels[LabelComponentType] == typePlanner:
 		return plannerAccount
-	case template.Labels[LabelComponentType] == nvidiav1alpha1.ComponentTypeEPP:
+	case template.Labels[LabelComponentType] == typeEPP:
 		return endpointPickerAccount
 	case template.Labels[LabelDiscoveryBackend] == discoveryKubernetes:
 		return discoveryAccount(graph)

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestAnnotationsMeanTheSameAsFields(t *testing.T) {
 		"hall-one - " + rack:            "hall-one||rack||",
 		"hall-one":                      "none",
 	} {
-		g, err := Resolve(twoServices(annotations), Inputs{Topology: ct})
+		g, err := Resolve(hub.Of(twoServices(annotations)), Inputs{Topology: ct})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func TestAnnotationsMeanTheSameAsFields(t *testing.T) {
 		"hall-two " + zone:             `ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "hall-two"`,
 		"hall-one example.com/cabinet": `metadata.annotations.kai.scheduler/topology-required-placement: example.com/cabinet is not the node label key of any level`,
 	} {
-		if _, err := Resolve(twoServices(annotations), Inputs{Topology: ct}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(hub.Of(twoServices(annotations)), Inputs{Topology: ct}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", annotations, err, want)
 		}
 	}
@@ -78,7 +79,7 @@ func TestDefaultTopology(t *testing.T) {
 	ct := hallOne(t)
 	narrowest := ct.Spec.Levels[len(ct.Spec.Levels)-1].Domain
 	resolve := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) (string, string, *Graph) {
-		g, err := Resolve(dgd, Inputs{Topology: ct, Default: ct, Frozen: frozen, Engine: EngineGates})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct, Frozen: frozen, Engine: EngineGates})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestDefaultTopology(t *testing.T) {
 	for _, s := range g.Services {
 		other := hallOne(t)
 		other.Name = "hall-two"
-		again, err := Resolve(withMultinode, Inputs{Default: other, Engine: EngineGates, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
+		again, err := Resolve(hub.Of(withMultinode), Inputs{Default: other, Engine: EngineGates, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestDrift(t *testing.T) {
 	ct := hallOne(t)
 	zone, rack := keyOfLevel(t, ct, "zone"), keyOfLevel(t, ct, "rack")
 	frozenOf := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]*trellisv1alpha1.ResolvedTopology {
-		g, err := Resolve(dgd, Inputs{Topology: ct, Default: ct})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,10 +162,10 @@ func TestDrift(t *testing.T) {
 			frozen := frozenOf(tc.dgd)
 			changed := tc.dgd.DeepCopy()
 			changed.Annotations = annotated(tc.now)
-			if diff := cmp.Diff(tc.want, Drift(changed, frozen)); diff != "" {
+			if diff := cmp.Diff(tc.want, Drift(hub.Of(changed), frozen)); diff != "" {
 				t.Errorf("drift (-want +got):\n%s", diff)
 			}
-			if drift := Drift(changed, nil); drift != nil {
+			if drift := Drift(hub.Of(changed), nil); drift != nil {
 				t.Errorf("nothing is frozen yet, and %v drifts", drift)
 			}
 		})

@@ -4,6 +4,8 @@
 package graph
 
 import (
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ func graphFrom(t *testing.T, text string) *Graph {
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Resolve(dgd, Inputs{Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +169,7 @@ func TestPickerConfigReplacesThePod(t *testing.T) {
 func TestPlatform(t *testing.T) {
 	dgd := graphOf("llm", map[string]int32{"w": 1})
 	dgd.Spec.Envs = append(dgd.Spec.Envs, envs("ETCD_ENDPOINTS=mine")...)
-	g, err := Resolve(dgd, Inputs{Platform: Platform{NATS: "nats://n:4222", ETCD: "e:2379"}})
+	g, err := Resolve(hub.Of(dgd), Inputs{Platform: Platform{NATS: "nats://n:4222", ETCD: "e:2379"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +190,7 @@ func TestExecutorOfOldDeployments(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(`{metadata: {annotations: `+annotations+`}, spec: {services: {w: {}}}}`), dgd); err != nil {
 			t.Fatal(err)
 		}
-		if got := newTemplater(dgd, "w", specOf(dgd, "w")).executor(); got != want {
+		if got := newTemplater(hub.Of(dgd), &nvidiav1beta1.ComponentSpec{Name: "w"}, nvidiav1alpha1.AlphaOnlyService{}).executor(); got != want {
 			t.Errorf("%s: %q, want %q", annotations, got, want)
 		}
 	}

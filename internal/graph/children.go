@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // LabelManagedBy marks what Trellis makes beside groups, pods and Services, so that it need not look at other people's objects of such
@@ -48,14 +49,14 @@ func (g *Graph) Claims() Claims { return g.extras.claims }
 func (g *Graph) NeedsSSHKeys() bool { return g.extras.ssh }
 
 // addExtras completes a graph whose services are resolved.
-func (g *Graph) addExtras(dgd *nvidiav1alpha1.DynamoGraphDeployment) []error {
+func (g *Graph) addExtras(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha1.AlphaOnly) []error {
 	var errs []error
 	g.extras.owned = append(g.extras.owned, discoveryAccess(g)...)
 	g.extras.shared = append(g.extras.shared, componentAccess(g)...)
 	for i := range g.Services {
 		service := &g.Services[i]
-		spec := specOf(dgd, service.Name)
-		g.extras.owned = append(g.extras.owned, g.ingress(service, spec)...)
+		spec := dgd.Component(service.Name)
+		g.extras.owned = append(g.extras.owned, g.ingress(service, alpha.Services[service.Name].Ingress)...)
 		picker, err := g.endpointPicker(dgd, service, spec)
 		if err != nil {
 			errs = append(errs, err)
@@ -64,16 +65,8 @@ func (g *Graph) addExtras(dgd *nvidiav1alpha1.DynamoGraphDeployment) []error {
 		g.extras.ssh = g.extras.ssh || mountsSSHKeys(service)
 	}
 	g.extras.shared = append(g.extras.shared, g.modelServices(dgd)...)
-	g.extras.claims = g.claimsOf(dgd)
+	g.extras.claims = g.claimsOf(dgd, alpha.PVCs)
 	return errs
-}
-
-// specOf is what a deployment says of a service; a name with nothing behind it is an empty service.
-func specOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) *nvidiav1alpha1.ServiceSpec {
-	if spec := dgd.Spec.Services[service]; spec != nil {
-		return spec
-	}
-	return &nvidiav1alpha1.ServiceSpec{}
 }
 
 // serviceMeta names an object of one service.

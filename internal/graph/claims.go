@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Claims are the volume claims of a graph.
@@ -22,11 +23,11 @@ type Claims struct {
 }
 
 // claimsOf reads which claims the pods mount, and which of them the deployment asks to be created.
-func (g *Graph) claimsOf(dgd *nvidiav1alpha1.DynamoGraphDeployment) Claims {
+func (g *Graph) claimsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, pvcs []nvidiav1alpha1.PVC) Claims {
 	out := Claims{}
 	created := map[string]bool{}
-	for i := range dgd.Spec.PVCs {
-		if pvc := &dgd.Spec.PVCs[i]; ptr.Deref(pvc.Create, false) && pvc.Name != nil {
+	for i := range pvcs {
+		if pvc := &pvcs[i]; ptr.Deref(pvc.Create, false) && pvc.Name != nil {
 			created[*pvc.Name] = true
 			out.Created = append(out.Created, g.claim(dgd, pvc))
 		}
@@ -57,7 +58,7 @@ func mountedClaims(s *Service) []string {
 	return names
 }
 
-func (g *Graph) claim(dgd *nvidiav1alpha1.DynamoGraphDeployment, pvc *nvidiav1alpha1.PVC) *corev1.PersistentVolumeClaim {
+func (g *Graph) claim(dgd *nvidiav1beta1.DynamoGraphDeployment, pvc *nvidiav1alpha1.PVC) *corev1.PersistentVolumeClaim {
 	meta := g.graphMeta(*pvc.Name)
 	for key, value := range dgd.Spec.Labels {
 		if _, ours := meta.Labels[key]; !ours {

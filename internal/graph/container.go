@@ -4,28 +4,20 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// mainContainer is the user's mainContainer with the service's own fields merged in and the component type's defaults in the gaps.
-func (t *templater) mainContainer() corev1.Container {
-	c := corev1.Container{}
-	if extra := t.spec.ExtraPodSpec; extra != nil && extra.MainContainer != nil {
-		extra.MainContainer.DeepCopyInto(&c)
-	}
-	if c.Name == "" {
-		c.Name = mainContainerName
-	}
-	fillCommand(&c, t.defaults)
+// fillMain puts the component type's defaults and the graph's variables into the gaps of the user's main container.
+func (t *templater) fillMain(c *corev1.Container) {
+	c.Name = cmp.Or(t.alpha.MainContainerName, mainContainerName)
+	fillCommand(c, t.defaults)
 	c.Ports = mergePorts(c.Ports, t.defaults.ports)
-	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, t.spec.ComponentType), t.defaults.env), c.Env, t.dgd.Spec.Envs, t.spec.Envs)
-	c.EnvFrom = appendSecret(c.EnvFrom, t.spec.EnvFromSecret)
-	t.mergeResources(&c.Resources)
-	t.fillProbes(&c)
-	return c
+	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, t.componentType), t.defaults.env), t.dgd.Spec.Env, c.Env)
+	fillProbes(c, t.defaults)
 }
 
 // fillCommand gives a container without a command the default one. The user's args stand behind the default program; the default args
@@ -42,11 +34,11 @@ func fillCommand(c *corev1.Container, d defaults) {
 	}
 }
 
-// fillProbes: the service's own probes win over the main container's, and those over the defaults; each as a whole.
-func (t *templater) fillProbes(c *corev1.Container) {
-	c.LivenessProbe = firstProbe(c.Ports, t.spec.LivenessProbe, c.LivenessProbe, t.defaults.liveness)
-	c.ReadinessProbe = firstProbe(c.Ports, t.spec.ReadinessProbe, c.ReadinessProbe, t.defaults.readiness)
-	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, t.defaults.startup)
+// fillProbes: the user's probes win over the defaults, each as a whole.
+func fillProbes(c *corev1.Container, d defaults) {
+	c.LivenessProbe = firstProbe(c.Ports, c.LivenessProbe, d.liveness)
+	c.ReadinessProbe = firstProbe(c.Ports, c.ReadinessProbe, d.readiness)
+	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, d.startup)
 }
 
 // firstProbe returns a copy of the first probe there is. The last one is a default, whose port name the user's ports may have displaced.
@@ -86,13 +78,4 @@ func portRef(ports []corev1.ContainerPort, name string, number int32) intstr.Int
 		return intstr.FromString(name)
 	}
 	return intstr.FromInt32(number)
-}
-
-// appendSecret adds all keys of a Secret as variables.
-func appendSecret(sources []corev1.EnvFromSource, secret *string) []corev1.EnvFromSource {
-	if secret == nil || *secret == "" {
-		return sources
-	}
-	reference := corev1.LocalObjectReference{Name: *secret}
-	return append(sources, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: reference}})
 }

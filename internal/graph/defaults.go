@@ -8,7 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// Component types as Dynamo's programs and labels have them.
+const (
+	typeFrontend = string(nvidiav1beta1.ComponentTypeFrontend)
+	typeWorker   = string(nvidiav1beta1.ComponentTypeWorker)
+	typePrefill  = string(nvidiav1beta1.ComponentTypePrefill)
+	typeDecode   = string(nvidiav1beta1.ComponentTypeDecode)
+	typePlanner  = string(nvidiav1beta1.ComponentTypePlanner)
+	typeEPP      = string(nvidiav1beta1.ComponentTypeEPP)
 )
 
 // Ports that Dynamo's programs listen on.
@@ -29,7 +39,7 @@ const (
 )
 
 const (
-	mainContainerName           = "main"
+	mainContainerName           = nvidiav1beta1.MainContainerName
 	defaultGraceSeconds   int64 = 60
 	endpointPickerSeconds int64 = 130
 )
@@ -46,7 +56,7 @@ type defaults struct {
 // isWorker says that the component serves a model.
 func isWorker(componentType string) bool {
 	switch componentType {
-	case nvidiav1alpha1.ComponentTypeWorker, nvidiav1alpha1.ComponentTypePrefill, nvidiav1alpha1.ComponentTypeDecode:
+	case typeWorker, typePrefill, typeDecode:
 		return true
 	}
 	return false
@@ -54,13 +64,13 @@ func isWorker(componentType string) bool {
 
 func defaultsOf(componentType, dynamoNamespace string) defaults {
 	switch {
-	case componentType == nvidiav1alpha1.ComponentTypeFrontend:
+	case componentType == typeFrontend:
 		return frontendDefaults(dynamoNamespace)
 	case isWorker(componentType):
 		return workerDefaults()
-	case componentType == nvidiav1alpha1.ComponentTypePlanner:
+	case componentType == typePlanner:
 		return plannerDefaults()
-	case componentType == nvidiav1alpha1.ComponentTypeEPP:
+	case componentType == typeEPP:
 		return endpointPickerDefaults(dynamoNamespace)
 	}
 	return defaults{command: shell(), graceSeconds: defaultGraceSeconds}

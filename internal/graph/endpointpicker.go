@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // What an endpoint picker reads and what it picks for.
@@ -53,7 +53,7 @@ func pickerArgs(graph, namespace string) []string {
 
 // addPickerFiles mounts an endpoint picker's configuration and a place for what it downloads of a model.
 func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
-	if t.spec.ComponentType != nvidiav1alpha1.ComponentTypeEPP {
+	if t.componentType != typeEPP {
 		return
 	}
 	source := &corev1.ConfigMapVolumeSource{
@@ -74,11 +74,11 @@ func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
 }
 
 // endpointPicker returns the pool that an endpoint picker serves and, where it is written in the deployment, its configuration.
-func (g *Graph) endpointPicker(dgd *nvidiav1alpha1.DynamoGraphDeployment, s *Service, spec *nvidiav1alpha1.ServiceSpec) ([]Object, error) {
-	if s.ComponentType != nvidiav1alpha1.ComponentTypeEPP {
+func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Service, spec *nvidiav1beta1.ComponentSpec) ([]Object, error) {
+	if s.ComponentType != typeEPP {
 		return nil, nil
 	}
-	pool := g.inferencePool(s, newTemplater(dgd, s.Name, spec).dynamoNamespace())
+	pool := g.inferencePool(s, dynamoNamespace(dgd, spec))
 	if spec.EPPConfig == nil || spec.EPPConfig.Config == nil {
 		return []Object{pool}, nil
 	}
@@ -95,7 +95,7 @@ func (g *Graph) endpointPicker(dgd *nvidiav1alpha1.DynamoGraphDeployment, s *Ser
 }
 
 // pickerConfig completes the configuration with its kind, which users leave out.
-func pickerConfig(config *nvidiav1alpha1.FreeObject) (string, error) {
+func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
 	content := map[string]any{}
 	if err := json.Unmarshal(config.Raw, &content); err != nil {
 		return "", fmt.Errorf("not an object: %w", err)
@@ -111,7 +111,7 @@ func (g *Graph) inferencePool(s *Service, dynamoNamespace string) Object {
 		"spec": map[string]any{
 			"targetPorts": []any{map[string]any{"number": int64(httpPort)}},
 			"selector": map[string]any{"matchLabels": map[string]any{
-				LabelComponentType: nvidiav1alpha1.ComponentTypeWorker,
+				LabelComponentType: typeWorker,
 				LabelNamespace:     LabelValue(dynamoNamespace),
 			}},
 			"endpointPickerRef": map[string]any{

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Names of the engines: what gets gangs onto nodes. EngineAuto chooses by the deployment.
@@ -40,7 +40,7 @@ type EngineChoice struct {
 
 // ChooseEngine says which engine a new deployment gets. preset is the operator's own setting, EngineAuto or "" when it has none. What a
 // deployment has been given once is frozen in its ScalingGroups and not asked here.
-func ChooseEngine(dgd *nvidiav1alpha1.DynamoGraphDeployment, preset string) EngineChoice {
+func ChooseEngine(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) EngineChoice {
 	if name := dgd.Annotations[AnnotationEngine]; name != "" && name != EngineAuto {
 		return EngineChoice{name, "by the annotation " + AnnotationEngine}
 	}
@@ -58,11 +58,10 @@ func ChooseEngine(dgd *nvidiav1alpha1.DynamoGraphDeployment, preset string) Engi
 }
 
 // onKAI names the first service whose pods ask for KAI Scheduler.
-func onKAI(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
-	for _, name := range sortedKeys(dgd.Spec.Services) {
-		spec := dgd.Spec.Services[name]
-		if spec != nil && spec.ExtraPodSpec != nil && spec.ExtraPodSpec.PodSpec != nil && spec.ExtraPodSpec.PodSpec.SchedulerName == SchedulerKAI {
-			return name
+func onKAI(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	for _, c := range Components(dgd) {
+		if c.PodTemplate != nil && c.PodTemplate.Spec.SchedulerName == SchedulerKAI {
+			return c.Name
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"slices"
 	"testing"
 
@@ -47,7 +48,7 @@ spec: {services: {Frontend: {}, Worker: {extraPodSpec: {schedulerName: second-sc
 				t.Fatal(err)
 			}
 			dgd.Annotations = test.annotations
-			if diff := cmp.Diff(test.want, ChooseEngine(dgd, test.preset)); diff != "" {
+			if diff := cmp.Diff(test.want, ChooseEngine(hub.Of(dgd), test.preset)); diff != "" {
 				t.Error(diff)
 			}
 		})

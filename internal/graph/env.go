@@ -18,6 +18,9 @@ const (
 	annotationVLLMExecutor     = "nvidia.com/vllm-distributed-executor-backend"
 	annotationOriginVersion    = "nvidia.com/dynamo-operator-origin-version"
 
+	// envComponent is in every container that runs a program of Dynamo's.
+	envComponent = "DYN_COMPONENT"
+
 	discoveryKubernetes    = "kubernetes"
 	discoveryModeContainer = "container"
 )
@@ -26,7 +29,7 @@ const (
 func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		{Name: "DYN_NAMESPACE", Value: t.dynamoNamespace()},
-		{Name: "DYN_COMPONENT", Value: componentType},
+		{Name: envComponent, Value: componentType},
 		{Name: "DYN_PARENT_DGD_K8S_NAME", Value: t.dgd.Name},
 		{Name: "DYN_PARENT_DGD_K8S_NAMESPACE", Value: t.dgd.Namespace},
 		fieldEnv("POD_NAME", "metadata.name"),
@@ -37,7 +40,7 @@ func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 		env = append(env, corev1.EnvVar{Name: "DYN_DISCOVERY_BACKEND", Value: discoveryKubernetes})
 	}
 	env = append(env, t.platform.env()...)
-	if t.annotations()[annotationDiscoveryMode] == discoveryModeContainer {
+	if t.settings()[annotationDiscoveryMode] == discoveryModeContainer {
 		env = append(env,
 			corev1.EnvVar{Name: "CONTAINER_NAME", Value: container},
 			corev1.EnvVar{Name: "DYN_KUBE_DISCOVERY_MODE", Value: discoveryModeContainer})

@@ -4,14 +4,14 @@
 package graph
 
 import (
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled.
 // Admission refuses such changes; where it was not there to, the frozen constraint holds (design §4.12).
-func Drift(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
+func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
 	base, some := frozenBase(dgd, frozen)
 	if !some {
 		return nil

@@ -6,9 +6,11 @@ package graph
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -76,7 +78,11 @@ type Service struct {
 }
 
 // Resolve turns a deployment into its graph. The error joins one *Error per wrong field.
-func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, error) {
+func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error) {
+	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+	if err != nil {
+		return nil, invalid("metadata.annotations["+nvidiav1alpha1.AnnotationSpecMemory+"]", "%s; remove the annotation", err)
+	}
 	names, errs := nameServices(dgd)
 	topologies, topologyErrs := resolveTopology(dgd, in)
 	errs = append(errs, topologyErrs...)
@@ -85,18 +91,20 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 	if in.Engine == EngineKAI {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
-	for _, name := range sortedKeys(dgd.Spec.Services) {
-		service, serviceErrs := resolveService(dgd, name, in)
+	for _, c := range Components(dgd) {
+		name := c.Name
+		service, serviceErrs := resolveService(dgd, c, alpha.Services[name], in)
 		errs = append(errs, serviceErrs...)
+		errs = append(errs, checkAlpha(alpha.Deployment, name)...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
 		service.Topology = topologies[name]
 		service.Restart = in.Restarts[name]
-		service.Rollout, serviceErrs = resolveRollout(dgd, &service)
+		service.Rollout, serviceErrs = resolveRollout(dgd, c, &service)
 		errs = append(errs, serviceErrs...)
 		g.Services = append(g.Services, service)
 	}
 	if len(errs) == 0 {
-		errs = g.addExtras(dgd)
+		errs = g.addExtras(dgd, &alpha)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -104,12 +112,10 @@ func Resolve(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*Graph, erro
 	return g, nil
 }
 
-func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, in Inputs) (Service, []error) {
-	spec := dgd.Spec.Services[name]
-	if spec == nil {
-		spec = &nvidiav1alpha1.ServiceSpec{}
-	}
-	s := Service{Name: name, ComponentType: spec.ComponentType, Replicas: 1}
+func resolveService(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec, alpha nvidiav1alpha1.AlphaOnlyService, in Inputs) (Service, []error) {
+	name := spec.Name
+	t := newTemplater(dgd, spec, alpha)
+	s := Service{Name: name, ComponentType: t.componentType, Replicas: 1}
 	s.NodeCount, s.Multinode = nodeCount(spec)
 	var errs []error
 	if spec.Replicas != nil {
@@ -118,10 +124,9 @@ func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, in I
 	if s.Replicas < 0 {
 		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
 	}
-	t := newTemplater(dgd, name, spec)
 	t.platform = in.Platform
 	s.Labels, s.Annotations = t.labels(), t.annotations()
-	s.Input = inputOf(dgd, spec, in.Platform)
+	s.Input = t.input()
 	if stored := in.Groups[name]; keepsRoles(stored, s.Input) {
 		s.Roles, s.Revision, s.Adopted = stored.Spec.Roles, stored.Spec.Revision, adopts(stored)
 	} else {
@@ -131,14 +136,24 @@ func resolveService(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, in I
 	return s, append(errs, t.errs...)
 }
 
-// NodeCount is the number of pods of one replica of a service.
-func NodeCount(spec *nvidiav1alpha1.ServiceSpec) int32 {
+// Components of a deployment by name.
+func Components(dgd *nvidiav1beta1.DynamoGraphDeployment) []*nvidiav1beta1.ComponentSpec {
+	out := make([]*nvidiav1beta1.ComponentSpec, 0, len(dgd.Spec.Components))
+	for i := range dgd.Spec.Components {
+		out = append(out, &dgd.Spec.Components[i])
+	}
+	slices.SortStableFunc(out, func(a, b *nvidiav1beta1.ComponentSpec) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// NodeCount is the number of pods of one replica of a component.
+func NodeCount(spec *nvidiav1beta1.ComponentSpec) int32 {
 	n, _ := nodeCount(spec)
 	return n
 }
 
 // nodeCount is the number of pods of one replica, and whether that makes the service multinode.
-func nodeCount(spec *nvidiav1alpha1.ServiceSpec) (int32, bool) {
+func nodeCount(spec *nvidiav1beta1.ComponentSpec) (int32, bool) {
 	switch {
 	case spec == nil || spec.Multinode == nil:
 		return 1, false

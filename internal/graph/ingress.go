@@ -17,11 +17,10 @@ const defaultHostSuffix = "local"
 
 // ingress leads requests for a host name to a frontend. Without a class it is the cluster's default ingress controller's, unless the
 // deployment asks for Istio alone.
-func (g *Graph) ingress(s *Service, spec *nvidiav1alpha1.ServiceSpec) []Object {
-	if !wantsIngress(spec) {
+func (g *Graph) ingress(s *Service, in *nvidiav1alpha1.IngressSpec) []Object {
+	if !wantsIngress(s.ComponentType, in) {
 		return nil
 	}
-	in := spec.Ingress
 	meta := g.serviceMeta(s, s.ServiceName)
 	maps.Copy(meta.Labels, in.Labels)
 	meta.Labels[LabelManagedBy] = ManagedBy
@@ -50,9 +49,8 @@ func (g *Graph) ingress(s *Service, spec *nvidiav1alpha1.ServiceSpec) []Object {
 	return []Object{out}
 }
 
-func wantsIngress(spec *nvidiav1alpha1.ServiceSpec) bool {
-	in := spec.Ingress
-	if in == nil || !in.Enabled || spec.ComponentType != nvidiav1alpha1.ComponentTypeFrontend {
+func wantsIngress(componentType string, in *nvidiav1alpha1.IngressSpec) bool {
+	if in == nil || !in.Enabled || componentType != typeFrontend {
 		return false
 	}
 	return !in.UseVirtualService || ptr.Deref(in.IngressControllerClassName, "") != ""

@@ -11,42 +11,59 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // inputForm numbers what templateInput contains and how it is hashed. It goes up by one with every change of either, also one that comes
-// with a newer version of the Kubernetes API types: hashes of two forms cannot be compared.
-const inputForm = 1
+// with a newer version of the Kubernetes API types or of the conversion from v1alpha1: hashes of two forms cannot be compared.
+const inputForm = 2
 
 // templateInput is everything outside this program that decides what the pods of a service look like: what the user wrote, without what
 // concerns replicas, placement and traffic only, and the addresses the operator was started with. The name and namespace of a deployment
 // never change and are left out.
 type templateInput struct {
-	// Inherited are the annotations of the deployment itself that hold for its services.
-	Inherited        map[string]string               `json:"inherited,omitempty"`
-	Annotations      map[string]string               `json:"annotations,omitempty"`
-	Labels           map[string]string               `json:"labels,omitempty"`
-	Envs             []corev1.EnvVar                 `json:"envs,omitempty"`
-	BackendFramework nvidiav1alpha1.BackendFramework `json:"backendFramework,omitempty"`
-	PriorityClass    string                          `json:"priorityClassName,omitempty"`
-	Service          nvidiav1alpha1.ServiceSpec      `json:"service"`
-	Platform         Platform                        `json:"platform"`
+	// Inherited are the annotations of the deployment itself that hold for its components.
+	Inherited        map[string]string              `json:"inherited,omitempty"`
+	Annotations      map[string]string              `json:"annotations,omitempty"`
+	Labels           map[string]string              `json:"labels,omitempty"`
+	Env              []corev1.EnvVar                `json:"env,omitempty"`
+	BackendFramework nvidiav1beta1.BackendFramework `json:"backendFramework,omitempty"`
+	PriorityClass    string                         `json:"priorityClassName,omitempty"`
+	Component        nvidiav1beta1.ComponentSpec    `json:"component"`
+	Alpha            alphaInput                     `json:"alpha,omitzero"`
+	Platform         Platform                       `json:"platform"`
 }
 
-// inputOf identifies what the roles of a service are made from.
-func inputOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, spec *nvidiav1alpha1.ServiceSpec, platform Platform) *trellisv1alpha1.TemplateInput {
-	service := *spec
-	service.Replicas, service.MinAvailable, service.ScalingAdapter, service.Autoscaling = nil, nil, nil, nil
-	service.TopologyConstraint, service.ProviderOverride, service.Ingress = nil, nil, nil
-	service.ServiceName = ""
-	service.Annotations = withoutRollout(spec.Annotations)
+// alphaInput is what only v1alpha1 says of a component and is not in its podTemplate.
+type alphaInput struct {
+	ComponentType     string `json:"componentType,omitempty"`
+	SubComponentType  string `json:"subComponentType,omitempty"`
+	MainContainerName string `json:"mainContainerName,omitempty"`
+	GPUResource       string `json:"gpuResource,omitempty"`
+}
+
+// input identifies what the roles of a component are made from.
+func (t *templater) input() *trellisv1alpha1.TemplateInput {
+	component := *t.spec
+	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil
+	component.TopologyConstraint, component.ProviderOverride = nil, nil
+	if template := component.PodTemplate; template != nil {
+		copied := *template
+		copied.Annotations = withoutRollout(template.Annotations)
+		component.PodTemplate = &copied
+	}
+	dgd, alpha := t.dgd, t.alpha
 	raw, err := json.Marshal(templateInput{
 		Inherited:   inherited(dgd),
 		Annotations: withoutRollout(dgd.Spec.Annotations),
-		Labels:      dgd.Spec.Labels, Envs: dgd.Spec.Envs, BackendFramework: dgd.Spec.BackendFramework, PriorityClass: dgd.Spec.PriorityClassName,
-		Service: service, Platform: platform,
+		Labels:      dgd.Spec.Labels, Env: dgd.Spec.Env, BackendFramework: dgd.Spec.BackendFramework, PriorityClass: dgd.Spec.PriorityClassName,
+		Component: component, Platform: t.platform,
+		Alpha: alphaInput{
+			ComponentType: alpha.ComponentType, SubComponentType: alpha.SubComponentType,
+			MainContainerName: alpha.MainContainerName, GPUResource: alpha.GPUResource,
+		},
 	})
 	if err != nil {
 		panic("a deployment does not marshal: " + err.Error()) // it was unmarshalled before; cannot happen

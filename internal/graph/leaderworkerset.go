@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
@@ -44,7 +44,7 @@ const (
 
 // ChooseWorkload says what makes the pods of a new deployment's multinode services: "" is Trellis. What a deployment has been given once is
 // frozen in its ScalingGroups and not asked here.
-func ChooseWorkload(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if name := dgd.Annotations[AnnotationWorkload]; name != WorkloadPods {
 		return name
 	}

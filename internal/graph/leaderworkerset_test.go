@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func TestGroupOf(t *testing.T) {
 func TestChooseWorkload(t *testing.T) {
 	for annotation, want := range map[string]string{"": "", WorkloadPods: "", WorkloadLeaderWorkerSet: WorkloadLeaderWorkerSet, "Jobs": "Jobs"} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationWorkload: annotation}}}
-		if got := ChooseWorkload(dgd); got != want {
+		if got := ChooseWorkload(hub.Of(dgd)); got != want {
 			t.Errorf("%q: %q, want %q", annotation, got, want)
 		}
 	}
@@ -62,7 +63,7 @@ func TestChooseWorkload(t *testing.T) {
 func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"One": {}, "Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
-	g, err := Resolve(dgd, Inputs{Engine: EngineGates, Workload: WorkloadLeaderWorkerSet})
+	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates, Workload: WorkloadLeaderWorkerSet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestHeadlessServices(t *testing.T) {
 	} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
-		g, err := Resolve(dgd, Inputs{Engine: of[0], Workload: of[1]})
+		g, err := Resolve(hub.Of(dgd), Inputs{Engine: of[0], Workload: of[1]})
 		if err != nil {
 			t.Fatal(err)
 		}

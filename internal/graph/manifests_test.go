@@ -5,16 +5,19 @@ package graph
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
@@ -36,14 +39,14 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-func checkManifest(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+func checkManifest(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	t.Helper()
 	if dgd.Namespace == "" || strings.HasPrefix(dgd.Namespace, "<") { // to be filled in
 		dgd.Namespace = "team"
 	}
 	ct := hallOne(t)
 	if dgd.Spec.TopologyConstraint != nil {
-		ct.Name = dgd.Spec.TopologyConstraint.TopologyProfile
+		ct.Name = dgd.Spec.TopologyConstraint.ClusterTopologyName
 	}
 	before := dgd.DeepCopy()
 	g, err := Resolve(dgd, Inputs{Topology: ct, Engine: EngineGates})
@@ -55,32 +58,125 @@ func checkManifest(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) stri
 		t.Errorf("%s was changed by resolving it:\n%s", dgd.Name, diff)
 	}
 	for i, s := range g.Services {
-		if got, want := s.Roles[0].Template.Spec.Containers[0].Image, image(dgd.Spec.Services[s.Name]); got != want {
+		if got, want := s.Roles[0].Template.Spec.Containers[0].Image, userContainer(dgd.Component(s.Name), 0, "").Image; got != want {
 			t.Errorf("service %d %s: image %q, want %q", i, s.Name, got, want)
 		}
 	}
 	return summary(dgd, g)
 }
 
-func image(spec *nvidiav1alpha1.ServiceSpec) string { return spec.ExtraPodSpec.MainContainer.Image }
+// deploymentsIn a file, of either version.
+func deploymentsIn(t *testing.T, file string) []*nvidiav1beta1.DynamoGraphDeployment {
+	t.Helper()
+	var out []*nvidiav1beta1.DynamoGraphDeployment
+	for _, document := range documentsIn(t, file) {
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+		if err := json.Unmarshal(convertJSON(t, document, "v1beta1"), dgd); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, dgd)
+	}
+	return out
+}
 
-func deploymentsIn(t *testing.T, file string) []*nvidiav1alpha1.DynamoGraphDeployment {
+// documentsIn a file are its deployments as JSON.
+func documentsIn(t *testing.T, file string) [][]byte {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []*nvidiav1alpha1.DynamoGraphDeployment
+	var out [][]byte
 	for _, document := range bytes.Split(raw, []byte("\n---")) {
 		var kind runtime.TypeMeta
 		if yaml.Unmarshal(document, &kind) != nil || kind.Kind != "DynamoGraphDeployment" {
 			continue
 		}
-		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-		if err := yaml.Unmarshal(document, dgd); err != nil {
+		converted, err := yaml.YAMLToJSON(document)
+		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, dgd)
+		out = append(out, converted)
+	}
+	return out
+}
+
+func convertJSON(t *testing.T, raw []byte, version string) []byte {
+	t.Helper()
+	out, err := nvidiav1alpha1.ConvertJSON(raw, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestBothVersionsGiveTheSameObjects: what users wrote in v1beta1 gives the same objects, byte for byte, when it is written in v1alpha1.
+func TestBothVersionsGiveTheSameObjects(t *testing.T) {
+	files, _ := filepath.Glob("../../../shared/manifests/v1beta1/*.yaml")
+	if len(files) == 0 {
+		t.Skip("no samples beside the repository")
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			for _, document := range documentsIn(t, file) {
+				if bytes.Contains(document, []byte(`"frontendSidecar":`)) {
+					continue // v1alpha1 remembers that a container is one: it cannot say all that this container does
+				}
+				alpha := convertJSON(t, document, "v1alpha1")
+				plain := &unstructured.Unstructured{}
+				if err := plain.UnmarshalJSON(alpha); err != nil {
+					t.Fatal(err)
+				}
+				annotations := plain.GetAnnotations()
+				delete(annotations, nvidiav1alpha1.AnnotationSpecMemory)
+				plain.SetAnnotations(annotations)
+				alpha, err := plain.MarshalJSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				one, other := objectsOf(t, document), objectsOf(t, alpha)
+				if diff := cmp.Diff(one, other); diff != "" {
+					t.Errorf("%s (-v1beta1 +v1alpha1):\n%s", plain.GetName(), diff)
+				}
+			}
+		})
+	}
+}
+
+func objectsOf(t *testing.T, document []byte) []string {
+	t.Helper()
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	if err := json.Unmarshal(convertJSON(t, document, "v1beta1"), dgd); err != nil {
+		t.Fatal(err)
+	}
+	dgd.Namespace = "team"
+	in := Inputs{Topology: hallOne(t), Engine: EngineGates}
+	if c := dgd.Spec.TopologyConstraint; c != nil {
+		in.Topology.Name = c.ClusterTopologyName
+	}
+	g, err := Resolve(dgd, in)
+	if err != nil {
+		t.Fatalf("%s: %v", dgd.Name, err)
+	}
+	return rendered(t, g)
+}
+
+// rendered are all objects of a graph without the hashes of the input, which tell the versions apart where what they say is the same.
+func rendered(t *testing.T, g *Graph) []string {
+	t.Helper()
+	var out []string
+	for _, sg := range g.ScalingGroups() {
+		sg.Spec.Input = nil
+		out = append(out, toYAML(t, sg))
+	}
+	for _, service := range g.KubernetesServices() {
+		out = append(out, toYAML(t, service))
+	}
+	for _, object := range brought(g) {
+		out = append(out, toYAML(t, object))
+	}
+	for _, pod := range firstPods(g) {
+		out = append(out, toYAML(t, pod))
 	}
 	return out
 }

@@ -6,7 +6,7 @@ package graph
 import (
 	"maps"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
@@ -16,11 +16,13 @@ var inheritedAnnotations = []string{
 }
 
 // dynamoNamespace keeps graphs apart inside Dynamo: <Kubernetes namespace>-<deployment>.
-func (t *templater) dynamoNamespace() string {
-	if t.spec.GlobalDynamoNamespace {
+func (t *templater) dynamoNamespace() string { return dynamoNamespace(t.dgd, t.spec) }
+
+func dynamoNamespace(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec) string {
+	if spec.GlobalDynamoNamespace {
 		return "dynamo"
 	}
-	return t.dgd.Namespace + "-" + t.dgd.Name
+	return dgd.Namespace + "-" + dgd.Name
 }
 
 // labels of everything made for the service. The user's win except where selectors and Dynamo itself rely on them.
@@ -29,8 +31,8 @@ func (t *templater) labels() map[string]string {
 		LabelSelector:  LabelValue(dnsLabel(t.dgd.Name) + "-" + dnsLabel(t.name)),
 		LabelComponent: LabelValue(t.name),
 	}
-	setIf(labels, LabelSubComponentType, t.spec.SubComponentType)
-	if t.annotations()[annotationEnableMetrics] != "false" {
+	setIf(labels, LabelSubComponentType, t.subComponentType)
+	if t.settings()[annotationEnableMetrics] != "false" {
 		labels[LabelMetricsEnabled] = "true"
 	}
 	if t.spec.ModelRef != nil {
@@ -41,7 +43,7 @@ func (t *templater) labels() map[string]string {
 		labels[LabelDiscoveryEnabled] = "true"
 	}
 	maps.Copy(labels, t.dgd.Spec.Labels)
-	maps.Copy(labels, t.spec.Labels)
+	maps.Copy(labels, t.alpha.Labels)
 	t.systemLabels(labels)
 	return labels
 }
@@ -49,7 +51,7 @@ func (t *templater) labels() map[string]string {
 func (t *templater) systemLabels(labels map[string]string) {
 	labels[LabelGraph] = LabelValue(t.dgd.Name)
 	labels[LabelNamespace] = LabelValue(t.dynamoNamespace())
-	setIf(labels, LabelComponentType, t.spec.ComponentType)
+	setIf(labels, LabelComponentType, t.componentType)
 }
 
 func setIf(labels map[string]string, key, text string) {
@@ -59,7 +61,7 @@ func setIf(labels map[string]string, key, text string) {
 }
 
 // inherited are the annotations of a deployment that hold for all its services.
-func inherited(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]string {
+func inherited(dgd *nvidiav1beta1.DynamoGraphDeployment) map[string]string {
 	annotations := map[string]string{}
 	for _, key := range inheritedAnnotations {
 		if value, ok := dgd.Annotations[key]; ok {
@@ -69,32 +71,39 @@ func inherited(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]string {
 	return annotations
 }
 
-// annotations of everything made for the service.
+// annotations of everything made for the component but its pods.
 func (t *templater) annotations() map[string]string {
 	annotations := inherited(t.dgd)
 	maps.Copy(annotations, t.dgd.Spec.Annotations)
-	maps.Copy(annotations, t.spec.Annotations)
+	maps.Copy(annotations, t.alpha.Annotations)
+	return annotations
+}
+
+// settings are the annotations that hold for the component's pods: the deployment's, and over them those of its podTemplate.
+func (t *templater) settings() map[string]string {
+	annotations := inherited(t.dgd)
+	maps.Copy(annotations, t.dgd.Spec.Annotations)
+	if template := t.spec.PodTemplate; template != nil {
+		maps.Copy(annotations, template.Annotations)
+	}
 	return annotations
 }
 
 func (t *templater) podLabels() map[string]string {
 	labels := t.labels()
-	if extra := t.spec.ExtraPodMetadata; extra != nil {
-		maps.Copy(labels, extra.Labels)
+	if template := t.spec.PodTemplate; template != nil {
+		maps.Copy(labels, template.Labels)
 	}
 	t.systemLabels(labels)
 	return labels
 }
 
 func (t *templater) podAnnotations() map[string]string {
-	annotations := t.annotations()
+	annotations := t.settings()
 	for _, key := range rollout.Annotations { // how pods are replaced is not about the pods: a change of it restarts none
 		delete(annotations, key)
 	}
-	if extra := t.spec.ExtraPodMetadata; extra != nil {
-		maps.Copy(annotations, extra.Annotations)
-	}
-	if config := t.spec.EPPConfig; config != nil && config.Config != nil && t.spec.ComponentType == nvidiav1alpha1.ComponentTypeEPP {
+	if config := t.spec.EPPConfig; config != nil && config.Config != nil && t.componentType == typeEPP {
 		annotations[AnnotationPickerConfig] = shortHash(string(config.Config.Raw))
 	}
 	if len(annotations) == 0 {
@@ -105,6 +114,6 @@ func (t *templater) podAnnotations() map[string]string {
 
 // discoversThroughKubernetes says that the pods find each other by the API server, not etcd.
 func (t *templater) discoversThroughKubernetes() bool {
-	backend := t.annotations()[annotationDiscoveryBackend]
+	backend := t.settings()[annotationDiscoveryBackend]
 	return backend == "" || backend == discoveryKubernetes
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // annotationBaseModel keeps the name of a model whose hash is in a label.
@@ -18,10 +18,10 @@ const annotationBaseModel = "nvidia.com/dynamo-base-model"
 
 // modelServices returns a headless Service for each model that services of the graph refer to: the ready pods that serve it, whichever
 // graph of the namespace they belong to.
-func (g *Graph) modelServices(dgd *nvidiav1alpha1.DynamoGraphDeployment) []Object {
+func (g *Graph) modelServices(dgd *nvidiav1beta1.DynamoGraphDeployment) []Object {
 	var models []string
 	for _, s := range g.Services {
-		if ref := specOf(dgd, s.Name).ModelRef; ref != nil && ref.Name != "" {
+		if ref := dgd.Component(s.Name).ModelRef; ref != nil && ref.Name != "" {
 			models = append(models, ref.Name)
 		}
 	}

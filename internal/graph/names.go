@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Room that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
@@ -85,11 +85,12 @@ func LabelValue(s string) string {
 type serviceNames struct{ group, service, headless string }
 
 // nameServices names the objects of every service, and refuses services whose names cannot be told apart.
-func nameServices(dgd *nvidiav1alpha1.DynamoGraphDeployment) (map[string]serviceNames, []error) {
+func nameServices(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceNames, []error) {
 	var errs []error
 	out := map[string]serviceNames{}
 	taken := map[string]string{}
-	for _, name := range sortedKeys(dgd.Spec.Services) {
+	for _, c := range Components(dgd) {
+		name := c.Name
 		path := servicePath(name)
 		lower := dnsLabel(name)
 		if lower == "" {
@@ -109,8 +110,8 @@ func nameServices(dgd *nvidiav1alpha1.DynamoGraphDeployment) (map[string]service
 	return out, errs
 }
 
-func namesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) serviceNames {
-	_, multinode := nodeCount(dgd.Spec.Services[service])
+func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, service string) serviceNames {
+	_, multinode := nodeCount(dgd.Component(service))
 	full := strings.Trim(dnsLabel(dgd.Name)+"-"+dnsLabel(service), "-")
 	identity := dgd.Name + "/" + service
 	limit := maxName - ordinalRoom
@@ -128,7 +129,7 @@ func namesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) serviceN
 }
 
 // shadowsMultinode says that replica 0 of this single-node service "x-1" would get the name of pod 0 of replica 1 of a multinode service "x".
-func shadowsMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) bool {
+func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, service string) bool {
 	lower := dnsLabel(service)
 	cut := strings.LastIndexByte(lower, '-')
 	if cut < 0 {
@@ -137,8 +138,9 @@ func shadowsMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string)
 	if _, err := strconv.ParseUint(lower[cut+1:], 10, 64); err != nil {
 		return false
 	}
-	for name, spec := range dgd.Spec.Services {
-		if _, multinode := nodeCount(spec); multinode && dnsLabel(name) == lower[:cut] {
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if _, multinode := nodeCount(c); multinode && dnsLabel(c.Name) == lower[:cut] {
 			return true
 		}
 	}

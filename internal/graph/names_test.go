@@ -5,6 +5,7 @@ package graph
 
 import (
 	"fmt"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"math"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestNames(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, errs := nameServices(graphOf(tc.dgd, map[string]int32{tc.service: tc.nodes}))
+			got, errs := nameServices(hub.Of(graphOf(tc.dgd, map[string]int32{tc.service: tc.nodes})))
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
@@ -59,7 +60,7 @@ func TestNamesThatClash(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Resolve(graphOf("g", tc.services), Inputs{})
+			_, err := Resolve(hub.Of(graphOf("g", tc.services)), Inputs{})
 			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Errorf("error %v, want %q", err, tc.wantErr)
 			}
@@ -69,7 +70,7 @@ func TestNamesThatClash(t *testing.T) {
 
 // TestPodNamesAreUnique covers the trap that replica 0 of "w-1" and pod 0 of replica 1 of a multinode "w" are both called g-w-1-0.
 func TestPodNamesAreUnique(t *testing.T) {
-	g, err := Resolve(graphOf("g", map[string]int32{"w": 2, "w-1": 1, "w-1-0": 1, "w-2": 2}), Inputs{})
+	g, err := Resolve(hub.Of(graphOf("g", map[string]int32{"w": 2, "w-1": 1, "w-1-0": 1, "w-2": 2})), Inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestNamesAreValid(t *testing.T) {
 		nodes := rapid.Int32Range(1, 64).Draw(t, "nodes")
 		ordinal := rapid.SampledFrom([]int32{0, 9, 99999, math.MaxInt32}).Draw(t, "ordinal")
 
-		g, err := Resolve(graphOf(dgd, map[string]int32{service: nodes}), Inputs{Engine: EngineGates})
+		g, err := Resolve(hub.Of(graphOf(dgd, map[string]int32{service: nodes})), Inputs{Engine: EngineGates})
 		if err != nil {
 			t.Fatal(err)
 		}

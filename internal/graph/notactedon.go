@@ -5,9 +5,11 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
@@ -30,7 +32,7 @@ const ownAnnotations = "metadata.annotations"
 // NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
 // service's by name. preset is the operator's engine, as in ChooseEngine. Deprecated and removed fields are not among them; admission has
 // words of its own for those.
-func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment, preset string) []string {
+func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []string {
 	engine := ChooseEngine(dgd, preset).Name
 	queued := engine == EngineKAI || engine == EngineGrove
 	var paths []string
@@ -48,27 +50,40 @@ func NotActedOn(dgd *nvidiav1alpha1.DynamoGraphDeployment, preset string) []stri
 	}
 	annotations(ownAnnotations, dgd.Annotations)
 	annotations("spec.annotations", dgd.Spec.Annotations)
-	add(dgd.Spec.ProviderOverride != nil, "spec.providerOverride")
-	add(dgd.Spec.Experimental != nil, "spec.experimental")
-	for _, name := range sortedKeys(dgd.Spec.Services) {
-		if spec := dgd.Spec.Services[name]; spec != nil {
-			annotations(servicePath(name)+".annotations", spec.Annotations)
-			serviceNotActedOn(spec, func(set bool, field string) { add(set, servicePath(name)+"."+field) })
+	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+	if err != nil { // then what it says is ignored
+		alpha = nvidiav1alpha1.AlphaOnly{}
+	}
+	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
+	add(dgd.Spec.ProviderOverride != nil || ignored("spec.providerOverride"), "spec.providerOverride")
+	add(dgd.Spec.Experimental != nil || ignored("spec.experimental"), "spec.experimental")
+	for _, c := range Components(dgd) {
+		if c.PodTemplate != nil {
+			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
 		}
+		own := alpha.Services[c.Name]
+		componentNotActedOn(c, &own, func(set bool, field string) {
+			path := servicePath(c.Name) + "." + field
+			add(set || ignored(path), path)
+		})
 	}
 	return paths
 }
 
-func serviceNotActedOn(spec *nvidiav1alpha1.ServiceSpec, add func(set bool, field string)) {
-	ingress := spec.Ingress != nil && spec.Ingress.Enabled
-	frontend := spec.ComponentType == nvidiav1alpha1.ComponentTypeFrontend
+func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, add func(set bool, field string)) {
+	componentType, _ := typesOf(spec, alpha)
+	ingress := alpha.Ingress != nil && alpha.Ingress.Enabled
+	frontend := componentType == typeFrontend
 	add(ingress && !frontend, "ingress")
-	add(ingress && frontend && spec.Ingress.UseVirtualService, "ingress.useVirtualService")
+	add(ingress && frontend && alpha.Ingress.UseVirtualService, "ingress.useVirtualService")
 	add(spec.MinAvailable != nil, "minAvailable")
-	add(spec.EPPConfig != nil && spec.ComponentType != nvidiav1alpha1.ComponentTypeEPP, "eppConfig")
-	add(spec.Checkpoint != nil, "checkpoint")
-	add(spec.GPUMemoryService != nil && spec.GPUMemoryService.Enabled, "gpuMemoryService")
-	add(spec.Failover != nil && spec.Failover.Enabled, "failover")
+	add(spec.EPPConfig != nil && componentType != typeEPP, "eppConfig")
+	if e := spec.Experimental; e != nil {
+		add(e.Checkpoint != nil, "checkpoint")
+		add(e.GPUMemoryService != nil, "gpuMemoryService")
+		add(e.Failover != nil, "failover")
+		add(e.Grove != nil, "experimental.grove")
+	}
 	add(spec.ProviderOverride != nil, "providerOverride")
 	add(spec.Multinode != nil && spec.Multinode.Leader != nil, "multinode.leader")
 	add(spec.Multinode != nil && spec.Multinode.Worker != nil, "multinode.worker")
@@ -76,17 +91,21 @@ func serviceNotActedOn(spec *nvidiav1alpha1.ServiceSpec, add func(set bool, fiel
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start.
-func LaunchWarnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	var asWritten []string
-	for _, name := range sortedKeys(dgd.Spec.Services) {
-		nodes, multinode := nodeCount(dgd.Spec.Services[name])
+	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+	if err != nil { // then it is refused anyway
+		return nil
+	}
+	for _, c := range Components(dgd) {
+		nodes, multinode := nodeCount(c)
 		if !multinode {
 			continue
 		}
-		t := newTemplater(dgd, name, dgd.Spec.Services[name])
+		t := newTemplater(dgd, c, alpha.Services[c.Name])
 		t.roles(nodes)
 		if len(t.errs) == 0 && !t.launched { // with errors it is refused anyway
-			asWritten = append(asWritten, name)
+			asWritten = append(asWritten, c.Name)
 		}
 	}
 	if len(asWritten) == 0 {

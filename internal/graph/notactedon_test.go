@@ -5,6 +5,7 @@ package graph
 
 import (
 	"encoding/json"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,7 +62,7 @@ spec:
 	for _, field := range []string{"ingress", "minAvailable", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
-	if diff := cmp.Diff(want, NotActedOn(dgd, "")); diff != "" {
+	if diff := cmp.Diff(want, NotActedOn(hub.Of(dgd), "")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -86,7 +87,7 @@ func TestQueueIsActedOn(t *testing.T) {
 		dgd.Spec.Annotations = queue
 		extra := &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulerName: c.scheduler}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"A": {Annotations: queue, ExtraPodSpec: extra}}
-		if diff := cmp.Diff(c.want, NotActedOn(dgd, c.preset)); diff != "" {
+		if diff := cmp.Diff(c.want, NotActedOn(hub.Of(dgd), c.preset)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -111,7 +112,7 @@ spec:
 	want := []string{
 		"spec.services[*].multinode: how the pods form one program cannot be told from the command, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
 	}
-	if diff := cmp.Diff(want, LaunchWarnings(dgd)); diff != "" {
+	if diff := cmp.Diff(want, LaunchWarnings(hub.Of(dgd))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -137,7 +138,7 @@ func TestDeterministic(t *testing.T) {
 
 func objects(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
 	t.Helper()
-	g, err := Resolve(dgd, Inputs{Topology: hallOne(t), Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Engine: EngineGates})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestRevisionIsOfTheRolesOnly(t *testing.T) {
 	revisionOf := func(change func(*nvidiav1alpha1.DynamoGraphDeployment)) string {
 		dgd := base.DeepCopy()
 		change(dgd)
-		g, err := Resolve(dgd, Inputs{Topology: hallOne(t)})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

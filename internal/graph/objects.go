@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -116,9 +115,9 @@ func groupSelector(graph, group string) map[string]string {
 func servicePort(s *Service) corev1.ServicePort {
 	port := corev1.ServicePort{Name: portSystem, Port: systemPort}
 	switch s.ComponentType {
-	case nvidiav1alpha1.ComponentTypeFrontend:
+	case typeFrontend:
 		port = corev1.ServicePort{Name: portHTTP, Port: httpPort}
-	case nvidiav1alpha1.ComponentTypeEPP:
+	case typeEPP:
 		port = corev1.ServicePort{Name: portGRPC, Port: grpcPort, AppProtocol: ptr.To("http2")}
 	}
 	port.Protocol = corev1.ProtocolTCP

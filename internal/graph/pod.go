@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
@@ -29,7 +29,7 @@ func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 // Oversized says that a replica has more pods than the API allows. Such a group was stored before the bound; none of its pods is built,
 // since each would list the addresses of all.
 func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
-	return PodsPerReplica(sg) > nvidiav1alpha1.MaxNodeCount
+	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
 }
 
 // Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,7 +112,7 @@ func TestReplicaOf(t *testing.T) {
 // group resolves a deployment of one service.
 func group(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	g, err := Resolve(dgd, Inputs{Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@
 package graph
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 )
@@ -11,25 +13,32 @@ import (
 // podFSGroup owns the volumes' files unless the user says anything about the pod's security: Dynamo's images run as this group.
 const podFSGroup = 1000
 
-// podSpec is the user's extraPodSpec with the main container first and the gaps filled.
+// podSpec is the podTemplate's with the main container first and the gaps filled.
 func (t *templater) podSpec() corev1.PodSpec {
 	spec := corev1.PodSpec{}
-	if extra := t.spec.ExtraPodSpec; extra != nil && extra.PodSpec != nil {
-		extra.PodSpec.DeepCopyInto(&spec)
+	if template := t.spec.PodTemplate; template != nil {
+		template.Spec.DeepCopyInto(&spec)
 	}
-	main := t.mainContainer()
-	t.addClaims(&spec, &main)
+	main := corev1.Container{}
+	if i := indexContainer(spec.Containers, mainContainerName); i >= 0 {
+		main = spec.Containers[i]
+		spec.Containers = slices.Delete(spec.Containers, i, i+1)
+	}
+	t.fillMain(&main)
+	t.addCompilationCache(&spec, &main)
 	t.addSharedMemory(&spec, &main)
 	t.addPickerFiles(&spec, &main)
-
-	containers := []corev1.Container{main}
-	if t.spec.FrontendSidecar != nil {
-		containers = append(containers, t.frontendSidecar())
+	if i := indexContainer(spec.Containers, t.spec.FrontendSidecar); i >= 0 && t.spec.FrontendSidecar != "" {
+		t.fillSidecar(&spec.Containers[i])
 	}
-	spec.Containers = append(containers, spec.Containers...)
+	spec.Containers = append([]corev1.Container{main}, spec.Containers...)
 	t.checkContainerNames(&spec)
 	t.fillPodSpec(&spec)
 	return spec
+}
+
+func indexContainer(containers []corev1.Container, name string) int {
+	return slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
 func (t *templater) fillPodSpec(spec *corev1.PodSpec) {
@@ -47,13 +56,15 @@ func (t *templater) fillPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
+const twoContainers = "two containers are named %q; the service's own container is mainContainer, named %q unless it says otherwise"
+
 func (t *templater) checkContainerNames(spec *corev1.PodSpec) {
 	seen := map[string]bool{}
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
 			name := list[i].Name
 			if seen[name] {
-				t.invalid(t.path+".extraPodSpec.containers", "two containers are named %q; the service's own container is mainContainer, named %q unless it says otherwise", name, mainContainerName)
+				t.invalid(t.path+".extraPodSpec.containers", twoContainers, name, mainContainerName)
 			}
 			seen[name] = true
 		}

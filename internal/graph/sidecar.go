@@ -7,26 +7,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
-const sidecarName = "sidecar-frontend"
-
-// frontendSidecar is a frontend that runs beside the main container, with a frontend's defaults.
-func (t *templater) frontendSidecar() corev1.Container {
+// fillSidecar makes a container a frontend that runs beside the main container, with a frontend's defaults.
+func (t *templater) fillSidecar(c *corev1.Container) {
 	d := frontendDefaults(t.dynamoNamespace())
-	sidecar := t.spec.FrontendSidecar
-	c := corev1.Container{
-		Name:           sidecarName,
-		Image:          sidecar.Image,
-		Args:           slices.Clone(sidecar.Args),
-		Ports:          d.ports,
-		LivenessProbe:  d.liveness,
-		ReadinessProbe: d.readiness,
-		EnvFrom:        appendSecret(nil, sidecar.EnvFromSecret),
-	}
-	fillCommand(&c, d)
-	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, nvidiav1alpha1.ComponentTypeFrontend), d.env), sidecar.Envs)
-	return c
+	fillCommand(c, d)
+	c.Ports = mergePorts(c.Ports, d.ports)
+	c.Env = mergeEnv(slices.Concat(t.infraEnv(c.Name, typeFrontend), d.env), c.Env)
+	fillProbes(c, d)
 }

@@ -14,20 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // summary tells all objects of a graph in a form that a person can review: what Trellis adds in full, what the user wrote as a name or
 // as the words "as written".
-func summary(dgd *nvidiav1alpha1.DynamoGraphDeployment, g *Graph) string {
+func summary(dgd *nvidiav1beta1.DynamoGraphDeployment, g *Graph) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", dgd.Name)
 	for _, warning := range slices.Concat(NotActedOn(dgd, ""), LaunchWarnings(dgd)) {
 		fmt.Fprintf(&b, "  warning: %s\n", warning)
 	}
 	for _, sg := range g.ScalingGroups() {
-		summariseGroup(&b, specOf(dgd, sg.Spec.Service), sg)
+		summariseGroup(&b, dgd.Component(sg.Spec.Service), sg)
 	}
 	for _, service := range g.KubernetesServices() {
 		fmt.Fprintf(&b, "  Service %s: %s\n", service.Name, ofService(service))
@@ -44,7 +44,7 @@ func summary(dgd *nvidiav1alpha1.DynamoGraphDeployment, g *Graph) string {
 	return b.String()
 }
 
-func summariseGroup(b *strings.Builder, spec *nvidiav1alpha1.ServiceSpec, sg *trellisv1alpha1.ScalingGroup) {
+func summariseGroup(b *strings.Builder, spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGroup) {
 	fmt.Fprintf(b, "  %s: ScalingGroup %s, %d replicas of %d pods, revision %s%s\n",
 		sg.Spec.Service, sg.Name, sg.Spec.Replicas, PodsPerReplica(sg), sg.Spec.Revision, packing(sg))
 	leader := podLines(spec, BuildPod(sg, 0, 0))
@@ -64,7 +64,7 @@ func summariseGroup(b *strings.Builder, spec *nvidiav1alpha1.ServiceSpec, sg *tr
 }
 
 // podLines tell a pod, one line a fact.
-func podLines(spec *nvidiav1alpha1.ServiceSpec, pod *corev1.Pod) []string {
+func podLines(spec *nvidiav1beta1.ComponentSpec, pod *corev1.Pod) []string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "      %s\n", ofPod(pod))
 	labels := maps.Clone(pod.Labels)
@@ -74,7 +74,7 @@ func podLines(spec *nvidiav1alpha1.ServiceSpec, pod *corev1.Pod) []string {
 		fmt.Fprintf(&b, "      init %s\n", c.Name)
 	}
 	for i := range pod.Spec.Containers {
-		summariseContainer(&b, spec, &pod.Spec.Containers[i])
+		summariseContainer(&b, spec, i, &pod.Spec.Containers[i])
 	}
 	return strings.SplitAfter(strings.TrimSuffix(b.String(), "\n")+"\n", "\n")[:strings.Count(b.String(), "\n")]
 }
@@ -129,9 +129,9 @@ func ofVolume(v *corev1.Volume) string {
 }
 
 // summariseContainer prints the command only where it is not the user's.
-func summariseContainer(b *strings.Builder, spec *nvidiav1alpha1.ServiceSpec, c *corev1.Container) {
+func summariseContainer(b *strings.Builder, spec *nvidiav1beta1.ComponentSpec, index int, c *corev1.Container) {
 	fmt.Fprintf(b, "      %s: %s\n", c.Name, c.Image)
-	written := userContainer(spec, c.Name)
+	written := userContainer(spec, index, c.Name)
 	command, asWritten := slices.Concat(c.Command, c.Args), slices.Concat(written.Command, written.Args)
 	switch {
 	case equality.Semantic.DeepEqual(command, asWritten):
@@ -143,7 +143,7 @@ func summariseContainer(b *strings.Builder, spec *nvidiav1alpha1.ServiceSpec, c 
 		fmt.Fprintf(b, "        command %q\n", cut(command))
 	}
 	for _, e := range c.Env {
-		fmt.Fprintf(b, "        $%s\n", ofVariable(spec, e))
+		fmt.Fprintf(b, "        $%s\n", ofVariable(&written, e))
 	}
 	for _, from := range c.EnvFrom {
 		fmt.Fprintf(b, "        env from Secret %s\n", from.SecretRef.Name)
@@ -176,25 +176,23 @@ func cut(words []string) []string {
 	return out
 }
 
-func userContainer(spec *nvidiav1alpha1.ServiceSpec, name string) corev1.Container {
-	if name == sidecarName && spec.FrontendSidecar != nil {
-		return corev1.Container{Args: spec.FrontendSidecar.Args}
-	}
-	if spec.ExtraPodSpec == nil {
+// userContainer is a container as the user wrote it; the first of a pod is the main container, whatever v1alpha1 called it.
+func userContainer(spec *nvidiav1beta1.ComponentSpec, index int, name string) corev1.Container {
+	if spec.PodTemplate == nil {
 		return corev1.Container{}
 	}
-	if main := spec.ExtraPodSpec.MainContainer; main != nil && (name == main.Name || name == mainContainerName) {
-		return *main
+	if index == 0 {
+		name = mainContainerName
+	}
+	if i := indexContainer(spec.PodTemplate.Spec.Containers, name); i >= 0 {
+		return spec.PodTemplate.Spec.Containers[i]
 	}
 	return corev1.Container{}
 }
 
 // ofVariable names a user's variable, and gives the value of one of ours.
-func ofVariable(spec *nvidiav1alpha1.ServiceSpec, e corev1.EnvVar) string {
-	users := spec.Envs
-	if spec.ExtraPodSpec != nil && spec.ExtraPodSpec.MainContainer != nil {
-		users = append(slices.Clone(users), spec.ExtraPodSpec.MainContainer.Env...)
-	}
+func ofVariable(written *corev1.Container, e corev1.EnvVar) string {
+	users := written.Env
 	switch {
 	case indexEnv(users, e.Name) >= 0:
 		return e.Name

@@ -4,20 +4,29 @@
 package graph
 
 import (
+	"cmp"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
-// templater makes the pod template of one service. It collects what is wrong instead of stopping at the first.
+// templater makes the pod template of one component. It collects what is wrong instead of stopping at the first.
 type templater struct {
-	dgd      *nvidiav1alpha1.DynamoGraphDeployment
-	name     string
-	spec     *nvidiav1alpha1.ServiceSpec
+	dgd  *nvidiav1beta1.DynamoGraphDeployment
+	name string
+	spec *nvidiav1beta1.ComponentSpec
+	// alpha is what only v1alpha1 can say of the component.
+	alpha nvidiav1alpha1.AlphaOnlyService
+	// componentType and subComponentType as Dynamo's programs and labels have them: prefill and decode are workers of a sub-type.
+	componentType, subComponentType string
+
 	path     string
 	defaults defaults
 	platform Platform
@@ -26,13 +35,26 @@ type templater struct {
 	launched bool
 }
 
-func newTemplater(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, spec *nvidiav1alpha1.ServiceSpec) *templater {
-	t := &templater{dgd: dgd, name: name, spec: spec, path: servicePath(name)}
-	t.defaults = defaultsOf(spec.ComponentType, t.dynamoNamespace())
-	if spec.ComponentType == nvidiav1alpha1.ComponentTypeEPP {
+func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec, alpha nvidiav1alpha1.AlphaOnlyService) *templater {
+	t := &templater{dgd: dgd, name: spec.Name, spec: spec, alpha: alpha, path: servicePath(spec.Name)}
+	t.componentType, t.subComponentType = typesOf(spec, &alpha)
+	t.defaults = defaultsOf(t.componentType, t.dynamoNamespace())
+	if t.componentType == typeEPP {
 		t.defaults.args = pickerArgs(dgd.Name, dgd.Namespace)
 	}
 	return t
+}
+
+// typesOf a component. What v1alpha1 said stays where v1beta1 cannot say it.
+func typesOf(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService) (componentType, subComponentType string) {
+	if alpha.ComponentType != "" || alpha.SubComponentType != "" {
+		return alpha.ComponentType, alpha.SubComponentType
+	}
+	switch spec.Type {
+	case nvidiav1beta1.ComponentTypePrefill, nvidiav1beta1.ComponentTypeDecode:
+		return typeWorker, string(spec.Type)
+	}
+	return string(spec.Type), ""
 }
 
 func (t *templater) invalid(path, format string, args ...any) {
@@ -66,9 +88,9 @@ func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) 
 
 // executor is vLLM's way of spreading over nodes: as annotated, else what was the default when the deployment was first written.
 func (t *templater) executor() string {
-	annotations := t.annotations()
+	annotations := t.settings()
 	if executor := annotations[annotationVLLMExecutor]; executor != "" {
-		return executor
+		return strings.ToLower(executor)
 	}
 	origin, err := version.ParseSemantic(annotations[annotationOriginVersion])
 	if err == nil && origin.Major() == 0 {
@@ -79,15 +101,7 @@ func (t *templater) executor() string {
 
 // gpus counts the accelerators of the main container.
 func (t *templater) gpus(main *corev1.Container) int64 {
-	name := corev1.ResourceName(resourceGPU)
-	if r := t.spec.Resources; r != nil {
-		for _, item := range []*nvidiav1alpha1.ResourceItem{r.Requests, r.Limits} {
-			if item != nil && item.GPUType != "" {
-				name = corev1.ResourceName(item.GPUType)
-			}
-		}
-	}
-	quantity := main.Resources.Limits[name]
+	quantity := main.Resources.Limits[corev1.ResourceName(cmp.Or(t.alpha.GPUResource, resourceGPU))]
 	return quantity.Value()
 }
 

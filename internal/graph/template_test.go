@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func podOf(t *testing.T, service string) (corev1.PodSpec, error) {
 	dgd := graphOf("llm", nil)
 	dgd.Spec.Services["W"] = spec
 	dgd.Spec.Envs = []corev1.EnvVar{{Name: "FROM_SPEC", Value: "1"}}
-	g, err := Resolve(dgd, Inputs{})
+	g, err := Resolve(hub.Of(dgd), Inputs{})
 	if err != nil {
 		return corev1.PodSpec{}, err
 	}
@@ -195,7 +196,7 @@ func TestSharedMemoryAndClaims(t *testing.T) {
 func TestAmountsAreNotShared(t *testing.T) {
 	dgd := graphOf("llm", map[string]int32{"w": 1})
 	dgd.Spec.Services["w"].SharedMemory = &nvidiav1alpha1.SharedMemorySpec{Size: resource.MustParse("1Gi")}
-	g, err := Resolve(dgd, Inputs{})
+	g, err := Resolve(hub.Of(dgd), Inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
@@ -26,13 +26,14 @@ const (
 
 // resolveTopology returns the constraint of every service. What a ScalingGroup has frozen stays as it is; a service without one (the
 // operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions of a topology.
-func resolveTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (map[string]*trellisv1alpha1.ResolvedTopology, []error) {
+func resolveTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (map[string]*trellisv1alpha1.ResolvedTopology, []error) {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, errs := baseTopology(dgd, in)
 	if len(errs) > 0 {
 		return out, errs
 	}
-	for _, name := range sortedKeys(dgd.Spec.Services) {
+	for _, c := range Components(dgd) {
+		name := c.Name
 		if frozen, ok := in.Frozen[name]; ok {
 			out[name] = frozen.DeepCopy()
 			continue
@@ -42,13 +43,13 @@ func resolveTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (map[
 		}
 		resolved := base.DeepCopy()
 		if resolved.Automatic {
-			preferNarrowest(resolved, dgd.Spec.Services[name])
+			preferNarrowest(resolved, c)
 			out[name] = resolved
 			continue
 		}
-		if service := dgd.Spec.Services[name]; service != nil && service.TopologyConstraint != nil {
-			resolved.PackDomain = service.TopologyConstraint.PackDomain
-			resolved.PreferredPackDomain = service.TopologyConstraint.PreferredPackDomain
+		if own := c.TopologyConstraint; own != nil {
+			resolved.PackDomain = own.PackDomain
+			resolved.PreferredPackDomain = own.PreferredPackDomain
 			errs = append(errs, unknownDomain(resolved, servicePath(name)+pathPack, resolved.PackDomain)...)
 			errs = append(errs, unknownDomain(resolved, servicePath(name)+pathPreferred, resolved.PreferredPackDomain)...)
 		}
@@ -58,7 +59,7 @@ func resolveTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (map[
 }
 
 // baseTopology is what all services share: the levels and the deployment-level domains. Nil means unconstrained.
-func baseTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
+func baseTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
 	if base, frozen := frozenBase(dgd, in.Frozen); frozen {
 		return base, nil
 	}
@@ -114,9 +115,9 @@ func baseOfAnnotations(a constraint.Annotated, in Inputs) (*trellisv1alpha1.Reso
 }
 
 // HasMultinode says that a service of the deployment has replicas of more than one pod.
-func HasMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
-	for _, service := range dgd.Spec.Services {
-		if _, multinode := nodeCount(service); multinode {
+func HasMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	for i := range dgd.Spec.Components {
+		if _, multinode := nodeCount(&dgd.Spec.Components[i]); multinode {
 			return true
 		}
 	}
@@ -124,20 +125,20 @@ func HasMultinode(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
 }
 
 // preferNarrowest is what the default topology gives a multinode service: each replica as close together as it goes (design §4.10).
-func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, service *nvidiav1alpha1.ServiceSpec) {
-	if _, multinode := nodeCount(service); multinode && len(t.Levels) > 0 {
+func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) {
+	if _, multinode := nodeCount(c); multinode && len(t.Levels) > 0 {
 		t.PreferredPackDomain = t.Levels[len(t.Levels)-1].Domain
 	}
 }
 
-func baseOfFields(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
+func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*trellisv1alpha1.ResolvedTopology, []error) {
 	asked := dgd.Spec.TopologyConstraint
-	if asked == nil || asked.TopologyProfile == "" {
+	if asked == nil || asked.ClusterTopologyName == "" {
 		return nil, []error{invalid(pathProfile, "topologyProfile is required when any topology constraint is set (at spec or service level); name a ClusterTopology")}
 	}
 	ct := in.Topology
-	if ct == nil || ct.Name != asked.TopologyProfile {
-		return nil, topologyNotFound(pathProfile, asked.TopologyProfile)
+	if ct == nil || ct.Name != asked.ClusterTopologyName {
+		return nil, topologyNotFound(pathProfile, asked.ClusterTopologyName)
 	}
 	base := newBase(ct)
 	base.GraphPackDomain, base.GraphPreferredPackDomain = asked.PackDomain, asked.PreferredPackDomain
@@ -146,9 +147,9 @@ func baseOfFields(dgd *nvidiav1alpha1.DynamoGraphDeployment, in Inputs) (*trelli
 }
 
 // frozenBase reads what the existing ScalingGroups of the deployment froze, if there are any.
-func frozenBase(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) (base *trellisv1alpha1.ResolvedTopology, some bool) {
-	for _, name := range sortedKeys(dgd.Spec.Services) {
-		topology, ok := frozen[name]
+func frozenBase(dgd *nvidiav1beta1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) (base *trellisv1alpha1.ResolvedTopology, some bool) {
+	for _, c := range Components(dgd) {
+		topology, ok := frozen[c.Name]
 		some = some || ok
 		if base == nil && topology != nil {
 			base = topology.DeepCopy()
@@ -159,15 +160,12 @@ func frozenBase(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*tr
 }
 
 // constrained says that the deployment names a domain anywhere.
-func constrained(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func constrained(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	if c := dgd.Spec.TopologyConstraint; c != nil && (c.PackDomain != "" || c.PreferredPackDomain != "") {
 		return true
 	}
-	for _, service := range dgd.Spec.Services {
-		if service == nil || service.TopologyConstraint == nil {
-			continue
-		}
-		if c := service.TopologyConstraint; c.PackDomain != "" || c.PreferredPackDomain != "" {
+	for i := range dgd.Spec.Components {
+		if c := dgd.Spec.Components[i].TopologyConstraint; c != nil && (c.PackDomain != "" || c.PreferredPackDomain != "") {
 			return true
 		}
 	}

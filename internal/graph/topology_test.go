@@ -5,6 +5,7 @@ package graph
 
 import (
 	"errors"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestTopology(t *testing.T) {
 			if tc.noTopology {
 				in.Topology = nil
 			}
-			g, err := Resolve(tc.deployment(), in)
+			g, err := Resolve(hub.Of(tc.deployment()), in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func TestTopologyErrors(t *testing.T) {
 			if tc.noTopology {
 				in.Topology = nil
 			}
-			g, err := Resolve(tc.deployment(), in)
+			g, err := Resolve(hub.Of(tc.deployment()), in)
 			if g != nil || !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("graph %v, error %v, want %q", g, err, tc.want)
 			}
@@ -117,7 +118,7 @@ func TestTopologyErrors(t *testing.T) {
 // TestFrozenIsNotShared: what Resolve returns can be changed without changing what it was given.
 func TestFrozenIsNotShared(t *testing.T) {
 	frozen := &trellisv1alpha1.ResolvedTopology{Profile: "old", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone"}}}
-	g, err := Resolve(constraints{}.deployment(), Inputs{Frozen: map[string]*trellisv1alpha1.ResolvedTopology{"Decode": frozen}})
+	g, err := Resolve(hub.Of(constraints{}.deployment()), Inputs{Frozen: map[string]*trellisv1alpha1.ResolvedTopology{"Decode": frozen}})
 	if err != nil {
 		t.Fatal(err)
 	}

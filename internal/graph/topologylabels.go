@@ -87,7 +87,7 @@ func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env [
 	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if i > 0 && c.Name != sidecarName {
+		if i > 0 && indexEnv(c.Env, envComponent) < 0 {
 			continue
 		}
 		all := make([]corev1.EnvVar, 0, len(env)+len(c.Env))

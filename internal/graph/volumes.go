@@ -4,13 +4,15 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
@@ -24,33 +26,31 @@ const (
 	vllmCacheEnv  = "VLLM_CACHE_ROOT"
 )
 
-// addClaims mounts the claims of the service's volumeMounts. A claim's volume is named after it; one the user declared himself stays.
-func (t *templater) addClaims(spec *corev1.PodSpec, c *corev1.Container) {
-	for i := range t.spec.VolumeMounts {
-		mount := &t.spec.VolumeMounts[i]
-		path := t.mountPath(mount, c)
-		if path == "" {
-			t.invalid(t.path+".volumeMounts["+mount.Name+"].mountPoint", "mountPoint is required when useAsCompilationCache is false or the framework has no well-known cache")
-			continue
-		}
-		volume := volumeName(mount.Name)
-		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
-			claim := corev1.PersistentVolumeClaimVolumeSource{ClaimName: mount.Name}
-			spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &claim}})
-		}
-		mountAt(c, volume, path)
+// addCompilationCache mounts the claim that keeps compiled kernels. Its volume is named after the claim; one the user declared himself stays.
+func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Container) {
+	cache := t.spec.CompilationCache
+	if cache == nil || cache.PVCName == "" {
+		return
 	}
+	path := t.cachePath(cache, c)
+	if path == "" {
+		t.invalid(t.path+".compilationCache.mountPath", "mountPath is required: the framework has no well-known cache")
+		return
+	}
+	volume := volumeName(cache.PVCName)
+	if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
+		claim := corev1.PersistentVolumeClaimVolumeSource{ClaimName: cache.PVCName}
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &claim}})
+	}
+	mountAt(c, volume, path)
 }
 
-// mountPath also tells vLLM where a compilation cache is.
-func (t *templater) mountPath(mount *nvidiav1alpha1.VolumeMount, c *corev1.Container) string {
-	if !mount.UseAsCompilationCache || t.framework(c) != framework.VLLM {
-		return mount.MountPoint
+// cachePath also tells vLLM where its compilation cache is.
+func (t *templater) cachePath(cache *nvidiav1beta1.CompilationCache, c *corev1.Container) string {
+	if t.framework(c) != framework.VLLM {
+		return cache.MountPath
 	}
-	path := mount.MountPoint
-	if path == "" {
-		path = vllmCachePath
-	}
+	path := cmp.Or(cache.MountPath, vllmCachePath)
 	if indexEnv(c.Env, vllmCacheEnv) < 0 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: vllmCacheEnv, Value: path})
 	}
@@ -100,19 +100,20 @@ func mountsSSHKeys(s *Service) bool {
 	})
 }
 
-// addSharedMemory gives the main container a /dev/shm larger than the container runtime's. Unless sharedMemory is written out, a volume
-// that the user mounts there himself stays.
+// addSharedMemory gives the main container a /dev/shm larger than the container runtime's. Unless sharedMemorySize is written out, a
+// volume that the user mounts there himself stays.
 func (t *templater) addSharedMemory(spec *corev1.PodSpec, c *corev1.Container) {
-	shm := t.spec.SharedMemory
+	size := t.spec.SharedMemorySize
 	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == sharedMemoryPath })
-	if shm != nil && shm.Disabled || shm == nil && mounted {
+	switch {
+	case size == nil && mounted, size != nil && size.IsZero():
 		return
+	case size == nil:
+		size = ptr.To(resource.MustParse(sharedMemoryDefault))
+	default:
+		size = ptr.To(size.DeepCopy())
 	}
-	size := resource.MustParse(sharedMemoryDefault)
-	if shm != nil && !shm.Size.IsZero() {
-		size = shm.Size.DeepCopy()
-	}
-	source := corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &size}
+	source := corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == sharedMemoryVolume })
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: sharedMemoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &source}})
 	mountAt(c, sharedMemoryVolume, sharedMemoryPath)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // deployments reads DynamoGraphDeployments for admission: from the cache, and from the API server until they are there.
@@ -25,7 +25,7 @@ type deployments struct {
 }
 
 func readDeployments(mgr ctrl.Manager, namespaces []string) (client.Reader, error) {
-	informer, err := mgr.GetCache().GetInformer(context.Background(), &nvidiav1alpha1.DynamoGraphDeployment{}, cache.BlockUntilSynced(false))
+	informer, err := mgr.GetCache().GetInformer(context.Background(), &nvidiav1beta1.DynamoGraphDeployment{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watching DynamoGraphDeployments: %w", err)
 	}
@@ -37,7 +37,7 @@ func (d deployments) List(ctx context.Context, list client.ObjectList, opts ...c
 	if d.synced() {
 		return d.Reader.List(ctx, list, opts...)
 	}
-	out, ok := list.(*nvidiav1alpha1.DynamoGraphDeploymentList)
+	out, ok := list.(*nvidiav1beta1.DynamoGraphDeploymentList)
 	if !ok {
 		return fmt.Errorf("cannot list %T before the cache is there", list)
 	}
@@ -46,7 +46,7 @@ func (d deployments) List(ctx context.Context, list client.ObjectList, opts ...c
 		namespaces = []string{corev1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		part := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+		part := &nvidiav1beta1.DynamoGraphDeploymentList{}
 		if err := d.live.List(ctx, part, append(opts[:len(opts):len(opts)], client.InNamespace(namespace))...); err != nil {
 			return err
 		}

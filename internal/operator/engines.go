@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	"github.com/trellis-k8s/trellis/internal/engine"
@@ -66,7 +66,7 @@ func ownCache(mgr ctrl.Manager, o Options) engine.Opener {
 // its engine's own kinds did.
 func tellOfEngines(engines *engine.Engines, reader client.Reader, graphs, groups chan<- event.GenericEvent) {
 	deployment := func(name types.NamespacedName) {
-		graphs <- event.GenericEvent{Object: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+		graphs <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 	}
 	engines.OnChange(func(name types.NamespacedName) {
 		if name.Namespace == "" {
@@ -84,7 +84,7 @@ func tellOfEngines(engines *engine.Engines, reader client.Reader, graphs, groups
 		}
 	})
 	engines.OnState(func(string) {
-		dgds, all := &nvidiav1alpha1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}
+		dgds, all := &nvidiav1beta1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}
 		if reader.List(context.Background(), dgds) != nil || reader.List(context.Background(), all) != nil {
 			return // the cache has ended, and so has the program
 		}

@@ -23,7 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
@@ -47,7 +47,7 @@ func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
-		nvidiav1alpha1.AddToScheme, grovev1alpha1.AddToScheme, trellisv1alpha1.AddToScheme,
+		nvidiav1beta1.AddToScheme, grovev1alpha1.AddToScheme, trellisv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err) // a kind registered twice: a fault of the program
@@ -75,7 +75,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 
 	changed := make(chan event.GenericEvent, 4096)
 	verdicts := scheduler.NewVerdicts(func(name types.NamespacedName) {
-		changed <- event.GenericEvent{Object: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+		changed <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 	})
 	writer, err := newClient(mgr, o)
 	if err != nil {

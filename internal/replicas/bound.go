@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -22,7 +22,7 @@ import (
 // Replicas that exist are kept, whatever the limit. What the limit leaves is given out in the order of the services' names: one replica to each
 // service that has none, then the rest. A replica that does not fit whole is not begun. A service that asks for larger replicas than it has keeps
 // those it has. groups are the deployment's scaling groups by service.
-func Bound(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup, limit int64) (bounded *nvidiav1alpha1.DynamoGraphDeployment, why string) {
+func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup, limit int64) (bounded *nvidiav1beta1.DynamoGraphDeployment, why string) {
 	why = exceeded(dgd, limit)
 	if why == "" {
 		return dgd, ""
@@ -46,7 +46,7 @@ func Bound(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups map[string]*trellis
 		left = s.grow(left, s.wanted)
 	}
 	out := *dgd
-	out.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+	out.Spec.Services = map[string]*nvidiav1beta1.ServiceSpec{}
 	var short []string
 	for _, s := range shares {
 		out.Spec.Services[s.name] = s.spec()
@@ -64,7 +64,7 @@ func Bound(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups map[string]*trellis
 }
 
 // exceeded says which bound the deployment exceeds, or "".
-func exceeded(dgd *nvidiav1alpha1.DynamoGraphDeployment, limit int64) string {
+func exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
 	if why := validation.OverLimit(dgd, limit); why != "" {
 		return why
 	}
@@ -77,14 +77,14 @@ func exceeded(dgd *nvidiav1alpha1.DynamoGraphDeployment, limit int64) string {
 // share is what one service is given.
 type share struct {
 	name string
-	from *nvidiav1alpha1.ServiceSpec
+	from *nvidiav1beta1.ServiceSpec
 	// wanted and given are numbers of replicas, nodes the number of pods of each.
 	wanted, given, nodes int32
 	// fixed: no replica is added.
 	fixed bool
 }
 
-func newShare(name string, spec *nvidiav1alpha1.ServiceSpec, sg *trellisv1alpha1.ScalingGroup) *share {
+func newShare(name string, spec *nvidiav1beta1.ServiceSpec, sg *trellisv1alpha1.ScalingGroup) *share {
 	s := &share{name: name, from: spec, wanted: max(0, Of(spec)), nodes: graph.NodeCount(spec)}
 	if sg != nil {
 		there := sg.Status.Replicas
@@ -96,10 +96,10 @@ func newShare(name string, spec *nvidiav1alpha1.ServiceSpec, sg *trellisv1alpha1
 			s.nodes, s.fixed = has, true
 		}
 	}
-	if s.nodes > nvidiav1alpha1.MaxNodeCount {
+	if s.nodes > nvidiav1beta1.MaxNodeCount {
 		s.fixed = true
 		if s.given == 0 {
-			s.nodes = nvidiav1alpha1.MaxNodeCount // what a scaling group may hold
+			s.nodes = nvidiav1beta1.MaxNodeCount // what a scaling group may hold
 		}
 	}
 	return s
@@ -107,7 +107,7 @@ func newShare(name string, spec *nvidiav1alpha1.ServiceSpec, sg *trellisv1alpha1
 
 // grow gives up to replicas in all, as far as the pods left go, and returns what is left.
 func (s *share) grow(left int64, replicas int32) int64 {
-	replicas = min(replicas, s.wanted, nvidiav1alpha1.MaxReplicas)
+	replicas = min(replicas, s.wanted, nvidiav1beta1.MaxReplicas)
 	if s.fixed || left <= 0 || replicas <= s.given {
 		return left
 	}
@@ -116,8 +116,8 @@ func (s *share) grow(left int64, replicas int32) int64 {
 	return left - more*int64(s.nodes)
 }
 
-func (s *share) spec() *nvidiav1alpha1.ServiceSpec {
-	out := nvidiav1alpha1.ServiceSpec{}
+func (s *share) spec() *nvidiav1beta1.ServiceSpec {
+	out := nvidiav1beta1.ServiceSpec{}
 	if s.from != nil {
 		out = *s.from
 	}

@@ -22,7 +22,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -34,12 +34,12 @@ const FieldOwner = "trellis"
 func AdapterName(dgd, service string) string { return graph.AdapterName(dgd, service) }
 
 // HandedOver says that a service asks for an adapter.
-func HandedOver(s *nvidiav1alpha1.ServiceSpec) bool {
+func HandedOver(s *nvidiav1beta1.ServiceSpec) bool {
 	return s != nil && s.ScalingAdapter != nil && s.ScalingAdapter.Enabled
 }
 
 // Of is the number of replicas in a service's spec.
-func Of(s *nvidiav1alpha1.ServiceSpec) int32 {
+func Of(s *nvidiav1beta1.ServiceSpec) int32 {
 	if s == nil || s.Replicas == nil {
 		return 1
 	}
@@ -47,7 +47,7 @@ func Of(s *nvidiav1alpha1.ServiceSpec) int32 {
 }
 
 // Owns says that the adapter is the owner of the number of replicas of the service it names.
-func Owns(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	service := a.Spec.DGDRef.ServiceName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
 		HandedOver(dgd.Spec.Services[service]) && a.Name == AdapterName(dgd.Name, service)
@@ -56,7 +56,7 @@ func Owns(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1al
 // ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it: those of which the
 // graph would have more pods than limit are among them. A limit of 0 is none. Smaller numbers than before come first, then the others by the name
 // of the service.
-func ToCarry(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, limit int64) (numbers map[string]int32, refused map[string]string) {
+func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, limit int64) (numbers map[string]int32, refused map[string]string) {
 	numbers, refused = map[string]int32{}, map[string]string{}
 	differ, after := differing(dgd, adapters), dgd
 	names := slices.Sorted(maps.Keys(differ))
@@ -77,7 +77,7 @@ func ToCarry(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha
 
 // Settled is the deployment as it may be acted on: a service whose adapter says another number than the deployment keeps the replicas
 // it has, if it has been given any. What does not differ is shared with the deployment.
-func Settled(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, has map[string]int32) *nvidiav1alpha1.DynamoGraphDeployment {
+func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd
 	for name := range differing(dgd, adapters) {
 		n, ok := has[name]
@@ -90,7 +90,7 @@ func Settled(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha
 }
 
 // withReplicas is the deployment with another number of replicas of a service. What does not differ is shared.
-func withReplicas(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32) *nvidiav1alpha1.DynamoGraphDeployment {
+func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	out := *dgd
 	out.Spec.Services = maps.Clone(dgd.Spec.Services)
 	spec := *dgd.Spec.Services[name]
@@ -100,7 +100,7 @@ func withReplicas(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int3
 }
 
 // grows is 1 for a service that gets more replicas and 0 for one that gets fewer.
-func grows(dgd *nvidiav1alpha1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
+func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
 	if numbers[name] > Of(dgd.Spec.Services[name]) {
 		return 1
 	}
@@ -108,7 +108,7 @@ func grows(dgd *nvidiav1alpha1.DynamoGraphDeployment, numbers map[string]int32, 
 }
 
 // differing returns the numbers of adapters that say another one than the deployment, by service.
-func differing(dgd *nvidiav1alpha1.DynamoGraphDeployment, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) map[string]int32 {
+func differing(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) map[string]int32 {
 	numbers := map[string]int32{}
 	for i := range adapters {
 		a := &adapters[i]

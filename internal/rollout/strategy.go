@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -32,11 +32,11 @@ const (
 // Problem is one annotation that cannot be followed.
 type Problem struct{ Annotation, Value, Message string }
 
-// AnnotationsOf are the annotations that hold for a service: on the deployment, in its spec, or on the service itself, which wins.
-func AnnotationsOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, service string) map[string]string {
+// AnnotationsOf are the annotations that hold for a component: on the deployment, in its spec, or on the component's podTemplate, which wins.
+func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) map[string]string {
 	places := []map[string]string{dgd.Annotations, dgd.Spec.Annotations}
-	if spec := dgd.Spec.Services[service]; spec != nil {
-		places = append(places, spec.Annotations)
+	if c != nil && c.PodTemplate != nil {
+		places = append(places, c.PodTemplate.Annotations)
 	}
 	out := map[string]string{}
 	for _, place := range places {

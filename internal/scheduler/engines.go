@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -240,6 +240,6 @@ func (s *Scheduler) giveBack(pod *corev1.Pod) {
 	s.mu.Unlock()
 }
 
-func (s *Scheduler) lookAgain(dgd *nvidiav1alpha1.DynamoGraphDeployment) {
+func (s *Scheduler) lookAgain(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	s.queue.addAt(client.ObjectKeyFromObject(dgd), s.options.Clock.Now().Add(time.Second))
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -36,7 +36,7 @@ type keptHosts struct {
 }
 
 // keep starts, reports or ends the keeping of hosts for a graph that has just been planned. Called with the lock held.
-func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, result *placement.Result, verdict *Verdict) {
+func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, result *placement.Result, verdict *Verdict) {
 	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
 	if s.keeper.after == 0 {
 		return
@@ -84,7 +84,7 @@ func refused(result *placement.Result) bool {
 
 // startKeeping gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be kept waits as long
 // again, and the next one in line has its turn.
-func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, result *placement.Result) {
+func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, result *placement.Result) {
 	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
 	s.mark("")
 	entry, waited := s.keeper.line[name], now.Sub(s.keeper.line[name].since)
@@ -152,13 +152,13 @@ func (s *Scheduler) mark(who string) {
 }
 
 // liftKept opens the kept hosts for the plan of a graph that may use them.
-func (s *Scheduler) liftKept(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) {
+func (s *Scheduler) liftKept(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view) {
 	if k := s.keeper.current; k != nil && k.exempt(dgd, v) {
 		s.mark("")
 	}
 }
 
-func (k *keptHosts) exempt(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view) bool {
+func (k *keptHosts) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view) bool {
 	older := v.graph.Priority == k.priority && dgd.CreationTimestamp.Time.Before(k.created)
 	if client.ObjectKeyFromObject(dgd) == k.graph || v.graph.Priority > k.priority || older {
 		return true

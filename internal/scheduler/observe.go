@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -22,7 +22,7 @@ import (
 
 // observed is all that one decision about a graph is made from.
 type observed struct {
-	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 	pods   []*corev1.Pod
 	// profile is the ClusterTopology the graph names, as it is now; nil when there is none.

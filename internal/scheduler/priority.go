@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -62,7 +62,7 @@ func (v *view) preemptsBelow() int32 {
 }
 
 // priorities are those of the most important pod of each graph.
-func (s *Scheduler) priorities(ctx context.Context, graphs []*nvidiav1alpha1.DynamoGraphDeployment) map[types.UID]int32 {
+func (s *Scheduler) priorities(ctx context.Context, graphs []*nvidiav1beta1.DynamoGraphDeployment) map[types.UID]int32 {
 	out := map[types.UID]int32{}
 	for _, dgd := range graphs {
 		pods := &corev1.PodList{}
@@ -92,7 +92,7 @@ func (s *Scheduler) trackPreempted(pod *corev1.Pod) {
 }
 
 // tell says what is remarkable about a place that was found: who has to make room, and that a replica comes back elsewhere.
-func (s *Scheduler) tell(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult) {
+func (s *Scheduler) tell(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult) {
 	name := fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
 	if p := replica.Preempts; p != nil && (!replica.Base || !v.told) {
 		if replica.Base {

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -19,7 +19,7 @@ import (
 // recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
 // not bound yet own their room.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
-	graphs := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.reader.List(ctx, graphs); err != nil {
 		return fmt.Errorf("listing graphs: %w", err)
 	}

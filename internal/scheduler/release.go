@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -20,7 +20,7 @@ import (
 
 // release is one pod on its way to its place.
 type release struct {
-	dgd *nvidiav1alpha1.DynamoGraphDeployment
+	dgd *nvidiav1beta1.DynamoGraphDeployment
 	pod *corev1.Pod
 	pin engine.Pin
 	// base: of the gang that a graph in one domain begins with.
@@ -28,7 +28,7 @@ type release struct {
 }
 
 // releasesOf sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do (design §4.9).
-func (s *Scheduler) releasesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult, base string) []release {
+func (s *Scheduler) releasesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult, base string) []release {
 	gang := v.gangs[replicaKey{replica.Service, replica.Ordinal}]
 	if gang == "" && replica.Base {
 		gang = base

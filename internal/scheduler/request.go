@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -15,7 +15,7 @@ import (
 
 // Observation is what one graph looks like from outside. The loop decides from the same objects; a what-if brings its own.
 type Observation struct {
-	DGD *nvidiav1alpha1.DynamoGraphDeployment
+	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Groups are the graph's scaling groups, Pods their pods, owned by UID.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
@@ -48,7 +48,7 @@ func NewRequest(o Observation) Request {
 // Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made there
 // are at most as many as the API allows a service.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
-	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1alpha1.MaxReplicas)
+	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1beta1.MaxReplicas)
 	return ordinals
 }
 

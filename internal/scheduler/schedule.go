@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // schedule looks at one graph: take back what cannot bind, plan what waits, send the placed pods off, report.
-func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) {
+func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	name := client.ObjectKeyFromObject(dgd)
 	o, err := s.observe(ctx, dgd)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 }
 
 // announce tells the user, on the graph's status and here on the pods that wait, since that is where users look.
-func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, pods []*corev1.Pod, verdict Verdict) {
+func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, verdict Verdict) {
 	first := firstPods(pods)
 	said := false
 	for _, w := range verdict.Waiting {

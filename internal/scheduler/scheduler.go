@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -172,10 +172,10 @@ func (s *Scheduler) finishWrites() {
 }
 
 // inOrder returns the graphs that still exist: higher priority first, equal ones in creation order.
-func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) []*nvidiav1alpha1.DynamoGraphDeployment {
-	var out []*nvidiav1alpha1.DynamoGraphDeployment
+func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) []*nvidiav1beta1.DynamoGraphDeployment {
+	var out []*nvidiav1beta1.DynamoGraphDeployment
 	for _, name := range names {
-		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 		err := s.reader.Get(ctx, name, dgd)
 		if apierrors.IsNotFound(err) || (err == nil && dgd.DeletionTimestamp != nil) {
 			s.forgetGraph(name)
@@ -192,7 +192,7 @@ func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) [
 		return out
 	}
 	priorities := s.priorities(ctx, out)
-	slices.SortFunc(out, func(a, b *nvidiav1alpha1.DynamoGraphDeployment) int {
+	slices.SortFunc(out, func(a, b *nvidiav1beta1.DynamoGraphDeployment) int {
 		return cmp.Or(cmp.Compare(priorities[b.UID], priorities[a.UID]), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
@@ -210,7 +210,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 
 // observe reads everything about one graph from the cache. The objects are the cache's own, to be looked at only: every event of a pod has its
 // graph read, and copying what is read would be most of the loop's work.
-func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (observed, error) {
+func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd}
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := s.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}, client.UnsafeDisableDeepCopy); err != nil {
@@ -248,6 +248,6 @@ func (s *Scheduler) profile(ctx context.Context, groups []*trellisv1alpha1.Scali
 	return nil, nil
 }
 
-func logger(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) logr.Logger {
+func logger(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) logr.Logger {
 	return log.FromContext(ctx).WithValues("graph", client.ObjectKeyFromObject(dgd))
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -115,7 +115,7 @@ func (s *Scheduler) backOff(name types.NamespacedName, why string) {
 }
 
 // backingOff returns the graph's back-off while it lasts. Called with the lock held.
-func (s *Scheduler) backingOff(dgd *nvidiav1alpha1.DynamoGraphDeployment) *takeBack {
+func (s *Scheduler) backingOff(dgd *nvidiav1beta1.DynamoGraphDeployment) *takeBack {
 	b, ok := s.backoff[client.ObjectKeyFromObject(dgd)]
 	if !ok || !s.options.Clock.Now().Before(b.until) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -63,7 +63,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		{&corev1.Node{}, handle(s.nodeSet, s.nodeGone)},
 		{&corev1.Pod{}, handle(s.podSet, s.podGone)},
 		{&trellisv1alpha1.ScalingGroup{}, handle(each(s.groupEvent), s.groupEvent)},
-		{&nvidiav1alpha1.DynamoGraphDeployment{}, handle(each(s.graphEvent), s.graphEvent)},
+		{&nvidiav1beta1.DynamoGraphDeployment{}, handle(each(s.graphEvent), s.graphEvent)},
 		{&grovev1alpha1.ClusterTopology{}, handle(s.topologySet, func(*grovev1alpha1.ClusterTopology) { s.queue.wakeWaiting() })},
 	}
 	var synced []toolscache.InformerSynced
@@ -216,7 +216,7 @@ func (s *Scheduler) groupEvent(sg *trellisv1alpha1.ScalingGroup) {
 	s.queue.add(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph})
 }
 
-func (s *Scheduler) graphEvent(dgd *nvidiav1alpha1.DynamoGraphDeployment) {
+func (s *Scheduler) graphEvent(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	s.queue.add(client.ObjectKeyFromObject(dgd))
 }
 

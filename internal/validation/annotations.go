@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
@@ -27,7 +27,7 @@ var annotationsPath = field.NewPath("metadata", "annotations")
 
 func annotationPath(key string) *field.Path { return annotationsPath.Key(key) }
 
-func annotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := annotationsPath
 	errs := oneOf(path, dgd.Annotations, annotationExecutorBackend, "mp", "ray")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationDiscoveryMode, "pod", "container")...)
@@ -53,7 +53,7 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 }
 
 // oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: nobody could say which one holds.
-func oneFormOfConstraint(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if !constrainedByFields(dgd) {
 		return nil
 	}
@@ -68,7 +68,7 @@ func oneFormOfConstraint(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorL
 }
 
 // unknownKeys finds placement annotations that name no level of the topology.
-func unknownKeys(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
+func unknownKeys(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range []string{constraint.AnnotationRequired, constraint.AnnotationPreferred} {
 		value := dgd.Annotations[key]
@@ -89,7 +89,7 @@ func unknownKeys(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alp
 }
 
 // topologyAnnotationsImmutable: what they say is taken over once, when the deployment is created.
-func topologyAnnotationsImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range constraint.Annotations() {
 		now, is := updated.Annotations[key]
@@ -102,7 +102,7 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeploy
 }
 
 // topologyWithoutPlacement: the name of a topology alone packs nothing.
-func topologyWithoutPlacement(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
+func topologyWithoutPlacement(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
 	a := constraint.FromAnnotations(dgd)
 	if a.Topology == "" || a.Set() || constrainedByFields(dgd) {
 		return nil
@@ -112,7 +112,7 @@ func topologyWithoutPlacement(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *grov
 }
 
 // preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
-func preferredKeyWithoutEffect(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+func preferredKeyWithoutEffect(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
 	a := constraint.FromAnnotations(dgd)
 	if a.Required == "" || a.Preferred == "" || constrainedByFields(dgd) {
 		return nil

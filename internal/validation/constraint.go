@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
@@ -25,11 +25,11 @@ var (
 )
 
 // Constrained says whether the deployment states a topology constraint, at either level, by fields or by annotations.
-func Constrained(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func Constrained(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd != nil && (constrainedByFields(dgd) || constraint.FromAnnotations(dgd).Set())
 }
 
-func constrainedByFields(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func constrainedByFields(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	if dgd.Spec.TopologyConstraint != nil {
 		return true
 	}
@@ -37,7 +37,7 @@ func constrainedByFields(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
 }
 
 // Profile is the name of the ClusterTopology the deployment refers to, or empty.
-func Profile(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+func Profile(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	switch {
 	case dgd == nil:
 		return ""
@@ -51,7 +51,7 @@ func Profile(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
 }
 
 // DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
-func DomainsInUse(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+func DomainsInUse(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if dgd == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ type domainRef struct {
 }
 
 // domainRefs lists them: the deployment's, then the services' by name.
-func domainRefs(dgd *nvidiav1alpha1.DynamoGraphDeployment) []domainRef {
+func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 	var refs []domainRef
 	add := func(path *field.Path, packDomain, preferred string) {
 		if packDomain != "" {
@@ -93,7 +93,7 @@ func domainRefs(dgd *nvidiav1alpha1.DynamoGraphDeployment) []domainRef {
 }
 
 // topologyProfile asks for the profile wherever there is a constraint.
-func topologyProfile(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch {
 	case !Constrained(dgd) || Profile(dgd) != "":
 		return nil
@@ -109,7 +109,7 @@ func topologyProfile(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList 
 }
 
 // deploymentConstraint: a profile alone packs nothing, so either the deployment or a service must name a level.
-func deploymentConstraint(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func deploymentConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	c := dgd.Spec.TopologyConstraint
 	if c == nil {
 		return nil

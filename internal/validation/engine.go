@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Annotations that choose what gets the gangs onto nodes.
@@ -21,7 +21,7 @@ const (
 )
 
 // engine checks the annotations that choose it.
-func engine(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func engine(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
 	errs := oneOf(path, dgd.Annotations, annotationEngine, "auto", "Gates", "PodGroup", "KAI", "Grove")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationWorkload, "Pods", "LeaderWorkerSet")...)
@@ -38,7 +38,7 @@ func engine(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 
 // engineImmutable bars choosing another engine or workload while there are pods made for this one. It looks at the annotations and at the
 // status that the object itself carries, so that it needs no look at the cluster.
-func engineImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func engineImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, choice := range []struct{ annotation, what string }{{annotationEngine, "engine"}, {annotationWorkload, "workload"}} {
 		if updated.Annotations[choice.annotation] == old.Annotations[choice.annotation] {

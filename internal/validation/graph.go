@@ -9,13 +9,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // graphChecks are the rules about the deployment as a whole, in the order users read the errors.
 var graphChecks = []struct {
 	name string
-	run  func(*nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList
+	run  func(*nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 }{
 	{"object name", objectName},
 	{"annotations", annotations},
@@ -55,10 +55,10 @@ var serviceChecks = []struct {
 
 // service is one entry of spec.services, with what a check needs to name it.
 type service struct {
-	*nvidiav1alpha1.ServiceSpec
+	*nvidiav1beta1.ServiceSpec
 	name  string
 	path  *field.Path
-	graph *nvidiav1alpha1.DynamoGraphDeployment
+	graph *nvidiav1beta1.DynamoGraphDeployment
 }
 
 var (
@@ -67,12 +67,12 @@ var (
 )
 
 // servicesOf lists the services sorted by name. An entry without a value is an empty service.
-func servicesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment) []service {
+func servicesOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
 	services := make([]service, 0, len(dgd.Spec.Services))
 	for _, name := range slices.Sorted(maps.Keys(dgd.Spec.Services)) {
 		spec := dgd.Spec.Services[name]
 		if spec == nil {
-			spec = &nvidiav1alpha1.ServiceSpec{}
+			spec = &nvidiav1beta1.ServiceSpec{}
 		}
 		services = append(services, service{ServiceSpec: spec, name: name, path: servicesPath.Key(short(name)), graph: dgd})
 	}
@@ -83,7 +83,7 @@ func servicesOf(dgd *nvidiav1alpha1.DynamoGraphDeployment) []service {
 func (s service) multinode() bool { return s.Multinode != nil }
 
 // Graph returns everything that is wrong with a deployment and can be told from the object alone.
-func Graph(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func Graph(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if dgd == nil {
 		return nil
 	}

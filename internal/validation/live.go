@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // GraphTopology checks a new deployment against the ClusterTopology it names, as read with readErr. It is asked on create only: a level
 // that disappears later is told by a condition and blocks no update.
-func GraphTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
+func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
 	profile := Profile(dgd)
 	switch {
 	case profile == "":
@@ -39,7 +39,7 @@ func GraphTopology(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1a
 }
 
 // profilePathOf is where the deployment names its topology.
-func profilePathOf(dgd *nvidiav1alpha1.DynamoGraphDeployment) *field.Path {
+func profilePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
 	if constrainedByFields(dgd) {
 		return profilePath
 	}
@@ -59,7 +59,7 @@ func unreadable(path *field.Path, profile string, readErr error) *field.Error {
 		Detail: fmt.Sprintf("failed to read ClusterTopology %q for topology validation: %s; %s", short(profile), readErr, fix)}
 }
 
-func unknownDomains(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
+func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	for _, ref := range domainRefs(dgd) {
 		if levelIndex(topology, ref.domain) >= 0 {
@@ -73,7 +73,7 @@ func unknownDomains(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1
 }
 
 // broaderServices finds services that ask for a wider domain than the one all of the graph must sit in.
-func broaderServices(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
+func broaderServices(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	limit := levelIndex(topology, dgd.Spec.TopologyConstraint.PackDomain)
 	if limit < 0 {
 		return nil

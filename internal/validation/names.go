@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // maxServices is how many services a deployment may have.
@@ -27,7 +27,7 @@ var serviceNameRegexp = regexp.MustCompile(serviceNamePattern)
 
 // objectName repeats the API server's own rule for those who ask before it does. A long name is fine: the names made from it are
 // shortened with a hash.
-func objectName(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path, name, prefix := field.NewPath("metadata", "name"), dgd.Name, false
 	if name == "" {
 		path, name, prefix = field.NewPath("metadata", "generateName"), dgd.GenerateName, true
@@ -42,7 +42,7 @@ func objectName(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-func serviceCount(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func serviceCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch n := len(dgd.Spec.Services); {
 	case n == 0:
 		return one(field.Required(servicesPath, "spec.services must have at least one service; add one, e.g. Frontend"))
@@ -72,7 +72,7 @@ func (s service) inObjectNames() string {
 }
 
 // serviceNamesDiffer finds services whose names become one in the names of pods and Services.
-func serviceNamesDiffer(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func serviceNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]string{}
 	for _, s := range servicesOf(dgd) {
@@ -88,7 +88,7 @@ func serviceNamesDiffer(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorLi
 }
 
 // objectNamesDiffer finds a service called like the headless Service that gives the pods of a multinode service their DNS names.
-func objectNamesDiffer(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func objectNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	services := servicesOf(dgd)
 	headless := map[string]string{}
 	for _, s := range services {

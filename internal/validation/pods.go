@@ -12,14 +12,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // DefaultMaxPods is how many pods one graph may have unless the operator is configured otherwise.
 const DefaultMaxPods = 10_000
 
 // Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its services. A sum beyond the largest int64 is that number.
-func Pods(dgd *nvidiav1alpha1.DynamoGraphDeployment) int64 {
+func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
 	var sum int64
 	for _, s := range servicesOf(dgd) {
 		pods := s.pods()
@@ -33,7 +33,7 @@ func Pods(dgd *nvidiav1alpha1.DynamoGraphDeployment) int64 {
 
 // PodLimit returns which bounds on numbers of pods a deployment exceeds: those of each field, and limit for all pods of the graph; a limit of 0
 // is none. On an update, where old is not nil, what was exceeded before and does not grow is no error, so that such a graph can be scaled in.
-func PodLimit(updated, old *nvidiav1alpha1.DynamoGraphDeployment, limit int64) field.ErrorList {
+func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
@@ -46,12 +46,12 @@ func PodLimit(updated, old *nvidiav1alpha1.DynamoGraphDeployment, limit int64) f
 	var errs field.ErrorList
 	for _, s := range servicesOf(updated) {
 		was, existed := before[s.name]
-		if n := s.wanted(); n > nvidiav1alpha1.MaxReplicas && (!existed || n > was.wanted()) {
+		if n := s.wanted(); n > nvidiav1beta1.MaxReplicas && (!existed || n > was.wanted()) {
 			errs = append(errs, tooManyReplicas(s.path.Child("replicas"), n))
 		}
-		if n := s.nodes(); n > nvidiav1alpha1.MaxNodeCount && (!existed || n > was.nodes()) {
+		if n := s.nodes(); n > nvidiav1beta1.MaxNodeCount && (!existed || n > was.nodes()) {
 			errs = append(errs, field.Invalid(s.path.Child("multinode", "nodeCount"), n,
-				fmt.Sprintf("must be at most %d; run more replicas of fewer nodes", nvidiav1alpha1.MaxNodeCount)))
+				fmt.Sprintf("must be at most %d; run more replicas of fewer nodes", nvidiav1beta1.MaxNodeCount)))
 		}
 	}
 	if why := OverLimit(updated, limit); why != "" && (old == nil || Pods(updated) > Pods(old)) {
@@ -62,13 +62,13 @@ func PodLimit(updated, old *nvidiav1alpha1.DynamoGraphDeployment, limit int64) f
 }
 
 func tooManyReplicas(path *field.Path, n int32) *field.Error {
-	return field.Invalid(path, n, fmt.Sprintf("must be at most %d; split the service into several graphs", nvidiav1alpha1.MaxReplicas))
+	return field.Invalid(path, n, fmt.Sprintf("must be at most %d; split the service into several graphs", nvidiav1beta1.MaxReplicas))
 }
 
 // ScaleLimit returns why a service may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.
-func ScaleLimit(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
+func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
 	path := specPath.Child("replicas")
-	if n > nvidiav1alpha1.MaxReplicas {
+	if n > nvidiav1beta1.MaxReplicas {
 		return one(tooManyReplicas(path, n))
 	}
 	scaled := withReplicas(dgd, name, n)
@@ -79,9 +79,9 @@ func ScaleLimit(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32,
 }
 
 // withReplicas is the deployment with another number of replicas of one service. Nothing else is copied.
-func withReplicas(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32) *nvidiav1alpha1.DynamoGraphDeployment {
+func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	scaled := *dgd
-	scaled.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+	scaled.Spec.Services = map[string]*nvidiav1beta1.ServiceSpec{}
 	for _, s := range servicesOf(dgd) {
 		spec := *s.ServiceSpec
 		if s.name == name {
@@ -93,7 +93,7 @@ func withReplicas(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int3
 }
 
 // OverLimit says in numbers that a deployment asks for more pods than limit, or returns "". A limit of 0 is none.
-func OverLimit(dgd *nvidiav1alpha1.DynamoGraphDeployment, limit int64) string {
+func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
 	pods := Pods(dgd)
 	if limit == 0 || pods <= limit {
 		return ""
@@ -111,7 +111,7 @@ func OverLimit(dgd *nvidiav1alpha1.DynamoGraphDeployment, limit int64) string {
 }
 
 // bySize lists the services, the one with most pods first.
-func bySize(dgd *nvidiav1alpha1.DynamoGraphDeployment) []service {
+func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
 	services := servicesOf(dgd)
 	slices.SortStableFunc(services, func(a, b service) int { return cmp.Compare(b.pods(), a.pods()) })
 	return services

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // defaultGPU is the resource GPUs are counted under unless gpuType says otherwise.
@@ -58,7 +58,7 @@ func resources(s service) field.ErrorList {
 }
 
 // quantities parses the leaves; those that are no amounts become errors.
-func quantities(path *field.Path, item *nvidiav1alpha1.ResourceItem) (map[string]resource.Quantity, field.ErrorList) {
+func quantities(path *field.Path, item *nvidiav1beta1.ResourceItem) (map[string]resource.Quantity, field.ErrorList) {
 	parsed := map[string]resource.Quantity{}
 	var errs field.ErrorList
 	for _, a := range amounts(path, item) {
@@ -93,7 +93,7 @@ func parse(a amount) (resource.Quantity, string) {
 }
 
 // amounts lists the leaves that are set, each with the resource it counts.
-func amounts(path *field.Path, item *nvidiav1alpha1.ResourceItem) []amount {
+func amounts(path *field.Path, item *nvidiav1beta1.ResourceItem) []amount {
 	if item == nil {
 		return nil
 	}

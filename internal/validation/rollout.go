@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // rolloutBounds refuses annotations about updates that cannot be followed, once each, where they are written.
-func rolloutBounds(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	said := sets.New[string]()
 	for _, s := range servicesOf(dgd) {

@@ -8,12 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // ReplicasOwner returns the services whose number of replicas a change of the deployment touches although a scaling adapter owns it.
 // A service that is handed over to its adapter, or taken back, in the same change may have any number. adapterOf names a service's adapter.
-func ReplicasOwner(updated, old *nvidiav1alpha1.DynamoGraphDeployment, adapterOf func(service string) string) field.ErrorList {
+func ReplicasOwner(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(service string) string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func ReplicasOwner(updated, old *nvidiav1alpha1.DynamoGraphDeployment, adapterOf
 }
 
 // ReplicasAllowed returns why a service may not have so many replicas.
-func ReplicasAllowed(dgd *nvidiav1alpha1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
+func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	var errs field.ErrorList
 	for _, s := range servicesOf(dgd) {
 		if s.name != name {

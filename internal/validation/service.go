@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // sidecarContainer is the name of the container that frontendSidecar makes.
@@ -81,7 +81,7 @@ func endpointPicker(s service) field.ErrorList {
 	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {
 		errs = append(errs, field.Invalid(s.path.Child("eppConfig"), field.OmitValueType{}, "must have exactly one of configMapRef and config"))
 	}
-	if s.ComponentType != nvidiav1alpha1.ComponentTypeEPP {
+	if s.ComponentType != nvidiav1beta1.ComponentTypeEPP {
 		return errs
 	}
 	if s.EPPConfig == nil {
@@ -94,7 +94,7 @@ func endpointPicker(s service) field.ErrorList {
 }
 
 func pickerReplicas(s service) field.ErrorList {
-	if s.ComponentType != nvidiav1alpha1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
+	if s.ComponentType != nvidiav1beta1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
 		return nil
 	}
 	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
@@ -142,7 +142,7 @@ func deviceModes(s service) field.ErrorList {
 
 // claimOf says whether spec.pvcs or the pod's own volumes know the claim a mount names.
 func claimOf(s service, name string) bool {
-	listed := slices.ContainsFunc(s.graph.Spec.PVCs, func(c nvidiav1alpha1.PVC) bool { return c.Name != nil && *c.Name == name })
+	listed := slices.ContainsFunc(s.graph.Spec.PVCs, func(c nvidiav1beta1.PVC) bool { return c.Name != nil && *c.Name == name })
 	if listed || s.ExtraPodSpec == nil || s.ExtraPodSpec.PodSpec == nil {
 		return listed
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // maxClaims is how many entries spec.pvcs may have.
@@ -21,7 +21,7 @@ var accessModes = []corev1.PersistentVolumeAccessMode{
 	corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod,
 }
 
-func claims(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func claims(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := specPath.Child("pvcs")
 	if n := len(dgd.Spec.PVCs); n > maxClaims {
 		return one(field.TooMany(path, n, maxClaims))
@@ -44,7 +44,7 @@ func claims(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 }
 
 // createdClaim checks what a claim needs when it is to be made.
-func createdClaim(path *field.Path, c *nvidiav1alpha1.PVC) field.ErrorList {
+func createdClaim(path *field.Path, c *nvidiav1beta1.PVC) field.ErrorList {
 	var errs field.ErrorList
 	required := func(name string, missing bool) {
 		if missing {
@@ -66,9 +66,9 @@ func createdClaim(path *field.Path, c *nvidiav1alpha1.PVC) field.ErrorList {
 	return errs
 }
 
-func backendFramework(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
-	known := []nvidiav1alpha1.BackendFramework{
-		nvidiav1alpha1.BackendFrameworkSGLang, nvidiav1alpha1.BackendFrameworkTRTLLM, nvidiav1alpha1.BackendFrameworkVLLM,
+func backendFramework(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	known := []nvidiav1beta1.BackendFramework{
+		nvidiav1beta1.BackendFrameworkSGLang, nvidiav1beta1.BackendFrameworkTRTLLM, nvidiav1beta1.BackendFrameworkVLLM,
 	}
 	if f := dgd.Spec.BackendFramework; f != "" && !slices.Contains(known, f) {
 		return one(field.NotSupported(specPath.Child("backendFramework"), short(string(f)), known))
@@ -76,7 +76,7 @@ func backendFramework(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList
 	return nil
 }
 
-func restart(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func restart(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	r, path := dgd.Spec.Restart, specPath.Child("restart")
 	if r == nil {
 		return nil
@@ -85,7 +85,7 @@ func restart(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 	if r.ID == "" {
 		errs = append(errs, field.Required(path.Child("id"), "spec.restart.id is required; each new id starts one restart"))
 	}
-	types := []nvidiav1alpha1.RestartStrategyType{nvidiav1alpha1.RestartStrategyParallel, nvidiav1alpha1.RestartStrategySequential}
+	types := []nvidiav1beta1.RestartStrategyType{nvidiav1beta1.RestartStrategyParallel, nvidiav1beta1.RestartStrategySequential}
 	if r.Strategy != nil && r.Strategy.Type != "" && !slices.Contains(types, r.Strategy.Type) {
 		errs = append(errs, field.NotSupported(path.Child("strategy", "type"), short(string(r.Strategy.Type)), types))
 	}
@@ -93,12 +93,12 @@ func restart(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
 }
 
 // restartOrder: a given order must name every service once.
-func restartOrder(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func restartOrder(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if dgd.Spec.Restart == nil || dgd.Spec.Restart.Strategy == nil || len(dgd.Spec.Restart.Strategy.Order) == 0 {
 		return nil
 	}
 	strategy, path := dgd.Spec.Restart.Strategy, specPath.Child("restart", "strategy", "order")
-	if strategy.Type == nvidiav1alpha1.RestartStrategyParallel {
+	if strategy.Type == nvidiav1beta1.RestartStrategyParallel {
 		return one(field.Forbidden(path, "cannot be specified when strategy is parallel; remove it"))
 	}
 	var errs field.ErrorList

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // immutabilityChecks are the rules that compare a deployment with what it was.
 var immutabilityChecks = []struct {
 	name string
-	run  func(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList
+	run  func(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 }{
 	{"deployment constraint is immutable", constraintImmutable},
 	{"constraint in annotations is immutable", topologyAnnotationsImmutable},
@@ -31,7 +31,7 @@ var immutabilityChecks = []struct {
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
 // finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object
 // already broke, in the same way, does not stand in the way of another change.
-func GraphUpdate(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func GraphUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
@@ -60,14 +60,14 @@ func ratchet(now, before field.ErrorList) field.ErrorList {
 	return errs
 }
 
-func constraintImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func constraintImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(updated.Spec.TopologyConstraint, old.Spec.TopologyConstraint) {
 		return nil
 	}
 	return one(immutableConstraint(constraintPath))
 }
 
-func serviceConstraintsImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func serviceConstraintsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forServicesInBoth(updated, old, func(now, before service) {
 		if !apiequality.Semantic.DeepEqual(now.TopologyConstraint, before.TopologyConstraint) {
@@ -83,7 +83,7 @@ func immutableConstraint(path *field.Path) *field.Error {
 }
 
 // servicesImmutable also bars the way round: removing a service and adding it again with another constraint.
-func servicesImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func servicesImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	now, before := sets.KeySet(updated.Spec.Services), sets.KeySet(old.Spec.Services)
 	var changes []string
 	for _, change := range []struct {
@@ -103,7 +103,7 @@ func servicesImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field
 
 // NodeCountImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,
 // which is how many pods a replica has, when their set is created. Other engines take another nodeCount.
-func NodeCountImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func NodeCountImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func NodeCountImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) fiel
 }
 
 // nodeTopologyImmutable: nodeCount may change, but not whether a service is multinode at all, which decides what its constraint packs.
-func nodeTopologyImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func nodeTopologyImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forServicesInBoth(updated, old, func(now, before service) {
 		if now.multinode() != before.multinode() {
@@ -132,7 +132,7 @@ func nodeTopologyImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) f
 	return errs
 }
 
-func frameworkImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func frameworkImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if updated.Spec.BackendFramework == old.Spec.BackendFramework {
 		return nil
 	}
@@ -140,7 +140,7 @@ func frameworkImmutable(updated, old *nvidiav1alpha1.DynamoGraphDeployment) fiel
 		"spec.backendFramework is immutable and cannot be changed after creation; delete and recreate the DynamoGraphDeployment"))
 }
 
-func forServicesInBoth(updated, old *nvidiav1alpha1.DynamoGraphDeployment, compare func(now, before service)) {
+func forServicesInBoth(updated, old *nvidiav1beta1.DynamoGraphDeployment, compare func(now, before service)) {
 	before := map[string]service{}
 	for _, s := range servicesOf(old) {
 		before[s.name] = s

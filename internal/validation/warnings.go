@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
 var graphWarnings = []struct {
 	name string
-	run  func(*nvidiav1alpha1.DynamoGraphDeployment, *grovev1alpha1.ClusterTopology) []string
+	run  func(*nvidiav1beta1.DynamoGraphDeployment, *grovev1alpha1.ClusterTopology) []string
 }{
 	{"preferred domain without effect", preferredWithoutEffect},
 	{"topology without placement", topologyWithoutPlacement},
@@ -42,7 +42,7 @@ var deprecatedFields = []struct {
 
 // GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists, by path, the fields that have no
 // effect. There is one line a kind of field, and all lines together fit into what the API server passes on.
-func GraphWarnings(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
+func GraphWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
 	if dgd == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func GraphWarnings(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1a
 }
 
 // preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names can be told.
-func preferredWithoutEffect(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+func preferredWithoutEffect(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
 	var lines []string
 	say := func(path, preferred, required string) {
 		if preferred == "" || required == "" || narrower(topology, preferred, required) {
@@ -110,7 +110,7 @@ func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) s
 }
 
 // multinodeOnHost: a replica that spans nodes, held on one host.
-func multinodeOnHost(dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+func multinodeOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
 	inherited := ""
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		inherited = c.PackDomain
@@ -140,7 +140,7 @@ func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 }
 
 // unlistedClaims: the pod waits for ever if the claim does not exist either.
-func unlistedClaims(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
+func unlistedClaims(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
 	var mounts []string
 	for _, s := range servicesOf(dgd) {
 		for _, m := range s.VolumeMounts {

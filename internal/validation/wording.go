@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
@@ -27,7 +27,7 @@ type Wording struct {
 }
 
 // WordingOf returns the wording for a deployment that was written in the given version.
-func WordingOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, version string) Wording {
+func WordingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, version string) Wording {
 	if version != v1beta1.GroupVersion.Version {
 		return Wording{}
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -35,7 +35,7 @@ var _ admission.Handler = &adapterValidator{}
 // scaleRequest is a request for a number of replicas of one service.
 type scaleRequest struct {
 	replicas, before int32
-	ref              nvidiav1alpha1.ScaledService
+	ref              nvidiav1beta1.ScaledService
 }
 
 // Handle implements admission.Handler. What cannot be read is allowed with a warning: the number is checked again when it is carried into the
@@ -52,7 +52,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 	case asked.replicas <= asked.before:
 		return admission.Allowed("")
 	}
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	err = v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: asked.ref.Name}, dgd)
 	if apierrors.IsNotFound(err) {
 		return admission.Allowed("")
@@ -76,13 +76,13 @@ func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (sc
 		if err := decode(req, &now, &before); err != nil || now.Spec.Replicas <= before.Spec.Replicas {
 			return scaleRequest{}, err
 		}
-		adapter := &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}
+		adapter := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
 		if err := v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, adapter); err != nil {
 			return scaleRequest{}, err
 		}
 		return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, adapter.Spec.DGDRef}, nil
 	}
-	now, before := nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}
+	now, before := nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
 	err := decode(req, &now, &before)
 	return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, now.Spec.DGDRef}, err
 }
@@ -103,7 +103,7 @@ func unchecked(err error) admission.Response {
 
 // refused is the answer with one cause a field.
 func refused(req admission.Request, errs field.ErrorList) admission.Response {
-	kind := nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter")
+	kind := nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter")
 	status := apierrors.APIStatus(nil)
 	var response admission.Response
 	if err := invalid(kind, req.Name, errs); errors.As(err, &status) {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -26,7 +26,7 @@ const readTimeout = 3 * time.Second
 
 var (
 	_ admission.Defaulter[*unstructured.Unstructured]            = deploymentDefaulter{}
-	_ admission.Validator[*nvidiav1alpha1.DynamoGraphDeployment] = &deploymentValidator{}
+	_ admission.Validator[*nvidiav1beta1.DynamoGraphDeployment] = &deploymentValidator{}
 )
 
 // deploymentDefaulter sets replicas to 1 where they are left out, and lets scaling adapters keep theirs.
@@ -59,27 +59,27 @@ func (deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unstru
 // deploymentValidator asks every rule about a DynamoGraphDeployment.
 type deploymentValidator struct {
 	live       client.Reader
-	notActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
-	warnings   func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment) []string
+	warnings   func(*nvidiav1beta1.DynamoGraphDeployment) []string
 	// maxPods bounds the pods of one graph; 0: any number.
 	maxPods int64
 	// underGrove says that Grove makes the pods of a deployment; nil: of none.
-	underGrove func(*nvidiav1alpha1.DynamoGraphDeployment) bool
+	underGrove func(*nvidiav1beta1.DynamoGraphDeployment) bool
 }
 
 // ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
-func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (admission.Warnings, error) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd))
 	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd, topology, readErr)...)
 	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
 	if len(errs) > 0 {
-		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, wording(ctx, dgd).Errors(errs))
+		return nil, invalid(nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, wording(ctx, dgd).Errors(errs))
 	}
 	return v.warn(ctx, dgd, topology), nil
 }
 
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
-func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1beta1.DynamoGraphDeployment) (admission.Warnings, error) {
 	errs := append(validation.GraphUpdate(updated, old), validation.PodLimit(updated, old, v.maxPods)...)
 	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
 		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
@@ -89,7 +89,7 @@ func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *
 		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)
 	}
 	if len(errs) > 0 {
-		return nil, invalid(nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, wording(ctx, updated).Errors(errs))
+		return nil, invalid(nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, wording(ctx, updated).Errors(errs))
 	}
 	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil, nil
@@ -98,7 +98,7 @@ func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *
 }
 
 // ValidateDelete implements admission.Validator. It is never registered: nothing bars the way out.
-func (v *deploymentValidator) ValidateDelete(context.Context, *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+func (v *deploymentValidator) ValidateDelete(context.Context, *nvidiav1beta1.DynamoGraphDeployment) (admission.Warnings, error) {
 	return nil, nil
 }
 
@@ -117,7 +117,7 @@ func (v *deploymentValidator) readTopology(ctx context.Context, profile string) 
 
 // wording is that of the version in which the user wrote the deployment. The API server converts what is written in another version than the
 // webhook asks for.
-func wording(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) validation.Wording {
+func wording(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) validation.Wording {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil || req.RequestKind == nil {
 		return validation.Wording{}
@@ -125,7 +125,7 @@ func wording(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) val
 	return validation.WordingOf(dgd, req.RequestKind.Version)
 }
 
-func (v *deploymentValidator) warn(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
+func (v *deploymentValidator) warn(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
 	var notActedOn, more []string
 	if v.notActedOn != nil {
 		notActedOn = v.notActedOn(dgd)

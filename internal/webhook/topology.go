@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -61,7 +61,7 @@ func (v *topologyValidator) warn(ctx context.Context, updated, old *grovev1alpha
 func (v *topologyValidator) users(ctx context.Context, profile string) ([]validation.UserOf, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	var deployments nvidiav1alpha1.DynamoGraphDeploymentList
+	var deployments nvidiav1beta1.DynamoGraphDeploymentList
 	if err := v.deployments.List(ctx, &deployments, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -44,11 +44,11 @@ type Options struct {
 	// Admission serves the webhooks that admit objects, Conversion the one that converts them.
 	Admission, Conversion bool
 	// NotActedOn lists, by path, the fields of a deployment that are accepted and have no effect.
-	NotActedOn func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment) []string
 	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
-	Warnings func(*nvidiav1alpha1.DynamoGraphDeployment) []string
+	Warnings func(*nvidiav1beta1.DynamoGraphDeployment) []string
 	// UnderGrove says that Grove makes the pods of a deployment; nil: of none.
-	UnderGrove func(*nvidiav1alpha1.DynamoGraphDeployment) bool
+	UnderGrove func(*nvidiav1beta1.DynamoGraphDeployment) bool
 	// CertsReady is closed once the API server trusts what is served with; nil: it does.
 	CertsReady <-chan struct{}
 	// Live reads ClusterTopologies past the cache, which may not know yet that one was deleted; nil: the manager's API reader.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -61,7 +61,7 @@ func (p *Planner) Begin() { p.cluster.Begin() }
 func (p *Planner) Rollback() { p.cluster.Rollback() }
 
 // Check returns what admission would refuse the deployment for: everything on creation, what may not change on an update.
-func (p *Planner) Check(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorList {
+func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
 		errs := append(validation.GraphUpdate(dgd, old), validation.PodLimit(dgd, old, 0)...)
@@ -78,7 +78,7 @@ func (p *Planner) Check(dgd *nvidiav1alpha1.DynamoGraphDeployment) field.ErrorLi
 }
 
 // withoutAnnotations takes those about topology away: once taken over into the scaling groups they do not count any more.
-func withoutAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1alpha1.DynamoGraphDeployment {
+func withoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if !constraint.FromAnnotations(dgd).Set() {
 		return dgd
 	}
@@ -90,7 +90,7 @@ func withoutAnnotations(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1alph
 }
 
 // Warnings returns what admission would warn of, and what the plan lacks.
-func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
@@ -107,7 +107,7 @@ func (p *Planner) Warnings(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 
 // Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed
 // Check; the error is for what only shows when its pods are made.
-func (p *Planner) Plan(dgd *nvidiav1alpha1.DynamoGraphDeployment) (Graph, error) {
+func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Graph, error) {
 	r, err := p.request(dgd)
 	if err != nil {
 		return Graph{}, err
@@ -133,7 +133,7 @@ type request struct {
 
 // request resolves a deployment as the operator would, on top of what exists of it. Every engine gets the plan of the one that the planner
 // serves alone: they differ in who carries it out.
-func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, error) {
+func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	existing := p.index.groups[nameOf(dgd)]
 	inputs := graph.Inputs{
 		Topology: p.world.Topology(profileOf(dgd, existing)), Engine: graph.EngineGates, Workload: graph.ChooseWorkload(dgd),
@@ -170,7 +170,7 @@ func (p *Planner) request(dgd *nvidiav1alpha1.DynamoGraphDeployment) (*request, 
 
 // settled is a deployment of the cluster as the operator acts on it: the number of replicas that a scaling adapter owns is the one that was
 // carried into the scaling group.
-func (p *Planner) settled(dgd *nvidiav1alpha1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1alpha1.DynamoGraphDeployment {
+func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	if p.world.Graph(nameOf(dgd)) != dgd {
 		return dgd
 	}
@@ -195,7 +195,7 @@ func (p *Planner) defaultTopology() *grovev1alpha1.ClusterTopology {
 }
 
 // profileOf is the ClusterTopology that a deployment is packed by: as frozen, or before that as stated.
-func profileOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) string {
+func profileOf(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) string {
 	if len(existing) > 0 {
 		return frozenProfile(slices.Collect(maps.Values(existing)))
 	}

@@ -10,7 +10,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -76,7 +76,7 @@ func (p *Planner) class(name string) *schedulingv1.PriorityClass {
 }
 
 // unknownClasses are the priority classes that a deployment's pods name and that nobody has.
-func (p *Planner) unknownClasses(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+func (p *Planner) unknownClasses(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	r, err := p.request(dgd)
 	if err != nil {
 		return nil

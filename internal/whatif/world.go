@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -30,7 +30,7 @@ type World struct {
 	Priorities []*schedulingv1.PriorityClass
 	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
 	Groups []*trellisv1alpha1.ScalingGroup
-	Graphs []*nvidiav1alpha1.DynamoGraphDeployment
+	Graphs []*nvidiav1beta1.DynamoGraphDeployment
 }
 
 // Topology returns the ClusterTopology of that name, or nil.
@@ -43,8 +43,8 @@ func (w *World) Topology(name string) *grovev1alpha1.ClusterTopology {
 }
 
 // Graph returns the deployment of that name that exists, or nil.
-func (w *World) Graph(name types.NamespacedName) *nvidiav1alpha1.DynamoGraphDeployment {
-	i := slices.IndexFunc(w.Graphs, func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool { return nameOf(dgd) == name })
+func (w *World) Graph(name types.NamespacedName) *nvidiav1beta1.DynamoGraphDeployment {
+	i := slices.IndexFunc(w.Graphs, func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool { return nameOf(dgd) == name })
 	if i < 0 {
 		return nil
 	}

@@ -14,6 +14,10 @@ type AlphaOnly struct {
 	PVCs []PVC
 	// Services by name of the component.
 	Services map[string]AlphaOnlyService
+	// Ignored are the paths of fields whose value v1beta1 has no form for, so that nothing acts on them.
+	Ignored []string
+	// Deployment as v1alpha1 has it; nil for one that never was of v1alpha1. Its live fields say the same as those of v1beta1.
+	Deployment *DynamoGraphDeployment
 }
 
 // AlphaOnlyService is what only v1alpha1 can say of one component.
@@ -41,11 +45,11 @@ func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 	if dgd.Annotations[AnnotationSpecMemory] == "" {
 		return out, nil
 	}
-	alpha := DynamoGraphDeployment{}
+	alpha := &DynamoGraphDeployment{}
 	if err := alpha.ConvertFrom(dgd); err != nil {
 		return out, err
 	}
-	out.PVCs = alpha.Spec.PVCs
+	out.PVCs, out.Deployment, out.Ignored = alpha.Spec.PVCs, alpha, ignored(alpha, dgd)
 	out.Services = make(map[string]AlphaOnlyService, len(dgd.Spec.Components))
 	for i := range dgd.Spec.Components {
 		c := &dgd.Spec.Components[i]
@@ -80,4 +84,31 @@ func alphaOnlyOf(s *ServiceSpec, live string) AlphaOnlyService {
 		}
 	}
 	return out
+}
+
+// ignored lists what a deployment says in v1alpha1 and not in v1beta1, though both have the field.
+func ignored(alpha *DynamoGraphDeployment, dgd *v1beta1.DynamoGraphDeployment) []string {
+	var paths []string
+	add := func(set bool, path string) {
+		if set {
+			paths = append(paths, path)
+		}
+	}
+	add(alpha.Spec.ProviderOverride != nil && dgd.Spec.ProviderOverride == nil, "spec.providerOverride")
+	add(alpha.Spec.Experimental != nil && dgd.Spec.Experimental == nil, "spec.experimental")
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		s := alpha.Spec.Services[c.Name]
+		if s == nil {
+			continue
+		}
+		path := "spec.services[" + c.Name + "]."
+		add(s.ProviderOverride != nil && c.ProviderOverride == nil, path+"providerOverride")
+		if m := s.Multinode; m != nil && c.Multinode != nil {
+			add(m.Leader != nil && c.Multinode.Leader == nil, path+"multinode.leader")
+			add(m.Worker != nil && c.Multinode.Worker == nil, path+"multinode.worker")
+		}
+		add(s.RuntimeVersionOverride != "" && c.RuntimeVersionOverride == "", path+"runtimeVersionOverride")
+	}
+	return paths
 }

@@ -122,6 +122,10 @@ func TestTypedObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if only.Deployment == nil || len(only.Deployment.Spec.Services) != 3 {
+		t.Errorf("the deployment in v1alpha1: %+v", only.Deployment)
+	}
+	only.Deployment = nil
 	name, namespace := "p", "ns"
 	want := v1alpha1.AlphaOnly{PVCs: []v1alpha1.PVC{{Name: &name}}, Services: map[string]v1alpha1.AlphaOnlyService{
 		"W": {Annotations: map[string]string{"a": "b"}, GPUResource: "amd.com/gpu", MainContainerName: "engine"},

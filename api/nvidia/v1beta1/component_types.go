@@ -27,6 +27,14 @@ const (
 // MainContainerName is the name of the container of a podTemplate that is Dynamo's. All others are the user's.
 const MainContainerName = "main"
 
+// Bounds of the schema. An object stored before them keeps its values.
+const (
+	// MaxReplicas of one component.
+	MaxReplicas = 65536
+	// MaxNodeCount is the largest number of pods of one replica.
+	MaxNodeCount = 4096
+)
+
 // ComponentSpec is one component of a graph.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"

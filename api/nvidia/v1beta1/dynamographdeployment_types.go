@@ -139,6 +139,16 @@ type DynamoGraphDeployment struct {
 	Status DynamoGraphDeploymentStatus `json:"status,omitempty"`
 }
 
+// Component returns the component with the name, or nil.
+func (in *DynamoGraphDeployment) Component(name string) *ComponentSpec {
+	for i := range in.Spec.Components {
+		if c := &in.Spec.Components[i]; c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
 // DynamoGraphDeploymentList is a list of DynamoGraphDeployment.
 //
 // +kubebuilder:object:root=true

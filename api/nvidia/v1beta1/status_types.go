@@ -32,6 +32,8 @@ const (
 	ConditionValid = "Valid"
 	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
+	// ConditionWithinPodLimit is False when the deployment asks for more pods than one graph may have, past admission.
+	ConditionWithinPodLimit = "WithinPodLimit"
 	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
 	ConditionRolledOut = "RolledOut"
 	// ConditionEngineReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
@@ -92,6 +94,9 @@ const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
 // ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
 const ReasonInvalid = "Invalid"
+
+// ReasonPodLimitExceeded says that the graph has fewer replicas than it asks for (ConditionWithinPodLimit), and is not Ready for that reason.
+const ReasonPodLimitExceeded = "PodLimitExceeded"
 
 // ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
@@ -24,7 +24,7 @@ import (
 // Snapshot is what a report is made of.
 type Snapshot struct {
 	live.Snapshot
-	DGD *nvidiav1alpha1.DynamoGraphDeployment
+	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
 	Events       []corev1.Event
 	EventsHidden bool
@@ -130,9 +130,9 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 	return t.name, nil
 }
 
-func readGraph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1alpha1.DynamoGraphDeployment, error) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	err := get(ctx, c, name.Namespace, target{kindGraph, name.Name}, dgd, &nvidiav1alpha1.DynamoGraphDeploymentList{})
+func readGraph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	err := get(ctx, c, name.Namespace, target{kindGraph, name.Name}, dgd, &nvidiav1beta1.DynamoGraphDeploymentList{})
 	return dgd, err
 }
 
@@ -155,7 +155,7 @@ func get(ctx context.Context, c client.Reader, namespace string, t target, into 
 func namesOf(list client.ObjectList) []string {
 	var names []string
 	switch list := list.(type) {
-	case *nvidiav1alpha1.DynamoGraphDeploymentList:
+	case *nvidiav1beta1.DynamoGraphDeploymentList:
 		for i := range list.Items {
 			names = append(names, list.Items[i].Name)
 		}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -18,7 +18,7 @@ import (
 // verdict puts the operator's word, the condition Placed, beside the plan of now.
 func (s *Snapshot) verdict(plan whatif.Graph, planned bool) Verdict {
 	v := Verdict{Planned: planned}
-	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	if c == nil {
 		v.Text = "The operator has not judged the deployment yet: it has no condition Placed. Is the operator running?"
 		return v

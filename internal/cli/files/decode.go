@@ -17,7 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Object is one object of a file.
@@ -44,8 +44,8 @@ var kinds = map[schema.GroupKind]struct {
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
 		grovev1alpha1.GroupVersion.Version, func() client.Object { return &grovev1alpha1.ClusterTopology{} },
 	},
-	{Group: nvidiav1alpha1.GroupVersion.Group, Kind: "DynamoGraphDeployment"}: {
-		nvidiav1alpha1.GroupVersion.Version, func() client.Object { return &nvidiav1alpha1.DynamoGraphDeployment{} },
+	{Group: nvidiav1beta1.GroupVersion.Group, Kind: "DynamoGraphDeployment"}: {
+		nvidiav1beta1.GroupVersion.Version, func() client.Object { return &nvidiav1beta1.DynamoGraphDeployment{} },
 	},
 }
 
@@ -136,7 +136,7 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 		defaultNode(o)
 	case *corev1.Pod:
 		defaultPod(o)
-	case *nvidiav1alpha1.DynamoGraphDeployment:
+	case *nvidiav1beta1.DynamoGraphDeployment:
 		if err := defaultGraph(raw, o); err != nil {
 			errs = append(errs, source.At(name, "", err.Error()))
 		}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // schemaDefaults are the defaults in the schema of a DynamoGraphDeployment by path, "*" for every service. A test holds them against the
@@ -30,7 +30,7 @@ var schemaDefaults = []struct {
 }
 
 // defaultGraph decodes a deployment again, with the defaults of its schema.
-func defaultGraph(raw []byte, into *nvidiav1alpha1.DynamoGraphDeployment) error {
+func defaultGraph(raw []byte, into *nvidiav1beta1.DynamoGraphDeployment) error {
 	var whole map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &whole); err != nil {
 		return err
@@ -40,7 +40,7 @@ func defaultGraph(raw []byte, into *nvidiav1alpha1.DynamoGraphDeployment) error 
 	if err != nil {
 		return err
 	}
-	*into = nvidiav1alpha1.DynamoGraphDeployment{}
+	*into = nvidiav1beta1.DynamoGraphDeployment{}
 	return kjson.UnmarshalCaseSensitivePreserveInts(defaulted, into)
 }
 

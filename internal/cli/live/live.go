@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -119,9 +119,9 @@ func (s *Snapshot) ReadGraphs(ctx context.Context, c client.Reader, namespace st
 	return nil
 }
 
-func readGraphs(ctx context.Context, c client.Reader, namespace string) ([]*nvidiav1alpha1.DynamoGraphDeployment, error) {
-	return listAll(ctx, c, made[nvidiav1alpha1.DynamoGraphDeploymentList],
-		func(l *nvidiav1alpha1.DynamoGraphDeploymentList) []nvidiav1alpha1.DynamoGraphDeployment {
+func readGraphs(ctx context.Context, c client.Reader, namespace string) ([]*nvidiav1beta1.DynamoGraphDeployment, error) {
+	return listAll(ctx, c, made[nvidiav1beta1.DynamoGraphDeploymentList],
+		func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment {
 			return l.Items
 		}, whole, client.InNamespace(namespace))
 }

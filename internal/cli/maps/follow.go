@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
@@ -114,7 +114,7 @@ func watch(ctx context.Context, config *rest.Config) (cache.Cache, <-chan struct
 	}
 	for _, o := range []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &grovev1alpha1.ClusterTopology{}, &schedulingv1.PriorityClass{}, &trellisv1alpha1.ScalingGroup{},
-		&nvidiav1alpha1.DynamoGraphDeployment{},
+		&nvidiav1beta1.DynamoGraphDeployment{},
 	} {
 		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
 		if err != nil {

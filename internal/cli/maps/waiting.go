@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -43,7 +43,7 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 }
 
 // again plans a deployment and drops the plan. There are no reasons when there is room for it now, or when it cannot be planned.
-func again(planner *whatif.Planner, dgd *nvidiav1alpha1.DynamoGraphDeployment) []explain.Waiting {
+func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment) []explain.Waiting {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
 		return nil
 	}
@@ -73,11 +73,11 @@ func who(pods []tree.Pod) []explain.Gangs {
 	return list
 }
 
-func since(dgd *nvidiav1alpha1.DynamoGraphDeployment) *time.Time {
+func since(dgd *nvidiav1beta1.DynamoGraphDeployment) *time.Time {
 	if dgd == nil {
 		return nil
 	}
-	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	if c == nil || c.Status == "True" || c.LastTransitionTime.IsZero() {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
@@ -32,7 +32,7 @@ type Input struct {
 
 // wanted is one deployment to plan; source is nil for one that was read from the cluster.
 type wanted struct {
-	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	source *files.Source
 }
 
@@ -178,7 +178,7 @@ func (in *Input) add(object files.Object) {
 		in.world.Priorities = replaced(in.world.Priorities, o)
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
-	case *nvidiav1alpha1.DynamoGraphDeployment:
+	case *nvidiav1beta1.DynamoGraphDeployment:
 		in.plan = append(in.plan, wanted{o, &object.Source})
 	}
 }

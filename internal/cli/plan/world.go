@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -41,7 +41,7 @@ func (r *Report) World() whatif.World {
 	return w
 }
 
-func of(dgd *nvidiav1alpha1.DynamoGraphDeployment, sg *trellisv1alpha1.ScalingGroup) bool {
+func of(dgd *nvidiav1beta1.DynamoGraphDeployment, sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Namespace == dgd.Namespace && sg.Spec.Graph == dgd.Name
 }
 

@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // Read takes a snapshot. Pods that the user may not list are left out and marked.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Snapshot, error) {
-	s := Snapshot{Graph: &nvidiav1alpha1.DynamoGraphDeployment{}}
+	s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}}
 	if err := c.Get(ctx, key, s.Graph); err != nil {
 		if apierrors.IsNotFound(err) {
 			return s, fmt.Errorf("DynamoGraphDeployment %s not found; kubectl get dgd -A lists those of all namespaces", key)
@@ -50,7 +50,7 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, podsH
 	if err != nil {
 		return nil, err
 	}
-	objects := []client.Object{&nvidiav1alpha1.DynamoGraphDeployment{}}
+	objects := []client.Object{&nvidiav1beta1.DynamoGraphDeployment{}}
 	if !podsHidden {
 		objects = append(objects, &corev1.Pod{})
 	}
@@ -91,7 +91,7 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 		Scheme: scheme, DefaultNamespaces: map[string]cache.Config{key.Namespace: {}},
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&nvidiav1alpha1.DynamoGraphDeployment{}: {Field: fields.OneTermEqualSelector("metadata.name", key.Name)},
+			&nvidiav1beta1.DynamoGraphDeployment{}: {Field: fields.OneTermEqualSelector("metadata.name", key.Name)},
 			&corev1.Pod{}:                           {Label: labels.SelectorFromSet(podLabels(key))},
 		},
 	})
@@ -99,7 +99,7 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 
 func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, podsHidden bool, changed <-chan struct{}, snapshots chan<- Snapshot) {
 	for {
-		s := Snapshot{Graph: &nvidiav1alpha1.DynamoGraphDeployment{}, PodsHidden: podsHidden}
+		s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: podsHidden}
 		pods := &corev1.PodList{}
 		err := informers.Get(ctx, key, s.Graph)
 		if err == nil && !podsHidden {

@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
 // Snapshot is what a report is made of.
 type Snapshot struct {
-	Graph *nvidiav1alpha1.DynamoGraphDeployment
+	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Pods of the graph, unless PodsHidden: the user may not list them.
 	Pods       []corev1.Pod
 	PodsHidden bool
@@ -43,8 +43,8 @@ type Report struct {
 	Domain   string    `json:"domain,omitempty"`
 	Services []Service `json:"services"`
 	// Update and Restart in progress, or the last ones.
-	Update  *nvidiav1alpha1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
-	Restart *nvidiav1alpha1.RestartStatus       `json:"restart,omitempty"`
+	Update  *nvidiav1beta1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
+	Restart *nvidiav1beta1.RestartStatus       `json:"restart,omitempty"`
 	// Conditions that are False, but Ready.
 	Conditions []Condition `json:"conditions,omitempty"`
 	// PodsHidden: what single pods wait for is not known.
@@ -91,28 +91,28 @@ func Build(s Snapshot) Report {
 		r.Domain = status.Placement.Domain
 	}
 	for _, c := range status.Conditions {
-		if c.Type != nvidiav1alpha1.ConditionReady && c.Status == metav1.ConditionFalse {
+		if c.Type != nvidiav1beta1.ConditionReady && c.Status == metav1.ConditionFalse {
 			r.Conditions = append(r.Conditions, Condition{c.Type, c.Reason, c.Message})
 		}
 	}
-	if ready := meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionReady); ready != nil {
+	if ready := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionReady); ready != nil {
 		r.Ready, r.Reason, r.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Graph.Spec.Services)) {
 		r.Services = append(r.Services, serviceOf(s, name))
 	}
 	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Services, Service.unfinished) &&
-		(r.Update == nil || r.Update.Phase != nvidiav1alpha1.RollingUpdateInProgress)
+		(r.Update == nil || r.Update.Phase != nvidiav1beta1.RollingUpdateInProgress)
 	return r
 }
 
 // restarting: a restart was asked for and has not ended.
-func restarting(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func restarting(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	if dgd.Status.Restart == nil {
 		return false
 	}
 	phase := dgd.Status.Restart.Phase
-	return phase == nvidiav1alpha1.RestartPending || phase == nvidiav1alpha1.RestartRestarting
+	return phase == nvidiav1beta1.RestartPending || phase == nvidiav1beta1.RestartRestarting
 }
 
 func (s Service) unfinished() bool {

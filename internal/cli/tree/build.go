@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -19,7 +19,7 @@ import (
 
 // graphPods is one graph with what was made for it.
 type graphPods struct {
-	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 	pods   []memberPod
 	view   view
@@ -112,7 +112,7 @@ func (s *Snapshot) sortPods() []*graphPods {
 
 func (g *graphPods) describe() Graph {
 	d := Graph{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Constraints: constraints(g.groups), Waiting: g.waiting()}
-	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	if p := g.dgd.Status.Placement; p != nil {
 		d.Domain = p.Domain
 	}
@@ -135,8 +135,8 @@ func (g *graphPods) waiting() *Waiting {
 			}
 		}
 	}
-	placed := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
-	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
+	placed := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
+	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	switch {
 	case placed != nil && placed.Status == "False":
 		w.Reason, w.Message = placed.Reason, placed.Message

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // gpus is the resource counted unless the graphs ask for another kind of device.
@@ -133,7 +133,7 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free room.")
 	}
 	for _, g := range graphs {
-		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1alpha1.ConditionTopologyLevelsAvailable)
+		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)
 		if c != nil && c.Status == "False" {
 			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
@@ -34,7 +34,7 @@ type Request struct {
 // Snapshot is what a tree is made of.
 type Snapshot struct {
 	// Graphs to show, and their groups.
-	Graphs []nvidiav1alpha1.DynamoGraphDeployment
+	Graphs []nvidiav1beta1.DynamoGraphDeployment
 	Groups []trellisv1alpha1.ScalingGroup
 	// Topology to show all of them in; nil for the one each is placed by.
 	Topology   *grovev1alpha1.ClusterTopology
@@ -76,18 +76,18 @@ func Read(ctx context.Context, c client.Reader, r Request) (*Snapshot, error) {
 	return s, nil
 }
 
-func readGraphs(ctx context.Context, c client.Reader, r Request) ([]nvidiav1alpha1.DynamoGraphDeployment, error) {
-	list := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+func readGraphs(ctx context.Context, c client.Reader, r Request) ([]nvidiav1beta1.DynamoGraphDeployment, error) {
+	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if r.Name == "" {
 		if err := c.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 			return nil, cli.Explain(err, "listing DynamoGraphDeployments")
 		}
 		return list.Items, nil
 	}
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, dgd)
 	if err == nil {
-		return []nvidiav1alpha1.DynamoGraphDeployment{*dgd}, nil
+		return []nvidiav1beta1.DynamoGraphDeployment{*dgd}, nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return nil, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s/%s", r.Namespace, r.Name))

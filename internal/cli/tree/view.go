@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -30,7 +30,7 @@ type view struct {
 
 // viewOf chooses the hierarchy of a graph: the one asked for, the one it was placed by, the one it names, and for a graph
 // without a constraint the default topology or the only one.
-func (s *Snapshot) viewOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
+func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
 		return live(s.Topology)
 	}

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
@@ -73,7 +73,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Channel(r.peersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
 		For(&grovev1alpha1.ClusterTopology{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
-		Watches(&nvidiav1alpha1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
+		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
 		WithOptions(blocked.Options(1)).
 		Complete(r)
@@ -98,7 +98,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 }
 
 func profileOf(_ context.Context, o client.Object) []reconcile.Request {
-	profile := validation.Profile(o.(*nvidiav1alpha1.DynamoGraphDeployment))
+	profile := validation.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment))
 	if profile == "" {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	users := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	users := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}

@@ -13,14 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // maxNames is how many nodes or deployments a message lists.
 const maxNames = 5
 
-func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvidiav1alpha1.DynamoGraphDeployment,
+func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvidiav1beta1.DynamoGraphDeployment,
 	defaults []*grovev1alpha1.ClusterTopology,
 ) grovev1alpha1.ClusterTopologyStatus {
 	status := *ct.Status.DeepCopy()
@@ -115,7 +115,7 @@ func consistent(s topology.Survey) metav1.Condition {
 	return c
 }
 
-func inUse(users []nvidiav1alpha1.DynamoGraphDeployment) metav1.Condition {
+func inUse(users []nvidiav1beta1.DynamoGraphDeployment) metav1.Condition {
 	if len(users) == 0 {
 		return metav1.Condition{
 			Type: grovev1alpha1.ConditionInUse, Status: metav1.ConditionFalse, Reason: grovev1alpha1.ReasonUnreferenced,

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -31,7 +31,7 @@ type access struct {
 }
 
 // lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only.
-func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, wanted *graph.Graph) (access, error) {
+func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *graph.Graph) (access, error) {
 	a := access{accounts: map[string]bool{}, roles: map[string]bool{}}
 	own := func(o client.Object) bool { return metav1.IsControlledBy(o, dgd) || isLeftover(o, dgd) }
 	for _, set := range []struct {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -44,7 +44,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph)
 }
 
 // applyChild writes child by server-side apply when it is absent or differs. It never takes over an object of another owner.
-func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
+func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
 	key := client.ObjectKeyFromObject(child)
 	kind := child.GetObjectKind().GroupVersionKind().Kind
 	err := r.reader(existing).Get(ctx, key, existing)
@@ -66,7 +66,7 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1alpha1.DynamoG
 		}
 		child.SetUID(existing.GetUID())
 	}
-	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))})
+	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
 	if err := r.serverSideApply(ctx, child); err != nil {
 		return fmt.Errorf("applying %s %s: %w", kind, key.Name, err)
 	}

@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;get;list;watch
 
 // createClaims makes the volume claims that a deployment asks for, once. What is in a volume is the user's, so one that is there is never
 // changed, and one that he made himself is used.
-func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, claims []*corev1.PersistentVolumeClaim) []error {
+func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, claims []*corev1.PersistentVolumeClaim) []error {
 	var failures []error
 	for _, claim := range claims {
 		existing, err := r.claim(ctx, client.ObjectKeyFromObject(claim))
@@ -27,7 +27,7 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1alpha1.Dynam
 		case err != nil:
 			failures = append(failures, err)
 		case existing == nil:
-			claim.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))})
+			claim.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
 			err := r.Client.Create(ctx, claim, client.FieldOwner(FieldOwner), client.DisableReadYourWritesConsistency)
 			if err != nil && !apierrors.IsAlreadyExists(err) { // the cache may lag behind
 				failures = append(failures, fmt.Errorf("creating PersistentVolumeClaim %s: %w", claim.Name, err))

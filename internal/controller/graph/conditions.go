@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -33,7 +33,7 @@ func no(kind, reason, message string) *condition {
 	return &condition{kind: kind, reason: reason, message: message}
 }
 
-func set(status *nvidiav1alpha1.DynamoGraphDeploymentStatus, o observed, c *condition) {
+func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condition) {
 	if c == nil {
 		return
 	}
@@ -49,30 +49,30 @@ func set(status *nvidiav1alpha1.DynamoGraphDeploymentStatus, o observed, c *cond
 // topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under an engine that makes the pods
 // itself the levels have to be there for it too. The condition is absent without a constraint.
 func topologyCondition(o observed) *condition {
-	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	if !o.constrained() {
 		return nil
 	}
 	if o.profile == nil || o.profile.DeletionTimestamp != nil {
-		return no(kind, nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(o.profileName()))
+		return no(kind, nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName()))
 	}
 	switch lost := lostLevels(o); len(lost) {
 	case 0:
 		if c, lacking := levelsOfWorkload(o); lacking {
 			return c
 		}
-		return yes(kind, nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
+		return yes(kind, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology")
 	case 1:
-		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
+		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology level '%s' is no longer available in the cluster topology", lost[0]))
 	default:
-		return no(kind, nvidiav1alpha1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
+		return no(kind, nvidiav1beta1.ReasonTopologyLevelsUnavailable, fmt.Sprintf("Topology levels '%s' are no longer available in the cluster topology", strings.Join(lost, "', '")))
 	}
 }
 
 // levelsOfWorkload: the engine that makes the pods finds the levels lacking. What it said before stands while it cannot be read: then the
 // condition is nil, which leaves it as it is.
 func levelsOfWorkload(o observed) (c *condition, lacking bool) {
-	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
+	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	switch w := o.workload; {
 	case w == nil:
 		return nil, false
@@ -91,7 +91,7 @@ func driftCondition(o observed) *condition {
 	if len(drift) == 0 {
 		return nil
 	}
-	return no(nvidiav1alpha1.ConditionTopologyConstraintInSync, nvidiav1alpha1.ReasonFrozenConstraintHolds, fmt.Sprintf(
+	return no(nvidiav1beta1.ConditionTopologyConstraintInSync, nvidiav1beta1.ReasonFrozenConstraintHolds, fmt.Sprintf(
 		"the constraint taken over at creation stays in force, although changed since: %s; delete and recreate the DynamoGraphDeployment to change it, or put the annotations back",
 		strings.Join(drift, ", ")))
 }
@@ -124,7 +124,7 @@ func lostLevels(o observed) []string {
 // placedCondition says whether every replica has its place, and if not, why. While the scheduler has not looked at the graph since the
 // operator started, the condition stays as it is.
 func placedCondition(o observed, p *problem) *condition {
-	const kind = nvidiav1alpha1.ConditionPlaced
+	const kind = nvidiav1beta1.ConditionPlaced
 	switch {
 	case p != nil && len(o.groups) == 0:
 		return no(kind, p.reason, p.message)
@@ -141,11 +141,11 @@ func placedCondition(o observed, p *problem) *condition {
 	case o.verdict.Placed < o.verdict.Wanted:
 		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas have a place; the pods of the rest are being replaced", o.verdict.Placed, o.verdict.Wanted))
 	case o.verdict.Wanted == 0:
-		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.verdict.Domain) > 0:
-		return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain)))
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain)))
 	}
-	return yes(kind, nvidiav1alpha1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted)))
+	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted)))
 }
 
 // reasonOf is the code that says most: a real shortage before a wait that only follows from another.
@@ -182,14 +182,14 @@ func waitingMessage(verdict scheduler.Verdict) string {
 // readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of room, pods that do not
 // start and an update in progress have reasons of their own, as long as there is only one of them.
 func readyCondition(o observed, services []service, p *problem, failure error, placed *metav1.Condition) *condition {
-	const kind = nvidiav1alpha1.ConditionReady
+	const kind = nvidiav1beta1.ConditionReady
 	switch {
 	case p != nil:
-		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, p.message)
+		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, p.message)
 	case waitsForLeftovers(failure):
-		return no(kind, nvidiav1alpha1.ReasonSomeResourcesNotReady, "Resources not ready: "+failure.Error())
+		return no(kind, nvidiav1beta1.ReasonSomeResourcesNotReady, "Resources not ready: "+failure.Error())
 	case failure != nil:
-		return no(kind, nvidiav1alpha1.ReasonFailedToReconcile, failure.Error())
+		return no(kind, nvidiav1beta1.ReasonFailedToReconcile, failure.Error())
 	}
 	var missing, reasons []string
 	for _, s := range services {
@@ -198,21 +198,21 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 		}
 	}
 	if o.overLimit != "" {
-		missing, reasons = append(missing, o.overLimit), append(reasons, nvidiav1alpha1.ReasonPodLimitExceeded)
+		missing, reasons = append(missing, o.overLimit), append(reasons, nvidiav1beta1.ReasonPodLimitExceeded)
 	}
 	slices.Sort(reasons)
 	reasons = slices.Compact(reasons)
 	switch text := "Resources not ready: " + strings.Join(missing, "; "); {
 	case len(missing) == 0:
-		return yes(kind, nvidiav1alpha1.ReasonAllResourcesReady, "All resources are ready")
-	case slices.Equal(reasons, []string{nvidiav1alpha1.ReasonRollingUpdate}):
-		return no(kind, nvidiav1alpha1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
+		return yes(kind, nvidiav1beta1.ReasonAllResourcesReady, "All resources are ready")
+	case slices.Equal(reasons, []string{nvidiav1beta1.ReasonRollingUpdate}):
+		return no(kind, nvidiav1beta1.ReasonRollingUpdate, "Rolling update in progress: "+strings.Join(missing, "; "))
 	default:
 		reason := reasons[0]
 		if len(reasons) > 1 {
-			reason = nvidiav1alpha1.ReasonMixedNotReady
+			reason = nvidiav1beta1.ReasonMixedNotReady
 		}
-		if slices.Contains(reasons, nvidiav1alpha1.ReasonInsufficientCapacity) {
+		if slices.Contains(reasons, nvidiav1beta1.ReasonInsufficientCapacity) {
 			text += ". Not placed: " + placed.Message
 		}
 		return no(kind, reason, whileMissing(o, text))
@@ -224,13 +224,13 @@ func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 	unplaced := slices.ContainsFunc(o.verdict.Waiting, func(w scheduler.Waiting) bool { return w.Service == s.name })
 	switch {
 	case behind(s), s.refused() != "":
-		return nvidiav1alpha1.ReasonSomeResourcesNotReady
+		return nvidiav1beta1.ReasonSomeResourcesNotReady
 	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
-		return nvidiav1alpha1.ReasonInsufficientCapacity
+		return nvidiav1beta1.ReasonInsufficientCapacity
 	case s.rolling():
-		return nvidiav1alpha1.ReasonRollingUpdate
+		return nvidiav1beta1.ReasonRollingUpdate
 	case s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
-		return nvidiav1alpha1.ReasonPodsNotReady
+		return nvidiav1beta1.ReasonPodsNotReady
 	}
-	return nvidiav1alpha1.ReasonSomeResourcesNotReady
+	return nvidiav1beta1.ReasonSomeResourcesNotReady
 }

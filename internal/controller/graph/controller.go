@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
@@ -73,8 +73,8 @@ type Reconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, IndexByProfile, func(o client.Object) []string {
-		if profile := validation.Profile(o.(*nvidiav1alpha1.DynamoGraphDeployment)); profile != "" {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, IndexByProfile, func(o client.Object) []string {
+		if profile := validation.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment)); profile != "" {
 			return []string{profile}
 		}
 		return nil
@@ -88,9 +88,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	r.watchExtras(mgr, controllers)
 	return controllers.
 		Named("graph").
-		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
+		For(&nvidiav1beta1.DynamoGraphDeployment{}).
 		Owns(&trellisv1alpha1.ScalingGroup{}).
-		Watches(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
+		Watches(&nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(blocked.Options(8)).
@@ -103,7 +103,7 @@ func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []recon
 
 // observed is everything one reconcile decides from.
 type observed struct {
-	dgd *nvidiav1alpha1.DynamoGraphDeployment
+	dgd *nvidiav1beta1.DynamoGraphDeployment
 	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
 	profile *grovev1alpha1.ClusterTopology
 	// defaultTopology is what counts for a new deployment without a constraint, nil when there is none.
@@ -112,7 +112,7 @@ type observed struct {
 	groups map[string]*trellisv1alpha1.ScalingGroup
 	// settled is the deployment with the replicas it may be given now: see package replicas. overLimit says that these are fewer than it asks
 	// for, since its pods would be too many, or "".
-	settled   *nvidiav1alpha1.DynamoGraphDeployment
+	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
 	// verdict of the scheduler; judged is false while there is none since the operator started.
 	verdict scheduler.Verdict
@@ -127,7 +127,7 @@ type observed struct {
 
 // Reconcile observes, decides, applies the children, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -163,7 +163,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // settle lets a service whose adapter and deployment disagree keep the replicas it has until they agree.
-func settle(o observed, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) *nvidiav1alpha1.DynamoGraphDeployment {
+func settle(o observed, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) *nvidiav1beta1.DynamoGraphDeployment {
 	has := map[string]int32{}
 	for service, sg := range o.groups {
 		has[service] = sg.Spec.Replicas
@@ -171,7 +171,7 @@ func settle(o observed, adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAd
 	return replicas.Settled(o.dgd, adapters, has)
 }
 
-func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) (observed, error) {
+func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	err := r.Client.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})

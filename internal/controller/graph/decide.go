@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -25,7 +25,7 @@ type problem struct {
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
 func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
-		return nil, &problem{nvidiav1alpha1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
 	}
 	in := graph.Inputs{
 		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
@@ -34,9 +34,9 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	resolved, err := graph.Resolve(o.settled, in)
 	switch {
 	case errors.Is(err, graph.ErrTopologyNotFound):
-		return nil, &problem{nvidiav1alpha1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
+		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
-		return nil, &problem{nvidiav1alpha1.ReasonInvalid, truncate(err.Error())}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, truncate(err.Error())}
 	}
 	return resolved, nil
 }

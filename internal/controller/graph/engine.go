@@ -8,7 +8,7 @@ import (
 	"context"
 	"fmt"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -90,7 +90,7 @@ func frozenEngine(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 
 // engineCondition says what gets the deployment's gangs onto nodes, why that, and whether it works here.
 func engineCondition(o observed) *condition {
-	const kind = nvidiav1alpha1.ConditionEngineReady
+	const kind = nvidiav1beta1.ConditionEngineReady
 	chosen := fmt.Sprintf("%s, chosen %s", o.engine.Name, o.engine.Why)
 	if o.engine.workload != o.engine.askedWorkload || o.engine.workload != "" {
 		chosen += "; multinode services have the workload " + cmp.Or(o.engine.workload, graph.WorkloadPods)
@@ -99,15 +99,15 @@ func engineCondition(o observed) *condition {
 	case !o.engine.state.Ready:
 		return no(kind, o.engine.state.Reason, fmt.Sprintf("%s, cannot be used: %s; nothing new is made until then, and what runs is left alone", chosen, o.engine.state.Message))
 	case o.engine.unsuited != "":
-		return no(kind, nvidiav1alpha1.ReasonEngineUnsupported, fmt.Sprintf("%s, cannot place this graph: %s", chosen, o.engine.unsuited))
+		return no(kind, nvidiav1beta1.ReasonEngineUnsupported, fmt.Sprintf("%s, cannot place this graph: %s", chosen, o.engine.unsuited))
 	case o.engine.askedWorkload != o.engine.workload:
-		return yes(kind, nvidiav1alpha1.ReasonEngineFrozen, fmt.Sprintf("%s; what the annotation %s asks for takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it",
+		return yes(kind, nvidiav1beta1.ReasonEngineFrozen, fmt.Sprintf("%s; what the annotation %s asks for takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it",
 			chosen, graph.AnnotationWorkload))
 	case o.engine.asked.Name != o.engine.Name:
-		return yes(kind, nvidiav1alpha1.ReasonEngineFrozen, fmt.Sprintf("%s; %s, asked for %s, takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it",
+		return yes(kind, nvidiav1beta1.ReasonEngineFrozen, fmt.Sprintf("%s; %s, asked for %s, takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it",
 			chosen, o.engine.asked.Name, o.engine.asked.Why))
 	}
-	return yes(kind, nvidiav1alpha1.ReasonEngineAvailable, chosen)
+	return yes(kind, nvidiav1beta1.ReasonEngineAvailable, chosen)
 }
 
 // applyWorkload has an engine that makes the pods itself do so.

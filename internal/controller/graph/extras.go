@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -149,7 +149,7 @@ func within(part, whole any) bool {
 }
 
 // prune deletes the deployment's own objects of a kind that are wanted no longer.
-func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, list client.ObjectList, keep map[reflect.Type]map[string]bool) error {
+func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList, keep map[reflect.Type]map[string]bool) error {
 	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{
 		graph.LabelGraph: graph.LabelValue(dgd.Name), graph.LabelManagedBy: graph.ManagedBy,
 	})

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -31,7 +31,7 @@ func (l *leftover) Error() string {
 	return fmt.Sprintf("%s of an earlier deployment of this name is still being deleted", l.what)
 }
 
-func isLeftover(existing client.Object, dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func isLeftover(existing client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return leftovers.Of(existing, "DynamoGraphDeployment", dgd.Name, dgd.UID)
 }
 
@@ -46,7 +46,7 @@ func waitsForLeftovers(failure error) bool {
 
 // deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
 // left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
-func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
+func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	var found []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
 		err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(dgd.Name)})
@@ -78,7 +78,7 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1alpha1.Dy
 }
 
 // removeLeftover deletes one that has the name of a child, which can be made when it is gone.
-func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, existing client.Object, kind string) error {
+func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object, kind string) error {
 	current, err := leftovers.Current(ctx, r.Live, dgd)
 	if err == nil && current {
 		err = leftovers.Delete(ctx, r.Client, existing)

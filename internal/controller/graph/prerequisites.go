@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -45,7 +45,7 @@ func (o observed) lacks(object client.Object) bool {
 
 // lookForPrerequisites looks for the claims that pods mount and for the kinds of others that the graph's objects are of. Secrets and
 // ConfigMaps are not looked for: the operator reads no other people's.
-func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, wanted *graph.Graph) (prerequisites, error) {
+func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *graph.Graph) (prerequisites, error) {
 	p := prerequisites{noAPI: map[string]bool{}}
 	needed := wanted.Claims().Needed
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
@@ -93,12 +93,12 @@ func few(names []string) string {
 
 // prerequisitesCondition is absent when a deployment presupposes nothing that is looked for.
 func prerequisitesCondition(o observed) *condition {
-	const kind = nvidiav1alpha1.ConditionPrerequisitesMet
+	const kind = nvidiav1beta1.ConditionPrerequisitesMet
 	switch {
 	case len(o.prerequisites.missing) > 0:
-		return no(kind, nvidiav1alpha1.ReasonPrerequisitesMissing, strings.Join(o.prerequisites.missing, ". "))
+		return no(kind, nvidiav1beta1.ReasonPrerequisitesMissing, strings.Join(o.prerequisites.missing, ". "))
 	case o.prerequisites.any:
-		return yes(kind, nvidiav1alpha1.ReasonAllPrerequisitesMet, "All volume claims that pods mount exist, and all kinds of objects are served")
+		return yes(kind, nvidiav1beta1.ReasonAllPrerequisitesMet, "All volume claims that pods mount exist, and all kinds of objects are served")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func whileMissing(o observed, message string) string {
 }
 
 // claimNames are the claims that a deployment lists, or that its services mount.
-func claimNames(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+func claimNames(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	names := map[string]bool{}
 	for _, pvc := range dgd.Spec.PVCs {
 		names[ptr.Deref(pvc.Name, "")] = true
@@ -150,9 +150,9 @@ func (r *Reconciler) usersOfPools(ctx context.Context, _ client.Object) []reconc
 // IndexByPicker finds deployments with an endpoint picker.
 const IndexByPicker = "trellis.picker"
 
-func hasPicker(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, service := range dgd.Spec.Services {
-		if service != nil && service.ComponentType == nvidiav1alpha1.ComponentTypeEPP {
+		if service != nil && service.ComponentType == nvidiav1beta1.ComponentTypeEPP {
 			return []string{"true"}
 		}
 	}
@@ -160,7 +160,7 @@ func hasPicker(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
 }
 
 func (r *Reconciler) deploymentsBy(ctx context.Context, index, value string, options ...client.ListOption) []reconcile.Request {
-	found := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	found := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, found, append(options, client.MatchingFields{index: value})...); err != nil {
 		log.FromContext(ctx).Error(err, "listing deployments", "index", index, "value", value)
 		return nil

@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // report writes the status once, if it changed, and then the events that the change calls for.
-func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1alpha1.DynamoGraphDeploymentStatus) error {
+func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) error {
 	if equality.Semantic.DeepEqual(o.dgd.Status, status) {
 		return nil
 	}
@@ -85,11 +85,11 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
 	}
-	if now.Reason == nvidiav1alpha1.ReasonRollingOut {
+	if now.Reason == nvidiav1beta1.ReasonRollingOut {
 		return corev1.EventTypeNormal, "Report"
 	}
 	if now.Status == metav1.ConditionTrue {
-		if before == nil && (now.Type == nvidiav1alpha1.ConditionEngineReady || now.Type == nvidiav1alpha1.ConditionTopologyLevelsAvailable) {
+		if before == nil && (now.Type == nvidiav1beta1.ConditionEngineReady || now.Type == nvidiav1beta1.ConditionTopologyLevelsAvailable) {
 			return "", "" // as it should be
 		}
 		return corev1.EventTypeNormal, "Report"
@@ -97,10 +97,10 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	isNew := before == nil || before.Status != metav1.ConditionTrue
 	switch {
 	case now.Reason == scheduler.CodeCreating,
-		now.Type == nvidiav1alpha1.ConditionReady && isNew && now.Reason != nvidiav1alpha1.ReasonFailedToReconcile:
+		now.Type == nvidiav1beta1.ConditionReady && isNew && now.Reason != nvidiav1beta1.ReasonFailedToReconcile:
 		return "", ""
-	case now.Reason == nvidiav1alpha1.ReasonRollingUpdate,
-		now.Reason == nvidiav1alpha1.ReasonSomeResourcesNotReady && changing:
+	case now.Reason == nvidiav1beta1.ReasonRollingUpdate,
+		now.Reason == nvidiav1beta1.ReasonSomeResourcesNotReady && changing:
 		return corev1.EventTypeNormal, "Report"
 	}
 	return corev1.EventTypeWarning, "Report"

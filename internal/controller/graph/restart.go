@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -30,7 +30,7 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	ask := o.dgd.Spec.Restart
 	switch {
 	case ask == nil || restarted(o):
-	case ask.Strategy != nil && ask.Strategy.Type == nvidiav1alpha1.RestartStrategyParallel:
+	case ask.Strategy != nil && ask.Strategy.Type == nvidiav1beta1.RestartStrategyParallel:
 		restartAll(o, out, o.workload == nil)
 	default:
 		restartNext(o, out)
@@ -51,7 +51,7 @@ func restarted(o observed) bool {
 	if s == nil {
 		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return told(o, name) })
 	}
-	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1alpha1.RestartCompleted
+	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1beta1.RestartCompleted
 }
 
 // restartNext tells the first service that was not told yet, once those before it are done.
@@ -108,15 +108,15 @@ func back(o observed, name string) bool {
 
 // restartStatus is how far the request is. One that is withdrawn before its end is superseded; one that comes with a new deployment is
 // done from the start.
-func restartStatus(o observed) *nvidiav1alpha1.RestartStatus {
+func restartStatus(o observed) *nvidiav1beta1.RestartStatus {
 	ask, before := o.dgd.Spec.Restart, o.dgd.Status.Restart
 	if ask == nil {
-		if before == nil || before.Phase == nvidiav1alpha1.RestartCompleted {
+		if before == nil || before.Phase == nvidiav1beta1.RestartCompleted {
 			return before
 		}
-		return &nvidiav1alpha1.RestartStatus{ObservedID: before.ObservedID, Phase: nvidiav1alpha1.RestartSuperseded}
+		return &nvidiav1beta1.RestartStatus{ObservedID: before.ObservedID, Phase: nvidiav1beta1.RestartSuperseded}
 	}
-	s := &nvidiav1alpha1.RestartStatus{ObservedID: ask.ID, Phase: nvidiav1alpha1.RestartCompleted}
+	s := &nvidiav1beta1.RestartStatus{ObservedID: ask.ID, Phase: nvidiav1beta1.RestartCompleted}
 	if len(o.groups) == 0 && before == nil || restarted(o) {
 		return s
 	}
@@ -132,9 +132,9 @@ func restartStatus(o observed) *nvidiav1alpha1.RestartStatus {
 	}
 	switch {
 	case waiting == len(restartOrder(o)):
-		s.Phase = nvidiav1alpha1.RestartPending
+		s.Phase = nvidiav1beta1.RestartPending
 	case waiting > 0 || len(s.InProgress) > 0:
-		s.Phase = nvidiav1alpha1.RestartRestarting
+		s.Phase = nvidiav1beta1.RestartRestarting
 	}
 	return s
 }

@@ -11,26 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // followRollout fills in what concerns updates and restarts.
-func followRollout(status *nvidiav1alpha1.DynamoGraphDeploymentStatus, o observed, wanted *graph.Graph) {
+func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *graph.Graph) {
 	status.Restart = restartStatus(o)
 	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.Now())
 	if c := rolloutCondition(o); c != nil {
 		set(status, o, c)
 		return
 	}
-	meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionRolledOut)
+	meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionRolledOut)
 }
 
 // rolloutCondition says how far each service is whose replicas are being replaced; nil when none is.
 func rolloutCondition(o observed) *condition {
-	reason := nvidiav1alpha1.ReasonRollingOut
+	reason := nvidiav1beta1.ReasonRollingOut
 	var parts []string
 	for _, name := range sortedNames(o) {
 		sg := o.groups[name]
@@ -41,7 +41,7 @@ func rolloutCondition(o observed) *condition {
 		part := name + ": " + c.Message
 		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForRoom {
 			if why, refused := refusalOf(o, sg); refused {
-				reason = nvidiav1alpha1.ReasonRolloutWaitsForRoom
+				reason = nvidiav1beta1.ReasonRolloutWaitsForRoom
 				part += why
 			}
 		}
@@ -50,7 +50,7 @@ func rolloutCondition(o observed) *condition {
 	if len(parts) == 0 {
 		return nil
 	}
-	return no(nvidiav1alpha1.ConditionRolledOut, reason, strings.Join(parts, ". "))
+	return no(nvidiav1beta1.ConditionRolledOut, reason, strings.Join(parts, ". "))
 }
 
 // refusalOf finds what the scheduler said of a replica that an update waits for. A replica that it has not looked at yet has only just
@@ -69,23 +69,23 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 
 // rollingUpdateOf follows the update of all services whose revision changed, from the first change to when the last of them serves its
 // new revision. A change meanwhile belongs to the same update.
-func rollingUpdateOf(o observed, wanted *graph.Graph, now metav1.Time) *nvidiav1alpha1.RollingUpdateStatus {
+func rollingUpdateOf(o observed, wanted *graph.Graph, now metav1.Time) *nvidiav1beta1.RollingUpdateStatus {
 	before := o.dgd.Status.RollingUpdate
 	rolling, begun := rollingServices(o, wanted)
 	running := before != nil && before.EndTime == nil && before.StartTime != nil
 	if len(rolling) == 0 && !running {
 		return before
 	}
-	s := &nvidiav1alpha1.RollingUpdateStatus{Phase: nvidiav1alpha1.RollingUpdatePending, StartTime: &now}
+	s := &nvidiav1beta1.RollingUpdateStatus{Phase: nvidiav1beta1.RollingUpdatePending, StartTime: &now}
 	if running {
 		s.StartTime = before.StartTime
 	}
 	s.UpdatedServices = doneSince(o, rolling, s.StartTime)
 	switch {
 	case len(rolling) == 0:
-		s.Phase, s.EndTime = nvidiav1alpha1.RollingUpdateCompleted, &now
+		s.Phase, s.EndTime = nvidiav1beta1.RollingUpdateCompleted, &now
 	case begun:
-		s.Phase = nvidiav1alpha1.RollingUpdateInProgress
+		s.Phase = nvidiav1beta1.RollingUpdateInProgress
 	}
 	return s
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
@@ -106,8 +106,8 @@ func summaryOf(services []service) string {
 	return fmt.Sprintf("%d/%d", ready, len(services))
 }
 
-func servicesOf(o observed, services []service) map[string]nvidiav1alpha1.ServiceStatus {
-	out := map[string]nvidiav1alpha1.ServiceStatus{}
+func servicesOf(o observed, services []service) map[string]nvidiav1beta1.ServiceStatus {
+	out := map[string]nvidiav1beta1.ServiceStatus{}
 	for _, s := range services {
 		if s.group != nil {
 			out[s.name] = s.status(o.dgd.Status.Services[s.name])
@@ -118,10 +118,10 @@ func servicesOf(o observed, services []service) map[string]nvidiav1alpha1.Servic
 
 // status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
 // that compare desired, updated and available must not take it for the end of a rollout.
-func (s service) status(before nvidiav1alpha1.ServiceStatus) nvidiav1alpha1.ServiceStatus {
+func (s service) status(before nvidiav1beta1.ServiceStatus) nvidiav1beta1.ServiceStatus {
 	sg := s.group
-	out := nvidiav1alpha1.ServiceStatus{
-		ComponentKind: nvidiav1alpha1.ComponentKindScalingGroup, ComponentName: sg.Name, ComponentNames: []string{sg.Name},
+	out := nvidiav1beta1.ServiceStatus{
+		ComponentKind: nvidiav1beta1.ComponentKindScalingGroup, ComponentName: sg.Name, ComponentNames: []string{sg.Name},
 		Replicas: sg.Status.Replicas, UpdatedReplicas: sg.Status.UpdatedReplicas,
 		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas), ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
 		RuntimeNamespace: graph.RuntimeNamespace(sg),
@@ -134,7 +134,7 @@ func (s service) status(before nvidiav1alpha1.ServiceStatus) nvidiav1alpha1.Serv
 	}
 	for _, p := range sg.Status.Placements {
 		if p.Bound && len(out.Placements) < maxPlacements {
-			out.Placements = append(out.Placements, nvidiav1alpha1.ReplicaPlacement{Replica: p.Replica, Domain: p.Domain})
+			out.Placements = append(out.Placements, nvidiav1beta1.ReplicaPlacement{Replica: p.Replica, Domain: p.Domain})
 		}
 	}
 	return out

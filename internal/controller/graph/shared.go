@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -23,7 +23,7 @@ import (
 // collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is.
 //
 // It is not applied server-side: owners are a list that each deployment only adds itself to, which takes the version it was read at.
-func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, wanted client.Object) error {
+func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	existing := blank(wanted)
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
@@ -44,7 +44,7 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1alpha1.Dynamo
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // joinShared creates the object or adds the deployment to its owners, seen past the cache.
-func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, wanted client.Object) error {
+func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	existing := blank(wanted)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
 	if apierrors.IsNotFound(err) {
@@ -71,13 +71,13 @@ func sameShared(wanted, existing client.Object) bool {
 	return sameContent(wanted, existing) && subset(wanted.GetLabels(), existing.GetLabels()) && subset(wanted.GetAnnotations(), existing.GetAnnotations())
 }
 
-func membership(dgd *nvidiav1alpha1.DynamoGraphDeployment) metav1.OwnerReference {
+func membership(dgd *nvidiav1beta1.DynamoGraphDeployment) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: nvidiav1alpha1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: dgd.Name, UID: dgd.UID,
+		APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: dgd.Name, UID: dgd.UID,
 	}
 }
 
-func isMember(object client.Object, dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+func isMember(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == dgd.UID })
 }
 

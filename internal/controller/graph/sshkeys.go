@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -28,7 +28,7 @@ const sshKeyBits = 2048
 // createSSHKeys gives the namespace the key pair by which pods that start over ssh reach each other, unless it has one. The operator may
 // create Secrets and not read them, so it tries once for each deployment while it runs; the Secret belongs to no deployment, since those of
 // a namespace share it, and one that is there stays.
-func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
+func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	if _, done := r.sshKeys.Load(dgd.UID); done {
 		return nil
 	}

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // statusOf sums up what the deployment has come to. wanted is nil when there is a problem; failure is what kept its children from
 // being applied.
-func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidiav1alpha1.DynamoGraphDeploymentStatus {
+func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidiav1beta1.DynamoGraphDeploymentStatus {
 	status := *o.dgd.Status.DeepCopy()
 	services := lookAt(o, wanted)
 	if p == nil && failure == nil && !slices.ContainsFunc(services, behind) {
@@ -31,48 +31,48 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	if drift := driftCondition(o); drift != nil {
 		set(&status, o, drift)
 	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionTopologyConstraintInSync)
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionTopologyConstraintInSync)
 	}
-	if p != nil && p.reason == nvidiav1alpha1.ReasonInvalid {
-		set(&status, o, no(nvidiav1alpha1.ConditionValid, p.reason, p.message))
+	if p != nil && p.reason == nvidiav1beta1.ReasonInvalid {
+		set(&status, o, no(nvidiav1beta1.ConditionValid, p.reason, p.message))
 	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionValid)
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionValid)
 	}
 	if o.overLimit != "" {
-		set(&status, o, no(nvidiav1alpha1.ConditionWithinPodLimit, nvidiav1alpha1.ReasonPodLimitExceeded, o.overLimit))
+		set(&status, o, no(nvidiav1beta1.ConditionWithinPodLimit, nvidiav1beta1.ReasonPodLimitExceeded, o.overLimit))
 	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionWithinPodLimit)
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionWithinPodLimit)
 	}
 	set(&status, o, engineCondition(o))
 	if c := prerequisitesCondition(o); c != nil {
 		set(&status, o, c)
 	} else if p == nil {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1alpha1.ConditionPrerequisitesMet)
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionPrerequisitesMet)
 	}
 	set(&status, o, placedCondition(o, p))
-	ready := readyCondition(o, services, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionPlaced))
+	ready := readyCondition(o, services, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionPlaced))
 	set(&status, o, ready)
 	status.State = stateOf(ready, p, failure)
 	followRollout(&status, o, wanted)
 	return status
 }
 
-func stateOf(ready *condition, p *problem, failure error) nvidiav1alpha1.State {
+func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
 	switch {
 	case p != nil || failure != nil && !waitsForLeftovers(failure):
-		return nvidiav1alpha1.StateFailed
+		return nvidiav1beta1.StateFailed
 	case ready.is:
-		return nvidiav1alpha1.StateSuccessful
+		return nvidiav1beta1.StateSuccessful
 	}
-	return nvidiav1alpha1.StatePending
+	return nvidiav1beta1.StatePending
 }
 
 // placementOf is the graph domain as its members show it, and the score of the last placement.
-func placementOf(o observed) *nvidiav1alpha1.PlacementStatus {
+func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	if o.profileName() == "" {
 		return nil
 	}
-	p := nvidiav1alpha1.PlacementStatus{}
+	p := nvidiav1beta1.PlacementStatus{}
 	if o.dgd.Status.Placement != nil {
 		p.Score = o.dgd.Status.Placement.Score
 	}
@@ -94,11 +94,11 @@ func placementOf(o observed) *nvidiav1alpha1.PlacementStatus {
 func placementState(o observed, score *float64) string {
 	switch {
 	case o.judged && o.verdict.Placed < o.verdict.Wanted:
-		return nvidiav1alpha1.PlacementPartial
+		return nvidiav1beta1.PlacementPartial
 	case score == nil:
-		return nvidiav1alpha1.PlacementUnknown
+		return nvidiav1beta1.PlacementUnknown
 	}
-	return nvidiav1alpha1.PlacementReported
+	return nvidiav1beta1.PlacementReported
 }
 
 func graphDomain(o observed) string {

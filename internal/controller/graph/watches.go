@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -35,7 +35,7 @@ const PoolDefinition = "inferencepools.inference.networking.k8s.io"
 
 // watchExtras watches what deployments have beside scaling groups, and what they need. Objects may have several deployments as owners.
 func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
-	owners := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &nvidiav1alpha1.DynamoGraphDeployment{})
+	owners := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &nvidiav1beta1.DynamoGraphDeployment{})
 	for _, kind := range []client.Object{
 		&corev1.Service{}, &corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
 	} {
@@ -51,14 +51,14 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 
 // failedIn are the deployments of an object's namespace whose children could not all be applied.
 func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
-	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
 		log.FromContext(ctx).Error(err, "listing the deployments of a namespace", "namespace", object.GetNamespace())
 		return nil
 	}
 	var out []reconcile.Request
 	for i := range dgds.Items {
-		if dgds.Items[i].Status.State == nvidiav1alpha1.StateFailed {
+		if dgds.Items[i].Status.State == nvidiav1beta1.StateFailed {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&dgds.Items[i])})
 		}
 	}
@@ -118,9 +118,9 @@ func DefinitionMetadata() *metav1.PartialObjectMetadata {
 }
 
 func (r *Reconciler) indexPrerequisites(ctx context.Context, mgr ctrl.Manager) error {
-	for field, values := range map[string]func(*nvidiav1alpha1.DynamoGraphDeployment) []string{IndexByClaim: claimNames, IndexByPicker: hasPicker} {
-		err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, field, func(o client.Object) []string {
-			return values(o.(*nvidiav1alpha1.DynamoGraphDeployment))
+	for field, values := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment) []string{IndexByClaim: claimNames, IndexByPicker: hasPicker} {
+		err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, field, func(o client.Object) []string {
+			return values(o.(*nvidiav1beta1.DynamoGraphDeployment))
 		})
 		if err != nil {
 			return fmt.Errorf("indexing deployments by %s: %w", field, err)

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -53,8 +53,8 @@ type Reconciler struct {
 
 // AddIndexes registers the indexes that this controller and the graph controller read by.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, IndexByDeployment, func(o client.Object) []string {
-		return []string{o.(*nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter).Spec.DGDRef.Name}
+	err := indexer.IndexField(ctx, &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, IndexByDeployment, func(o client.Object) []string {
+		return []string{o.(*nvidiav1beta1.DynamoGraphDeploymentScalingAdapter).Spec.DGDRef.Name}
 	})
 	if err != nil {
 		return fmt.Errorf("indexing scaling adapters by deployment: %w", err)
@@ -66,24 +66,24 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scalingadapter").
-		For(&nvidiav1alpha1.DynamoGraphDeployment{}).
+		For(&nvidiav1beta1.DynamoGraphDeployment{}).
 		Owns(&trellisv1alpha1.ScalingGroup{}).
-		Watches(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(DeploymentOf)).
+		Watches(&nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(DeploymentOf)).
 		WithOptions(blocked.Options(4)).
 		Complete(r)
 }
 
 // DeploymentOf is the request for the deployment that an adapter names.
 func DeploymentOf(_ context.Context, o client.Object) []reconcile.Request {
-	adapter := o.(*nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter)
+	adapter := o.(*nvidiav1beta1.DynamoGraphDeploymentScalingAdapter)
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: adapter.Namespace, Name: adapter.Spec.DGDRef.Name}}}
 }
 
 // observed is everything one reconcile decides from.
 type observed struct {
 	// dgd is nil when there is no such deployment, or it is being deleted.
-	dgd      *nvidiav1alpha1.DynamoGraphDeployment
-	adapters []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+	dgd      *nvidiav1beta1.DynamoGraphDeployment
+	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 	groups   map[string]*trellisv1alpha1.ScalingGroup
 }
 
@@ -108,7 +108,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 		return o, err
 	}
 	o.adapters = adapters
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
 		return o, client.IgnoreNotFound(err)
 	}
@@ -127,8 +127,8 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 }
 
 // List returns the adapters that name a deployment, whoever made them.
-func List(ctx context.Context, c client.Reader, dgd client.ObjectKey) ([]nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter, error) {
-	adapters := &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterList{}
+func List(ctx context.Context, c client.Reader, dgd client.ObjectKey) ([]nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, error) {
+	adapters := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapterList{}
 	if err := c.List(ctx, adapters, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexByDeployment: dgd.Name}); err != nil {
 		return nil, fmt.Errorf("listing scaling adapters: %w", err)
 	}

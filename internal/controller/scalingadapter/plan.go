@@ -10,15 +10,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
 type (
-	deployment = nvidiav1alpha1.DynamoGraphDeployment
-	adapter    = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+	deployment = nvidiav1beta1.DynamoGraphDeployment
+	adapter    = nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 )
 
 // steps are what one reconcile has to do to the set of adapters.
@@ -64,7 +64,7 @@ func plan(dgd *deployment, adapters []adapter) steps {
 // newAdapter begins with the replicas that the deployment says.
 func newAdapter(dgd *deployment, service string, n int32) *adapter {
 	return &adapter{
-		TypeMeta: metav1.TypeMeta{APIVersion: nvidiav1alpha1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter"},
+		TypeMeta: metav1.TypeMeta{APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: dgd.Namespace, Name: replicas.AdapterName(dgd.Name, service),
 			Labels: map[string]string{
@@ -72,14 +72,14 @@ func newAdapter(dgd *deployment, service string, n int32) *adapter {
 			},
 			OwnerReferences: []metav1.OwnerReference{ownerReference(dgd)},
 		},
-		Spec: nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{
-			Replicas: n, DGDRef: nvidiav1alpha1.ScaledService{Name: dgd.Name, ServiceName: service},
+		Spec: nvidiav1beta1.DynamoGraphDeploymentScalingAdapterSpec{
+			Replicas: n, DGDRef: nvidiav1beta1.ScaledService{Name: dgd.Name, ServiceName: service},
 		},
 	}
 }
 
 func ownerReference(dgd *deployment) metav1.OwnerReference {
-	return *metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))
+	return *metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))
 }
 
 // whyIdle says why the service an adapter names does not follow it.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
@@ -38,7 +38,7 @@ func (r *Reconciler) report(ctx context.Context, o observed, out outcome) error 
 			failures = append(failures, fmt.Errorf("writing the status of scaling adapter %s: %w", a.Name, err))
 			continue
 		}
-		if c := meta.FindStatusCondition(status.Conditions, nvidiav1alpha1.ConditionActive); c.Status != metav1.ConditionTrue && news(a, c) {
+		if c := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionActive); c.Status != metav1.ConditionTrue && news(a, c) {
 			r.Recorder.Eventf(a, nil, corev1.EventTypeWarning, c.Reason, "Report", "%s", c.Message)
 		}
 	}
@@ -50,7 +50,7 @@ func news(a *adapter, now *metav1.Condition) bool {
 	return before == nil || before.Status != now.Status || before.Reason != now.Reason
 }
 
-func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterStatus {
+func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1beta1.DynamoGraphDeploymentScalingAdapterStatus {
 	status := *a.Status.DeepCopy()
 	status.ObservedGeneration = a.Generation
 	status.Replicas, status.Selector = 0, ""
@@ -69,16 +69,16 @@ func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1alpha
 }
 
 func active(o observed, a *adapter, out outcome) metav1.Condition {
-	c := metav1.Condition{Type: nvidiav1alpha1.ConditionActive, Status: metav1.ConditionFalse, ObservedGeneration: a.Generation}
+	c := metav1.Condition{Type: nvidiav1beta1.ConditionActive, Status: metav1.ConditionFalse, ObservedGeneration: a.Generation}
 	service := a.Spec.DGDRef.ServiceName
 	switch why, refused := out.refused[service]; {
 	case o.dgd == nil || !replicas.Owns(a, o.dgd):
-		c.Reason, c.Message = nvidiav1alpha1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
+		c.Reason, c.Message = nvidiav1beta1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
 	case refused:
-		c.Reason = nvidiav1alpha1.ReasonReplicasRefused
+		c.Reason = nvidiav1beta1.ReasonReplicasRefused
 		c.Message = truncate(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Spec.Services[service]), a.Spec.Replicas, why))
 	default:
-		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1alpha1.ReasonOwnsReplicas
+		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
 		c.Message = fmt.Sprintf("spec.services[%s].replicas of DynamoGraphDeployment %q follows this adapter", service, o.dgd.Name)
 	}
 	return c

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
@@ -43,11 +43,11 @@ func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 		if c.ObservedGeneration != 0 && c.ObservedGeneration < pcs.Generation {
 			return Levels{}, false
 		}
-		return Levels{true, nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology"}, true
+		return Levels{true, nvidiav1beta1.ReasonAllTopologyLevelsAvailable, "All required topology levels are available in the cluster topology"}, true
 	}
-	reason := nvidiav1alpha1.ReasonTopologyLevelsUnavailable
+	reason := nvidiav1beta1.ReasonTopologyLevelsUnavailable
 	if c.Reason == groveTopologyNotFound {
-		reason = nvidiav1alpha1.ReasonTopologyDefinitionNotFound
+		reason = nvidiav1beta1.ReasonTopologyDefinitionNotFound
 	}
 	return Levels{false, reason, peer.Message(fmt.Sprintf("Grove: %s: %s; pods placed from now on are not constrained", c.Reason, c.Message))}, true
 }

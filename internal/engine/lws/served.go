@@ -9,7 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Definition is the name of the kind's definition.
@@ -33,12 +33,12 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message stri
 		}
 		for _, path := range needed {
 			if !knows(version.Schema.OpenAPIV3Schema.Properties["spec"], strings.Split(path, ".")) {
-				return nvidiav1alpha1.ReasonFieldsDropped, fmt.Sprintf("the LeaderWorkerSet that is served has no spec.%s; install a newer release of LeaderWorkerSet", path)
+				return nvidiav1beta1.ReasonFieldsDropped, fmt.Sprintf("the LeaderWorkerSet that is served has no spec.%s; install a newer release of LeaderWorkerSet", path)
 			}
 		}
 		return "", ""
 	}
-	return nvidiav1alpha1.ReasonAPINotServed, fmt.Sprintf("%s is not served in version %s; install LeaderWorkerSet", crd.Name, Kind.Version)
+	return nvidiav1beta1.ReasonAPINotServed, fmt.Sprintf("%s is not served in version %s; install LeaderWorkerSet", crd.Name, Kind.Version)
 }
 
 // knows says whether a schema keeps a field.

@@ -17,7 +17,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -36,14 +36,14 @@ const (
 
 // workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed, so
 // its name says what is in it.
-func workload(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
+func workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: dgd.Namespace, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(dgd.Name)},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))},
 		},
 		Spec: schedulingv1beta1.WorkloadSpec{ControllerRef: &schedulingv1beta1.TypedLocalObjectReference{
-			APIGroup: nvidiav1alpha1.GroupVersion.Group, Kind: "DynamoGraphDeployment", Name: dgd.Name,
+			APIGroup: nvidiav1beta1.GroupVersion.Group, Kind: "DynamoGraphDeployment", Name: dgd.Name,
 		}},
 	}
 	templates := podGroupTemplates(groups)

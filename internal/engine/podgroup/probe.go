@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -45,7 +45,7 @@ func (p Placer) Probe(ctx context.Context) (engine.State, error) {
 			return engine.State{}, fmt.Errorf("asking for the resources of %s: %w", n.version, err)
 		}
 		if missing := lacking(list, n.resources); len(missing) > 0 {
-			return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: fmt.Sprintf(
+			return engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: fmt.Sprintf(
 				"the API server does not serve %s of %s; %s", strings.Join(missing, " and "), n.version, howToServe)}, nil
 		}
 	}
@@ -55,7 +55,7 @@ func (p Placer) Probe(ctx context.Context) (engine.State, error) {
 			return engine.State{}, err
 		}
 		if lost != "" {
-			return engine.State{Reason: nvidiav1alpha1.ReasonFieldsDropped, Message: lost + "; " + howToServe}, nil
+			return engine.State{Reason: nvidiav1beta1.ReasonFieldsDropped, Message: lost + "; " + howToServe}, nil
 		}
 	}
 	return engine.Ready(), nil

@@ -60,7 +60,18 @@ func Typed(raw []byte, kind, to string) ([]byte, error) {
 		return nil, err
 	}
 	in["kind"], in["apiVersion"] = kind, group+other(to)
+	for _, entry := range entries(objectAt(in, "spec")) {
+		dropNull(objectAt(entry, "extraPodSpec"), "containers")
+		dropNull(objectAt(objectAt(entry, "podTemplate"), "spec"), "containers")
+	}
 	return encode(convertObject(in, to)), nil
+}
+
+// dropNull drops what a Go type writes of a list that is not there.
+func dropNull(o object, key string) {
+	if value, ok := o[key]; ok && value == nil {
+		delete(o, key)
+	}
 }
 
 func readObject(raw []byte, to string) (object, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // edited is the place of an edit, and whether it was of a single value that v1alpha1 can say where it is. A claim that is not of its volume's name
-// is said in extraPodSpec, with its mounts.
+// is said in extraPodSpec, with its mounts; and so is a mount whose new path another one has.
 type edited struct {
 	path   []string
 	simple bool
@@ -66,7 +66,7 @@ func edit(t *rapid.T, spec any) *edited {
 	done := &edited{path: p.path}
 	switch value := in[p.key].(type) {
 	case string:
-		done.simple = p.key != "claimName"
+		done.simple = p.key != "claimName" && p.key != "mountPath"
 		in[p.key] = value + "1"
 		if isAmount(value) && slices.Contains(p.path, "resources") {
 			in[p.key] = "1" + value // the schema of v1beta1 takes quantities alone; see TestNoQuantity

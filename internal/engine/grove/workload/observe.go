@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -102,7 +102,7 @@ func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, o
 	case len(waiting) > 0:
 		out.Reason, out.Message = CodeWaitsForGrove, peer.Message(strings.Join(waiting, "; "))
 	default:
-		out.Placed, out.Reason = true, nvidiav1alpha1.ReasonAllReplicasPlaced
+		out.Placed, out.Reason = true, nvidiav1beta1.ReasonAllReplicasPlaced
 		out.Message = "Grove has scheduled all replicas"
 		if limits := grove.Limits(g, w.last().dialect); len(limits) > 0 {
 			out.Message = peer.Message(out.Message + "; " + strings.Join(limits, "; "))

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -74,7 +74,7 @@ func (w *Workload) Probe(ctx context.Context) (engine.State, error) {
 		}
 		if crd != nil {
 			if why := write.NamesRefused(crd); why != "" {
-				return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: why}, nil
+				return engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: why}, nil
 			}
 		}
 		switch name {
@@ -84,7 +84,7 @@ func (w *Workload) Probe(ctx context.Context) (engine.State, error) {
 				now.dialect, known = grove.ReadDialect(crd)
 			}
 			if !known {
-				return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: name + " is not served; install Grove"}, nil
+				return engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: name + " is not served; install Grove"}, nil
 			}
 		case bindings:
 			now.bindings = crd != nil
@@ -152,7 +152,7 @@ func deploymentOf(o client.Object) (types.NamespacedName, bool) {
 }
 
 // Apply implements engine.Workload.
-func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error {
+func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDep
 	}
 	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
 	set := grove.Render(g, w.last().dialect)
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	if have != nil {
 		grove.KeepPods(set, present)
 	}

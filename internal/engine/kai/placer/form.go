@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -67,7 +67,7 @@ func (p Placer) Form(ctx context.Context, gang engine.Gang) error {
 	if want == nil {
 		return nil
 	}
-	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gang.Graph, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gang.Graph, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	kai.Keep(want, existing)
 	object, err := peer.Object(want)
 	if err != nil {

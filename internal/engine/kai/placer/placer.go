@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -69,13 +69,13 @@ func (p Placer) Probe(ctx context.Context) (engine.State, error) {
 			return engine.State{}, err
 		}
 		if crd == nil {
-			return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: fmt.Sprintf("%s is not served; install KAI Scheduler 0.15 or newer", name)}, nil
+			return engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: fmt.Sprintf("%s is not served; install KAI Scheduler 0.15 or newer", name)}, nil
 		}
 		if name != podGroups {
 			continue
 		}
 		if why := kai.Served(crd); why != "" {
-			return engine.State{Reason: nvidiav1alpha1.ReasonFieldsDropped, Message: why}, nil
+			return engine.State{Reason: nvidiav1beta1.ReasonFieldsDropped, Message: why}, nil
 		}
 	}
 	return engine.Ready(), nil

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
@@ -53,7 +53,7 @@ func (m Maker) Probe(ctx context.Context) (engine.State, error) {
 		return engine.State{}, err
 	}
 	if crd == nil {
-		return engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: lws.Definition + " is not served; install LeaderWorkerSet"}, nil
+		return engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: lws.Definition + " is not served; install LeaderWorkerSet"}, nil
 	}
 	if reason, message := lws.Served(crd); reason != "" {
 		return engine.State{Reason: reason, Message: message}, nil

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
@@ -36,9 +36,9 @@ func Topology() *grovev1alpha1.ClusterTopology {
 }
 
 // Deployment reads one from YAML.
-func Deployment(t testing.TB, text string) *nvidiav1alpha1.DynamoGraphDeployment {
+func Deployment(t testing.TB, text string) *nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
@@ -46,7 +46,7 @@ func Deployment(t testing.TB, text string) *nvidiav1alpha1.DynamoGraphDeployment
 }
 
 // Groups resolves a deployment into its scaling groups.
-func Groups(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment, engine string) []*trellisv1alpha1.ScalingGroup {
+func Groups(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, engine string) []*trellisv1alpha1.ScalingGroup {
 	t.Helper()
 	g, err := graph.Resolve(dgd, graph.Inputs{Topology: Topology(), Engine: engine})
 	if err != nil {
@@ -56,7 +56,7 @@ func Groups(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment, engine stri
 }
 
 // KAI is the deployment for KAI's renderer.
-func KAI(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) kai.Graph {
+func KAI(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) kai.Graph {
 	t.Helper()
 	return kai.Graph{
 		Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""),
@@ -65,7 +65,7 @@ func KAI(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) kai.Graph {
 }
 
 // Grove is the deployment for Grove's renderer.
-func Grove(t testing.TB, dgd *nvidiav1alpha1.DynamoGraphDeployment) grove.Graph {
+func Grove(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) grove.Graph {
 	t.Helper()
 	return grove.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd, "Grove")}
 }

@@ -1,0 +1,37 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hub converts deployments that tests write in v1alpha1 to v1beta1, the version that everything inside reads.
+package hub
+
+import (
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// Of a deployment of v1alpha1. It panics on one that does not marshal.
+func Of(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
+	out := &nvidiav1beta1.DynamoGraphDeployment{}
+	if err := dgd.ConvertTo(out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Back converts a deployment to v1alpha1. It panics on one that does not marshal.
+func Back(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1alpha1.DynamoGraphDeployment {
+	out := &nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := out.ConvertFrom(dgd); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Adapter converts an adapter of v1alpha1. It panics on one that does not marshal.
+func Adapter(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter {
+	out := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
+	if err := a.ConvertTo(out); err != nil {
+		panic(err)
+	}
+	return out
+}
