@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,9 +53,9 @@ func TestConstraintInAnnotations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newGraph(tc.change)
-			errs := Graph(d)
+			errs := Graph(written(d))
 			if len(errs) == 0 {
-				errs = GraphTopology(d, newTopology(), nil)
+				errs = GraphTopology(hub.Of(d), newTopology(), nil)
 			}
 			if diff := cmp.Diff(tc.want, texts(errs)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
@@ -62,13 +63,13 @@ func TestConstraintInAnnotations(t *testing.T) {
 			if len(errs) > 0 {
 				return
 			}
-			if diff := cmp.Diff(tc.warnings, GraphWarnings(d, newTopology(), nil)); diff != "" {
+			if diff := cmp.Diff(tc.warnings, GraphWarnings(written(d), newTopology(), nil)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
 	}
 	missing := newGraph(byAnnotations("gone", rack, ""))
-	if errs := texts(GraphTopology(missing, nil, nil)); len(errs) != 1 || errs[0][:len(prefix)+1] != prefix+"]" {
+	if errs := texts(GraphTopology(hub.Of(missing), nil, nil)); len(errs) != 1 || errs[0][:len(prefix)+1] != prefix+"]" {
 		t.Errorf("the error must be at the annotation that names the topology: %v", errs)
 	}
 }
@@ -97,7 +98,7 @@ func TestTopologyAnnotationsAreImmutable(t *testing.T) {
 		}, []string{`metadata.annotations[nvidia.com/vllm-distributed-executor-backend]: Unsupported value: "slurm": must be "mp" or "ray"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, texts(GraphUpdate(newGraph(tc.change), newGraph(tc.old)))); diff != "" {
+			if diff := cmp.Diff(tc.want, texts(GraphUpdate(written(newGraph(tc.change)), written(newGraph(tc.old))))); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 		})

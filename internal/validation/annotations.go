@@ -40,13 +40,13 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 }
 
 func serviceAnnotations(s service) field.ErrorList {
-	return oneOf(s.path.Child("annotations"), s.Annotations, annotationExecutorBackend, "mp", "ray")
+	return oneOf(s.path.Child("annotations"), s.template().Annotations, annotationExecutorBackend, "mp", "ray")
 }
 
 // oneOf checks an annotation that has a fixed set of values.
 func oneOf(path *field.Path, annotations map[string]string, key string, allowed ...string) field.ErrorList {
 	value, ok := annotations[key]
-	if !ok || slices.Contains(allowed, value) {
+	if !ok || slices.Contains(allowed, value) || key == annotationExecutorBackend && slices.Contains(allowed, strings.ToLower(value)) {
 		return nil
 	}
 	return one(badValue(field.ErrorTypeNotSupported, path.Key(key), value, fmt.Sprintf(`must be "%s"`, strings.Join(allowed, `" or "`))))
@@ -102,9 +102,9 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 }
 
 // topologyWithoutPlacement: the name of a topology alone packs nothing.
-func topologyWithoutPlacement(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
-	a := constraint.FromAnnotations(dgd)
-	if a.Topology == "" || a.Set() || constrainedByFields(dgd) {
+func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
+	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
+	if a.Topology == "" || a.Set() || constrainedByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
 	return []string{line(fmt.Sprintf("annotation %s packs nothing by itself; say how tightly with %s or %s",
@@ -112,9 +112,9 @@ func topologyWithoutPlacement(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *grove
 }
 
 // preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
-func preferredKeyWithoutEffect(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
-	a := constraint.FromAnnotations(dgd)
-	if a.Required == "" || a.Preferred == "" || constrainedByFields(dgd) {
+func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
+	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
+	if a.Required == "" || a.Preferred == "" || constrainedByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
 	if topology != nil {

@@ -42,7 +42,7 @@ func Profile(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	case dgd == nil:
 		return ""
 	case dgd.Spec.TopologyConstraint != nil:
-		return dgd.Spec.TopologyConstraint.TopologyProfile
+		return dgd.Spec.TopologyConstraint.ClusterTopologyName
 	}
 	if a := constraint.FromAnnotations(dgd); a.Set() && !constrainedByFields(dgd) {
 		return a.Topology
@@ -130,8 +130,8 @@ func serviceConstraint(s service) field.ErrorList {
 	}
 	path := s.path.Child("topologyConstraint")
 	errs := domainFormat(path, c.PackDomain, c.PreferredPackDomain)
-	if c.TopologyProfile != "" {
-		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Child("topologyProfile"), c.TopologyProfile,
+	if own := s.alpha.TopologyConstraint; own != nil && own.TopologyProfile != "" {
+		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Child("topologyProfile"), own.TopologyProfile,
 			"topologyProfile must not be set on a service: it is inherited from spec.topologyConstraint.topologyProfile; remove it here"))
 	}
 	if c.PackDomain == "" && c.PreferredPackDomain == "" {

@@ -44,8 +44,8 @@ func engineImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.Er
 		if updated.Annotations[choice.annotation] == old.Annotations[choice.annotation] {
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(old.Status.Services)) {
-			if service := old.Status.Services[name]; service.Replicas > 0 {
+		for _, name := range slices.Sorted(maps.Keys(old.Status.Components)) {
+			if service := old.Status.Components[name]; service.Replicas > 0 {
 				errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(choice.annotation), fmt.Sprintf(
 					"the %s is immutable while the deployment has pods (service %s has %d replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment",
 					choice.what, short(name), service.Replicas)))

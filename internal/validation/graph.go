@@ -4,12 +4,12 @@
 package validation
 
 import (
-	"maps"
-	"slices"
-
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // graphChecks are the rules about the deployment as a whole, in the order users read the errors.
@@ -24,7 +24,6 @@ var graphChecks = []struct {
 	{"number of services", serviceCount},
 	{"service names differ", serviceNamesDiffer},
 	{"object names differ", objectNamesDiffer},
-	{"claims", claims},
 	{"backend framework", backendFramework},
 	{"rollout bounds", rolloutBounds},
 	{"restart", restart},
@@ -53,9 +52,13 @@ var serviceChecks = []struct {
 	{"device modes", deviceModes},
 }
 
-// service is one entry of spec.services, with what a check needs to name it.
+// service is one component, with what a check needs to name it.
 type service struct {
-	*nvidiav1beta1.ServiceSpec
+	*nvidiav1beta1.ComponentSpec
+	// alpha is the component as v1alpha1 has it, whose fields may hold what v1beta1 has no form for; empty, and never nil, where it was written in
+	// v1beta1.
+	alpha *nvidiav1alpha1.ServiceSpec
+	pvcs  []nvidiav1alpha1.PVC
 	name  string
 	path  *field.Path
 	graph *nvidiav1beta1.DynamoGraphDeployment
@@ -66,32 +69,58 @@ var (
 	servicesPath = specPath.Child("services")
 )
 
-// servicesOf lists the services sorted by name. An entry without a value is an empty service.
+// servicesOf lists the components sorted by name.
 func servicesOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
-	services := make([]service, 0, len(dgd.Spec.Services))
-	for _, name := range slices.Sorted(maps.Keys(dgd.Spec.Services)) {
-		spec := dgd.Spec.Services[name]
-		if spec == nil {
-			spec = &nvidiav1beta1.ServiceSpec{}
-		}
-		services = append(services, service{ServiceSpec: spec, name: name, path: servicesPath.Key(short(name)), graph: dgd})
+	services := make([]service, 0, len(dgd.Spec.Components))
+	for _, c := range graph.Components(dgd) {
+		services = append(services, service{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name, path: servicesPath.Key(short(c.Name)), graph: dgd})
 	}
 	return services
+}
+
+// services lists the components with what v1alpha1 has of them.
+func (w Written) services() []service {
+	services := servicesOf(w.DynamoGraphDeployment)
+	if w.Alpha == nil {
+		return services
+	}
+	for i := range services {
+		s := &services[i]
+		s.pvcs = w.Alpha.Spec.PVCs
+		if w.Alpha.Spec.Services[s.name] != nil {
+			s.alpha = w.Alpha.Spec.Services[s.name]
+		}
+	}
+	return services
+}
+
+// template of the component's pods, and its annotations; empty where there is none.
+func (s service) template() *corev1.PodTemplateSpec {
+	if s.PodTemplate == nil {
+		return &corev1.PodTemplateSpec{}
+	}
+	return s.PodTemplate
 }
 
 // multinode says whether each replica of the service spans several nodes.
 func (s service) multinode() bool { return s.Multinode != nil }
 
 // Graph returns everything that is wrong with a deployment and can be told from the object alone.
-func Graph(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	if dgd == nil {
+func Graph(dgd Written) field.ErrorList {
+	if dgd.DynamoGraphDeployment == nil {
 		return nil
 	}
 	var errs field.ErrorList
-	for _, check := range graphChecks {
-		errs = append(errs, check.run(dgd)...)
+	if dgd.problem != nil {
+		errs = one(badValue(field.ErrorTypeInvalid, annotationPath(nvidiav1alpha1.AnnotationSpecMemory), "", dgd.problem.Error()+"; remove the annotation"))
 	}
-	for _, s := range servicesOf(dgd) {
+	for _, check := range graphChecks {
+		errs = append(errs, check.run(dgd.DynamoGraphDeployment)...)
+	}
+	if dgd.Alpha != nil {
+		errs = append(errs, claims(dgd.Alpha.Spec.PVCs)...)
+	}
+	for _, s := range dgd.services() {
 		for _, check := range serviceChecks {
 			errs = append(errs, check.run(s)...)
 		}

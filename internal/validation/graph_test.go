@@ -233,7 +233,7 @@ func TestGraphAccepts(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			if errs := Graph(newGraph(change)); len(errs) > 0 {
+			if errs := Graph(written(newGraph(change))); len(errs) > 0 {
 				t.Errorf("refused: %v", errs.ToAggregate())
 			}
 		})

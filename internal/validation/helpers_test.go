@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ func testRules(t *testing.T, rules []string, cases map[string]ruleCase) {
 		covered[rule] = true
 		t.Run(name, func(t *testing.T) {
 			dgd := newGraph(tc.change)
-			if diff := cmp.Diff(tc.want, texts(Graph(dgd))); diff != "" {
+			if diff := cmp.Diff(tc.want, texts(Graph(written(dgd)))); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.want, texts(runRule(rule, dgd))); diff != "" {
@@ -86,15 +87,27 @@ func testRules(t *testing.T, rules []string, cases map[string]ruleCase) {
 	}
 }
 
+// written is a deployment as admission reads it.
+func written(dgd *deployment) Written {
+	w, err := FromAlpha(dgd)
+	if err != nil {
+		panic(err)
+	}
+	return w
+}
+
 // runRule asks one rule only.
 func runRule(name string, dgd *deployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, check := range graphChecks {
 		if check.name == name {
-			errs = append(errs, check.run(dgd)...)
+			errs = append(errs, check.run(hub.Of(dgd))...)
 		}
 	}
-	for _, s := range servicesOf(dgd) {
+	if name == "claims" {
+		errs = append(errs, claims(dgd.Spec.PVCs)...)
+	}
+	for _, s := range written(dgd).services() {
 		for _, check := range serviceChecks {
 			if check.name == name {
 				errs = append(errs, check.run(s)...)

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"context"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,7 +107,7 @@ func TestGraphTopology(t *testing.T) {
 			if tc.without {
 				topology = nil
 			}
-			if diff := cmp.Diff(tc.want, texts(GraphTopology(dgd, topology, tc.readErr))); diff != "" {
+			if diff := cmp.Diff(tc.want, texts(GraphTopology(hub.Of(dgd), topology, tc.readErr))); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 		})

@@ -36,10 +36,10 @@ func TestManifestsInUse(t *testing.T) {
 				t.Error("no DynamoGraphDeployment found")
 			}
 			for _, dgd := range deployments {
-				if errs := Graph(dgd); len(errs) > 0 {
+				if errs := Graph(written(dgd)); len(errs) > 0 {
 					t.Errorf("%s is refused: %v", dgd.Name, errs.ToAggregate())
 				}
-				if lines := GraphWarnings(dgd, nil, nil); len(lines) > 0 {
+				if lines := GraphWarnings(written(dgd), nil, nil); len(lines) > 0 {
 					t.Logf("%s: %q", dgd.Name, lines)
 				}
 			}

@@ -43,7 +43,7 @@ func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 }
 
 func serviceCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	switch n := len(dgd.Spec.Services); {
+	switch n := len(dgd.Spec.Components); {
 	case n == 0:
 		return one(field.Required(servicesPath, "spec.services must have at least one service; add one, e.g. Frontend"))
 	case n > maxServices:

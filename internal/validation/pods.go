@@ -81,13 +81,9 @@ func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, 
 // withReplicas is the deployment with another number of replicas of one service. Nothing else is copied.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	scaled := *dgd
-	scaled.Spec.Services = map[string]*nvidiav1beta1.ServiceSpec{}
-	for _, s := range servicesOf(dgd) {
-		spec := *s.ServiceSpec
-		if s.name == name {
-			spec.Replicas = &n
-		}
-		scaled.Spec.Services[s.name] = &spec
+	scaled.Spec.Components = slices.Clone(dgd.Spec.Components)
+	if c := scaled.Component(name); c != nil {
+		c.Replicas = &n
 	}
 	return &scaled
 }

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"math"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestPods(t *testing.T) {
 		"the largest service":        {sizes(map[string][2]int32{"a": {math.MaxInt32, math.MaxInt32}}), math.MaxInt32 * math.MaxInt32},
 		"25 of these exceed 64 bits": {sizes(all), math.MaxInt64},
 	} {
-		if got := Pods(c.dgd); got != c.want {
+		if got := Pods(hub.Of(c.dgd)); got != c.want {
 			t.Errorf("%s: %d pods, want %d", name, got, c.want)
 		}
 	}
@@ -86,7 +87,7 @@ func TestPodLimit(t *testing.T) {
 			if c.old != nil {
 				old = sizes(c.old)
 			}
-			if diff := cmp.Diff(c.want, texts(PodLimit(sizes(c.now), old, c.limit))); diff != "" {
+			if diff := cmp.Diff(c.want, texts(PodLimit(hub.Of(sizes(c.now)), hub.Of(old), c.limit))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -103,11 +104,11 @@ func TestScaleLimit(t *testing.T) {
 		"above it":        {n: 124, want: []string{"spec.replicas: Invalid value: 124: the graph asks for 1092 pods (replicas x nodeCount: b 124 x 8, a 100 x 1), more than the 1084 that one graph may have (--max-pods-per-graph); lower replicas"}},
 		"far above it":    {n: 1000000, want: []string{"spec.replicas: Invalid value: 1000000: must be at most 65536; split the service into several graphs"}},
 	} {
-		if diff := cmp.Diff(c.want, texts(ScaleLimit(dgd, "b", c.n, 1084))); diff != "" {
+		if diff := cmp.Diff(c.want, texts(ScaleLimit(hub.Of(dgd), "b", c.n, 1084))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if errs := ScaleLimit(sizes(map[string][2]int32{"a": {2000, 0}}), "a", 1999, 1084); errs != nil {
+	if errs := ScaleLimit(hub.Of(sizes(map[string][2]int32{"a": {2000, 0}})), "a", 1999, 1084); errs != nil {
 		t.Errorf("scaled in, still above: %v", errs)
 	}
 }

@@ -4,6 +4,9 @@
 package validation
 
 import (
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"math"
 	"strings"
 	"testing"
@@ -31,7 +34,10 @@ func filler(seed int64, nils float64) *randfill.Filler {
 			*q = *resource.NewMilliQuantity(c.Int63()-math.MaxInt64/2, resource.DecimalSI)
 		},
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1e9), 0) },
-		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(c.String(20)) },
+		func(r *runtime.RawExtension, _ randfill.Continue) { r.Raw = []byte(`{"a":[1]}`) },
+		func(f *nvidiav1alpha1.FreeObject, _ randfill.Continue) { f.Raw = []byte(`{"a":[1]}`) },
+		func(v *metav1.FieldsV1, _ randfill.Continue) { v.SetRawBytes([]byte("{}")) },
+		func(v *intstr.IntOrString, c randfill.Continue) { *v = intstr.FromInt32(c.Int31()) },
 	)
 }
 
@@ -46,28 +52,28 @@ func checkAll(t *rapid.T, seed int64, nils float64) {
 		fill.Fill(object)
 	}
 	before := a.DeepCopy()
-	Graph(&a)
-	GraphUpdate(&a, &b)
-	GraphTopology(&a, &ct, nil)
-	DomainsInUse(&a)
+	Graph(written(&a))
+	GraphUpdate(written(&a), written(&b))
+	GraphTopology(hub.Of(&a), &ct, nil)
+	DomainsInUse(hub.Of(&a))
 	Topology(&ct)
 	TopologyUpdate(&other, &ct)
-	if errs := GraphUpdate(&a, &a); len(errs) > 0 {
+	if errs := GraphUpdate(written(&a), written(&a)); len(errs) > 0 {
 		t.Fatalf("an unchanged deployment is refused: %v", errs.ToAggregate())
 	}
-	if errs := GraphUpdate(&a, before); len(errs) > 0 {
+	if errs := GraphUpdate(written(&a), written(before)); len(errs) > 0 {
 		t.Fatalf("an equal deployment is refused, or a check changed it: %v", errs.ToAggregate())
 	}
 	if errs := TopologyUpdate(&ct, ct.DeepCopy()); len(errs) > 0 {
 		t.Fatalf("an unchanged topology is refused: %v", errs.ToAggregate())
 	}
-	if errs := ratchet(Graph(&a), Graph(&a)); len(errs) > 0 {
+	if errs := ratchet(Graph(written(&a)), Graph(written(&a))); len(errs) > 0 {
 		t.Fatalf("a check does not always say the same: %v", errs.ToAggregate())
 	}
 	if lines := TopologyWarnings(&ct, &ct, users); len(lines) > 0 {
 		t.Fatalf("an unchanged topology warns: %q", lines)
 	}
-	for _, lines := range [][]string{GraphWarnings(&a, &ct, paths), TopologyWarnings(&other, &ct, users), TopologyWarnings(nil, &ct, users)} {
+	for _, lines := range [][]string{GraphWarnings(written(&a), &ct, paths), TopologyWarnings(&other, &ct, users), TopologyWarnings(nil, &ct, users)} {
 		total := 0
 		for _, line := range lines {
 			total += utf8.RuneCountInString(line)
@@ -88,11 +94,11 @@ func FuzzNeverPanics(f *testing.F) { f.Fuzz(rapid.MakeFuzz(neverPanics)) }
 
 func TestNilSafe(t *testing.T) {
 	dgd, ct := newGraph(), newTopology()
-	Graph(nil)
-	GraphUpdate(nil, dgd)
-	GraphUpdate(dgd, nil)
+	Graph(Written{})
+	GraphUpdate(Written{}, written(dgd))
+	GraphUpdate(written(dgd), Written{})
 	GraphTopology(nil, ct, nil)
-	GraphWarnings(nil, ct, nil)
+	GraphWarnings(Written{}, ct, nil)
 	Topology(nil)
 	TopologyUpdate(nil, ct)
 	TopologyUpdate(ct, nil)

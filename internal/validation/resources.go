@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
 // defaultGPU is the resource GPUs are counted under unless gpuType says otherwise.
@@ -39,14 +39,15 @@ type amount struct {
 
 // resources checks names and amounts. All leaves are strings, so the schema alone lets any text through.
 func resources(s service) field.ErrorList {
-	if s.Resources == nil {
+	written := s.alpha.Resources
+	if written == nil {
 		return nil
 	}
 	path := s.path.Child("resources")
-	limits, errs := quantities(path.Child("limits"), s.Resources.Limits)
-	requests, more := quantities(path.Child("requests"), s.Resources.Requests)
+	limits, errs := quantities(path.Child("limits"), written.Limits)
+	requests, more := quantities(path.Child("requests"), written.Requests)
 	errs = append(errs, more...)
-	for _, a := range amounts(path.Child("requests"), s.Resources.Requests) {
+	for _, a := range amounts(path.Child("requests"), written.Requests) {
 		request, asked := requests[a.resource]
 		limit, limited := limits[a.resource]
 		if asked && limited && request.Cmp(limit) > 0 {
@@ -58,7 +59,7 @@ func resources(s service) field.ErrorList {
 }
 
 // quantities parses the leaves; those that are no amounts become errors.
-func quantities(path *field.Path, item *nvidiav1beta1.ResourceItem) (map[string]resource.Quantity, field.ErrorList) {
+func quantities(path *field.Path, item *nvidiav1alpha1.ResourceItem) (map[string]resource.Quantity, field.ErrorList) {
 	parsed := map[string]resource.Quantity{}
 	var errs field.ErrorList
 	for _, a := range amounts(path, item) {
@@ -93,7 +94,7 @@ func parse(a amount) (resource.Quantity, string) {
 }
 
 // amounts lists the leaves that are set, each with the resource it counts.
-func amounts(path *field.Path, item *nvidiav1beta1.ResourceItem) []amount {
+func amounts(path *field.Path, item *nvidiav1alpha1.ResourceItem) []amount {
 	if item == nil {
 		return nil
 	}

@@ -16,13 +16,13 @@ func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	said := sets.New[string]()
 	for _, s := range servicesOf(dgd) {
-		_, problems := rollout.StrategyOf(rollout.AnnotationsOf(dgd, s.name), false)
+		_, problems := rollout.StrategyOf(rollout.AnnotationsOf(dgd, s.ComponentSpec), false)
 		for _, p := range problems {
 			path := annotationPath(p.Annotation)
 			if _, ok := dgd.Spec.Annotations[p.Annotation]; ok {
 				path = specPath.Child("annotations").Key(p.Annotation)
 			}
-			if _, ok := s.Annotations[p.Annotation]; ok {
+			if _, ok := s.template().Annotations[p.Annotation]; ok {
 				path = s.path.Child("annotations").Key(p.Annotation)
 			}
 			if !said.Has(path.String()) {

@@ -37,15 +37,15 @@ func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n in
 		if s.name != name {
 			continue
 		}
-		spec := *s.ServiceSpec
-		spec.Replicas, s.ServiceSpec = &n, &spec
+		spec := *s.ComponentSpec
+		spec.Replicas, s.ComponentSpec = &n, &spec
 		errs = append(replicas(s), pickerReplicas(s)...)
 	}
 	return errs
 }
 
 // scaled says that an adapter owns the service's replicas.
-func (s service) scaled() bool { return s.ScalingAdapter != nil && s.ScalingAdapter.Enabled }
+func (s service) scaled() bool { return s.ScalingAdapter != nil }
 
 // wanted is the number of replicas the service asks for.
 func (s service) wanted() int32 {

@@ -14,16 +14,13 @@ import (
 // scheduling refuses what takes the placing of pods out of the operator's hands: the API server would refuse each pod, and nothing of that
 // would be seen before.
 func scheduling(s service) field.ErrorList {
-	if s.ExtraPodSpec == nil || s.ExtraPodSpec.PodSpec == nil {
-		return nil
-	}
 	path := s.path.Child("extraPodSpec")
 	var errs field.ErrorList
-	if s.ExtraPodSpec.NodeName != "" && (s.multinode() || Constrained(s.graph)) {
+	if s.template().Spec.NodeName != "" && (s.multinode() || Constrained(s.graph)) {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"),
 			"the pods of a multinode service, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use nodeSelector"))
 	}
-	for i, gate := range s.ExtraPodSpec.SchedulingGates {
+	for i, gate := range s.template().Spec.SchedulingGates {
 		if gate.Name == graph.PlacementGate {
 			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"),
 				fmt.Sprintf("the gate %s is the operator's own; remove it", graph.PlacementGate)))

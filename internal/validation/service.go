@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
@@ -36,7 +37,7 @@ func nodeCount(s service) field.ErrorList {
 }
 
 func ingress(s service) field.ErrorList {
-	if s.Ingress == nil || !s.Ingress.Enabled || s.Ingress.Host != "" {
+	if in := s.alpha.Ingress; in == nil || !in.Enabled || in.Host != "" {
 		return nil
 	}
 	path := s.path.Child("ingress", "host")
@@ -45,7 +46,7 @@ func ingress(s service) field.ErrorList {
 
 func volumeMounts(s service) field.ErrorList {
 	var errs field.ErrorList
-	for i, m := range s.VolumeMounts {
+	for i, m := range s.alpha.VolumeMounts {
 		path := s.path.Child("volumeMounts").Index(i)
 		if m.Name == "" {
 			errs = append(errs, field.Required(path.Child("name"), "name a claim of spec.pvcs"))
@@ -59,7 +60,7 @@ func volumeMounts(s service) field.ErrorList {
 }
 
 func sharedMemory(s service) field.ErrorList {
-	m := s.SharedMemory
+	m := s.alpha.SharedMemory
 	if m == nil {
 		return nil
 	}
@@ -81,7 +82,7 @@ func endpointPicker(s service) field.ErrorList {
 	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {
 		errs = append(errs, field.Invalid(s.path.Child("eppConfig"), field.OmitValueType{}, "must have exactly one of configMapRef and config"))
 	}
-	if s.ComponentType != nvidiav1beta1.ComponentTypeEPP {
+	if s.Type != nvidiav1beta1.ComponentTypeEPP {
 		return errs
 	}
 	if s.EPPConfig == nil {
@@ -94,30 +95,43 @@ func endpointPicker(s service) field.ErrorList {
 }
 
 func pickerReplicas(s service) field.ErrorList {
-	if s.ComponentType != nvidiav1beta1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
+	if s.Type != nvidiav1beta1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
 		return nil
 	}
 	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
 }
 
+// frontendSidecar: v1alpha1 makes a container of a fixed name, v1beta1 names one of the podTemplate.
 func frontendSidecar(s service) field.ErrorList {
-	if s.FrontendSidecar == nil {
-		return nil
+	if s.alpha.FrontendSidecar == nil {
+		return namedSidecar(s)
 	}
 	var errs field.ErrorList
-	if s.FrontendSidecar.Image == "" {
+	if s.alpha.FrontendSidecar.Image == "" {
 		errs = append(errs, field.Required(s.path.Child("frontendSidecar", "image"), "name the frontend's image"))
 	}
-	if s.ExtraPodSpec == nil || s.ExtraPodSpec.PodSpec == nil {
-		return errs
-	}
-	for i, c := range s.ExtraPodSpec.Containers {
-		if c.Name == sidecarContainer {
-			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path.Child("extraPodSpec", "containers").Index(i).Child("name"), c.Name,
-				"frontendSidecar makes a container of this name; rename this one"))
+	if extra := s.alpha.ExtraPodSpec; extra != nil && extra.PodSpec != nil {
+		for i := range extra.PodSpec.Containers {
+			if name := extra.PodSpec.Containers[i].Name; name == sidecarContainer {
+				errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path.Child("extraPodSpec", "containers").Index(i).Child("name"), name,
+					"frontendSidecar makes a container of this name; rename this one"))
+			}
 		}
 	}
 	return errs
+}
+
+func namedSidecar(s service) field.ErrorList {
+	path := s.path.Child("frontendSidecar")
+	switch {
+	case s.FrontendSidecar == "":
+		return nil
+	case s.FrontendSidecar == nvidiav1beta1.MainContainerName:
+		return one(badValue(field.ErrorTypeInvalid, path, s.FrontendSidecar, "must name another container than the main one"))
+	case !slices.ContainsFunc(s.template().Spec.Containers, func(c corev1.Container) bool { return c.Name == s.FrontendSidecar }):
+		return one(badValue(field.ErrorTypeNotFound, path, s.FrontendSidecar, "must be the name of a container in podTemplate.spec.containers"))
+	}
+	return nil
 }
 
 // deviceModes checks the fixed words of gpuMemoryService and failover.
@@ -128,10 +142,10 @@ func deviceModes(s service) field.ErrorList {
 			errs = append(errs, field.NotSupported(path, short(value), allowed))
 		}
 	}
-	if g := s.GPUMemoryService; g != nil {
+	if g := s.alpha.GPUMemoryService; g != nil {
 		mode(s.path.Child("gpuMemoryService", "mode"), g.Mode)
 	}
-	if f := s.Failover; f != nil {
+	if f := s.alpha.Failover; f != nil {
 		mode(s.path.Child("failover", "mode"), f.Mode)
 		if f.NumShadows < 0 {
 			errs = append(errs, field.Invalid(s.path.Child("failover", "numShadows"), f.NumShadows, "must be non-negative"))
@@ -142,9 +156,9 @@ func deviceModes(s service) field.ErrorList {
 
 // claimOf says whether spec.pvcs or the pod's own volumes know the claim a mount names.
 func claimOf(s service, name string) bool {
-	listed := slices.ContainsFunc(s.graph.Spec.PVCs, func(c nvidiav1beta1.PVC) bool { return c.Name != nil && *c.Name == name })
-	if listed || s.ExtraPodSpec == nil || s.ExtraPodSpec.PodSpec == nil {
+	listed := slices.ContainsFunc(s.pvcs, func(c nvidiav1alpha1.PVC) bool { return c.Name != nil && *c.Name == name })
+	if extra := s.alpha.ExtraPodSpec; listed || extra == nil || extra.PodSpec == nil {
 		return listed
 	}
-	return slices.ContainsFunc(s.ExtraPodSpec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+	return slices.ContainsFunc(s.alpha.ExtraPodSpec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 }

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
 	"strings"
 	"testing"
 
@@ -135,7 +136,7 @@ func TestServiceRules(t *testing.T) {
 		},
 		"endpoint picker: two configs": {
 			change: worker(func(s *serviceSpec) {
-				s.EPPConfig = &nvidiav1alpha1.EPPConfig{Config: &nvidiav1alpha1.FreeObject{}, ConfigMapRef: &corev1.ConfigMapKeySelector{}}
+				s.EPPConfig = &nvidiav1alpha1.EPPConfig{Config: &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{Raw: []byte("{}")}}, ConfigMapRef: &corev1.ConfigMapKeySelector{Key: "k"}}
 			}),
 			want: []string{`spec.services[Worker].eppConfig: Invalid value: must have exactly one of configMapRef and config`},
 		},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
@@ -21,15 +22,15 @@ var accessModes = []corev1.PersistentVolumeAccessMode{
 	corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod,
 }
 
-func claims(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+func claims(pvcs []nvidiav1alpha1.PVC) field.ErrorList {
 	path := specPath.Child("pvcs")
-	if n := len(dgd.Spec.PVCs); n > maxClaims {
+	if n := len(pvcs); n > maxClaims {
 		return one(field.TooMany(path, n, maxClaims))
 	}
 	var errs field.ErrorList
 	seen := sets.New[string]()
-	for i := range dgd.Spec.PVCs {
-		p, c := path.Index(i), &dgd.Spec.PVCs[i]
+	for i := range pvcs {
+		p, c := path.Index(i), &pvcs[i]
 		switch {
 		case c.Name == nil || *c.Name == "":
 			errs = append(errs, field.Required(p.Child("name"), p.Child("name").String()+" is required"))
@@ -44,7 +45,7 @@ func claims(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 }
 
 // createdClaim checks what a claim needs when it is to be made.
-func createdClaim(path *field.Path, c *nvidiav1beta1.PVC) field.ErrorList {
+func createdClaim(path *field.Path, c *nvidiav1alpha1.PVC) field.ErrorList {
 	var errs field.ErrorList
 	required := func(name string, missing bool) {
 		if missing {
@@ -108,13 +109,13 @@ func restartOrder(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 			errs = append(errs, badValue(field.ErrorTypeDuplicate, path.Index(i), name, "must be unique"))
 		}
 		seen.Insert(name)
-		if _, ok := dgd.Spec.Services[name]; !ok {
+		if dgd.Component(name) == nil {
 			errs = append(errs, badValue(field.ErrorTypeNotFound, path.Index(i), name, "contains unknown service: "+short(name)))
 		}
 	}
-	if len(seen) != len(dgd.Spec.Services) {
+	if len(seen) != len(dgd.Spec.Components) {
 		errs = append(errs, field.Invalid(path, len(seen), fmt.Sprintf(
-			"must have the same number of unique services as the deployment, which has %d; or leave it out for alphabetical order", len(dgd.Spec.Services))))
+			"must have the same number of unique services as the deployment, which has %d; or leave it out for alphabetical order", len(dgd.Spec.Components))))
 	}
 	return errs
 }

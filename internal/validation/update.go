@@ -31,7 +31,8 @@ var immutabilityChecks = []struct {
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
 // finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object
 // already broke, in the same way, does not stand in the way of another change.
-func GraphUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+func GraphUpdate(now, before Written) field.ErrorList {
+	updated, old := now.DynamoGraphDeployment, before.DynamoGraphDeployment
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func GraphUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorL
 	for _, check := range immutabilityChecks {
 		errs = append(errs, check.run(updated, old)...)
 	}
-	return append(errs, ratchet(Graph(updated), Graph(old))...)
+	return append(errs, ratchet(Graph(now), Graph(before))...)
 }
 
 // ratchet drops the errors that were there before, word for word.
@@ -84,7 +85,7 @@ func immutableConstraint(path *field.Path) *field.Error {
 
 // servicesImmutable also bars the way round: removing a service and adding it again with another constraint.
 func servicesImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	now, before := sets.KeySet(updated.Spec.Services), sets.KeySet(old.Spec.Services)
+	now, before := componentNames(updated), componentNames(old)
 	var changes []string
 	for _, change := range []struct {
 		what  string
@@ -99,6 +100,14 @@ func servicesImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.
 	}
 	return one(field.Forbidden(servicesPath, "service topology is immutable and cannot be modified after creation: "+
 		strings.Join(changes, ", ")+"; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"))
+}
+
+func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
+	names := sets.New[string]()
+	for i := range dgd.Spec.Components {
+		names.Insert(dgd.Spec.Components[i].Name)
+	}
+	return names
 }
 
 // NodeCountImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,

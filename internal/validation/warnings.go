@@ -10,13 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
 var graphWarnings = []struct {
 	name string
-	run  func(*nvidiav1beta1.DynamoGraphDeployment, *grovev1alpha1.ClusterTopology) []string
+	run  func(Written, *grovev1alpha1.ClusterTopology) []string
 }{
 	{"preferred domain without effect", preferredWithoutEffect},
 	{"topology without placement", topologyWithoutPlacement},
@@ -31,19 +30,19 @@ var deprecatedFields = []struct {
 	set   func(service) bool
 	text  string
 }{
-	{"dynamoNamespace", func(s service) bool { return s.DynamoNamespace != nil },
+	{"dynamoNamespace", func(s service) bool { return s.alpha.DynamoNamespace != nil },
 		"is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it"},
-	{"autoscaling", func(s service) bool { return s.Autoscaling != nil }, "is deprecated and ignored: set replicas instead"},
-	{"pvc", func(s service) bool { return s.PVC != nil },
+	{"autoscaling", func(s service) bool { return s.alpha.Autoscaling != nil }, "is deprecated and ignored: set replicas instead"},
+	{"pvc", func(s service) bool { return s.alpha.PVC != nil },
 		"was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts"},
-	{"serviceName", func(s service) bool { return s.ServiceName != "" && s.ServiceName != s.name },
+	{"serviceName", func(s service) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
 		"is ignored: the key in spec.services is the service's name"},
 }
 
 // GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists, by path, the fields that have no
 // effect. There is one line a kind of field, and all lines together fit into what the API server passes on.
-func GraphWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
-	if dgd == nil {
+func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
+	if dgd.DynamoGraphDeployment == nil {
 		return nil
 	}
 	var lines []string
@@ -53,7 +52,7 @@ func GraphWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	deprecated := map[string]bool{}
 	for _, d := range deprecatedFields {
 		var paths []string
-		for _, s := range servicesOf(dgd) {
+		for _, s := range dgd.services() {
 			if d.set(s) {
 				paths = append(paths, s.path.Child(d.field).String())
 			}
@@ -70,7 +69,7 @@ func GraphWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 }
 
 // preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names can be told.
-func preferredWithoutEffect(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
 	var lines []string
 	say := func(path, preferred, required string) {
 		if preferred == "" || required == "" || narrower(topology, preferred, required) {
@@ -84,7 +83,7 @@ func preferredWithoutEffect(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *
 		required = c.PackDomain
 		say(constraintPath.String(), c.PreferredPackDomain, required)
 	}
-	for _, s := range servicesOf(dgd) {
+	for _, s := range servicesOf(dgd.DynamoGraphDeployment) {
 		if c := s.TopologyConstraint; c != nil {
 			say(s.path.Child("topologyConstraint").String(), c.PreferredPackDomain, narrowest(topology, c.PackDomain, required))
 		}
@@ -110,13 +109,13 @@ func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) s
 }
 
 // multinodeOnHost: a replica that spans nodes, held on one host.
-func multinodeOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) []string {
+func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
 	inherited := ""
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		inherited = c.PackDomain
 	}
 	var names []string
-	for _, s := range servicesOf(dgd) {
+	for _, s := range servicesOf(dgd.DynamoGraphDeployment) {
 		own := ""
 		if s.TopologyConstraint != nil {
 			own = s.TopologyConstraint.PackDomain
@@ -140,10 +139,10 @@ func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 }
 
 // unlistedClaims: the pod waits for ever if the claim does not exist either.
-func unlistedClaims(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *grovev1alpha1.ClusterTopology) []string {
+func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
 	var mounts []string
-	for _, s := range servicesOf(dgd) {
-		for _, m := range s.VolumeMounts {
+	for _, s := range dgd.services() {
+		for _, m := range s.alpha.VolumeMounts {
 			if !claimOf(s, m.Name) {
 				mounts = append(mounts, short(s.name)+": "+short(m.Name))
 			}

@@ -110,7 +110,7 @@ func TestGraphWarnings(t *testing.T) {
 			if tc.noTopology {
 				topology = nil
 			}
-			if diff := cmp.Diff(tc.want, GraphWarnings(dgd, topology, tc.notActedOn)); diff != "" {
+			if diff := cmp.Diff(tc.want, GraphWarnings(written(dgd), topology, tc.notActedOn)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
@@ -129,7 +129,7 @@ func TestGraphWarningsFit(t *testing.T) {
 			notActedOn = append(notActedOn, fmt.Sprintf("spec.services[%s].field%d", name, field))
 		}
 	}
-	lines := GraphWarnings(dgd, nil, notActedOn)
+	lines := GraphWarnings(written(dgd), nil, notActedOn)
 	total := 0
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l); n > 256 {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Wording rewrites what checks say of a deployment for the API version in which its user wrote it. Checks speak of v1alpha1.
@@ -28,16 +27,12 @@ type Wording struct {
 
 // WordingOf returns the wording for a deployment that was written in the given version.
 func WordingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, version string) Wording {
-	if version != v1beta1.GroupVersion.Version {
+	if version != nvidiav1beta1.GroupVersion.Version {
 		return Wording{}
 	}
 	w := Wording{index: map[string]int{}}
-	written := &v1beta1.DynamoGraphDeployment{}
-	if err := dgd.ConvertTo(written); err != nil {
-		return w // then components are named by name
-	}
-	for i := range written.Spec.Components {
-		w.index[written.Spec.Components[i].Name] = i
+	for i := range dgd.Spec.Components {
+		w.index[dgd.Spec.Components[i].Name] = i
 	}
 	return w
 }

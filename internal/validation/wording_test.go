@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -41,7 +42,7 @@ func TestWording(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := WordingOf(dgd, "v1beta1")
+			w := WordingOf(hub.Of(dgd), "v1beta1")
 			if got := w.Text(test.alpha); got != test.beta {
 				t.Errorf("got  %s\nwant %s", got, test.beta)
 			}
@@ -49,7 +50,7 @@ func TestWording(t *testing.T) {
 			if errs[0].Field != test.beta || errs[0].Detail != test.beta || errs[0].BadValue != "service" {
 				t.Errorf("error %+v", errs[0])
 			}
-			if got := (WordingOf(dgd, "v1alpha1")).Text(test.alpha); got != test.alpha {
+			if got := (WordingOf(hub.Of(dgd), "v1alpha1")).Text(test.alpha); got != test.alpha {
 				t.Errorf("v1alpha1 reads %q", got)
 			}
 		})

@@ -9,8 +9,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Of a deployment of v1alpha1. It panics on one that does not marshal.
+// Of a deployment of v1alpha1; nil of none. It panics on one that does not marshal.
 func Of(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
+	if dgd == nil {
+		return nil
+	}
 	out := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := dgd.ConvertTo(out); err != nil {
 		panic(err)

@@ -1,0 +1,40 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// Written is a deployment together with the form that v1alpha1 has of it, where its user may have written what v1beta1 has no form for: an
+// amount that is no quantity, a claim, an ingress.
+type Written struct {
+	*nvidiav1beta1.DynamoGraphDeployment
+	// Alpha is the deployment in v1alpha1; nil of one that v1beta1 says whole.
+	Alpha *nvidiav1alpha1.DynamoGraphDeployment
+	// problem is why what v1alpha1 said cannot be read.
+	problem error
+}
+
+// FromAlpha is a deployment as a request in v1alpha1 has it; empty for none. It fails on one that does not marshal.
+func FromAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment) (Written, error) {
+	if dgd == nil {
+		return Written{}, nil
+	}
+	hub := &nvidiav1beta1.DynamoGraphDeployment{}
+	if err := dgd.ConvertTo(hub); err != nil {
+		return Written{}, err
+	}
+	return Written{DynamoGraphDeployment: hub, Alpha: dgd}, nil
+}
+
+// FromHub is a deployment as v1beta1 has it, with what it remembers of v1alpha1; empty for none.
+func FromHub(dgd *nvidiav1beta1.DynamoGraphDeployment) Written {
+	if dgd == nil {
+		return Written{}
+	}
+	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+	return Written{DynamoGraphDeployment: dgd, Alpha: alpha.Deployment, problem: err}
+}
