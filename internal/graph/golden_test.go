@@ -87,12 +87,12 @@ func resolveFile(t *testing.T, file string) *Graph {
 	return g
 }
 
-func hallOne(t *testing.T) *grovev1alpha1.ClusterTopology {
+func hallOne(t testing.TB) *grovev1alpha1.ClusterTopology {
 	t.Helper()
 	return fromYAML[grovev1alpha1.ClusterTopology](t, "testdata/topology.yaml")
 }
 
-func fromYAML[T any](t *testing.T, file string) *T {
+func fromYAML[T any](t testing.TB, file string) *T {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {

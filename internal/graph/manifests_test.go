@@ -66,7 +66,7 @@ func checkManifest(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment) strin
 }
 
 // deploymentsIn a file, of either version.
-func deploymentsIn(t *testing.T, file string) []*nvidiav1beta1.DynamoGraphDeployment {
+func deploymentsIn(t testing.TB, file string) []*nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
 	var out []*nvidiav1beta1.DynamoGraphDeployment
 	for _, document := range documentsIn(t, file) {
@@ -80,7 +80,7 @@ func deploymentsIn(t *testing.T, file string) []*nvidiav1beta1.DynamoGraphDeploy
 }
 
 // documentsIn a file are its deployments as JSON.
-func documentsIn(t *testing.T, file string) [][]byte {
+func documentsIn(t testing.TB, file string) [][]byte {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -101,7 +101,7 @@ func documentsIn(t *testing.T, file string) [][]byte {
 	return out
 }
 
-func convertJSON(t *testing.T, raw []byte, version string) []byte {
+func convertJSON(t testing.TB, raw []byte, version string) []byte {
 	t.Helper()
 	out, err := nvidiav1alpha1.ConvertJSON(raw, version)
 	if err != nil {

@@ -106,8 +106,8 @@ func missingGroups(o observed) bool {
 	for _, sg := range o.groups {
 		have[sg.Spec.Service] = true
 	}
-	for name, service := range o.dgd.Spec.Services {
-		if service != nil && !have[name] && (service.Replicas == nil || *service.Replicas > 0) {
+	for i := range o.dgd.Spec.Components {
+		if c := &o.dgd.Spec.Components[i]; !have[c.Name] && (c.Replicas == nil || *c.Replicas > 0) {
 			return true
 		}
 	}

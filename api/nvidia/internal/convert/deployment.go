@@ -142,7 +142,7 @@ func (p *part) convert(in, out, meta object, to string) {
 	memo := remember(live, result, back)
 	if annotated {
 		if again := remember(result, live, forward); again.text(to) != annotation {
-			memo.raw, memo.hash = &annotation, hash(result)
+			memo.raw, memo.hash = &annotation, fingerprint(result)
 		}
 	}
 	if !memo.empty() {
@@ -158,7 +158,7 @@ func recall(live object, m *memory, forward, back translator) (result object, ex
 	result = forward(live, m.sparse)
 	ops := slices.Concat(additions(m.sparse), m.ops)
 	var restored any
-	if exact = m.hash != "" && m.hash == hash(live); exact {
+	if exact = m.hash != "" && m.hash == fingerprint(live); exact {
 		restored, _ = applyAll(result, ops)
 	} else {
 		restored = restore(result, ops, func(tree any) map[string]bool {
@@ -192,7 +192,7 @@ func remember(original, translated object, back translator) *memory {
 	if equal(base, original) {
 		return &memory{}
 	}
-	m := &memory{sparse: sparse(original, base), hash: hash(translated)}
+	m := &memory{sparse: sparse(original, base), hash: fingerprint(translated)}
 	if len(m.sparse) > 0 {
 		base = back(translated, m.sparse)
 	}

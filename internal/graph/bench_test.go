@@ -1,0 +1,17 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import "testing"
+
+// BenchmarkResolve renders the largest example, which was written in v1alpha1.
+func BenchmarkResolve(b *testing.B) {
+	dgd := deploymentsIn(b, "testdata/graphs/everything.yaml")[0]
+	in := Inputs{Topology: hallOne(b), Engine: EngineGates}
+	for b.Loop() {
+		if _, err := Resolve(dgd, in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
