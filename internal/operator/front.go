@@ -18,7 +18,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
@@ -75,10 +75,10 @@ func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager) (*front, err
 	if err != nil {
 		return nil, err
 	}
-	underGrove := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	underGrove := func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
 	}
-	notActedOn := func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
+	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove,
 		CertsReady: f.served, Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,

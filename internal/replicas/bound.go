@@ -5,7 +5,6 @@ package replicas
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,13 +26,13 @@ func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv
 	if why == "" {
 		return dgd, ""
 	}
-	shares := make([]*share, 0, len(dgd.Spec.Services))
+	shares := make([]*share, 0, len(dgd.Spec.Components))
 	left := limit
 	if limit == 0 {
 		left = math.MaxInt64
 	}
-	for _, name := range slices.Sorted(maps.Keys(dgd.Spec.Services)) {
-		s := newShare(name, dgd.Spec.Services[name], groups[name])
+	for _, c := range graph.Components(dgd) {
+		s := newShare(c, groups[c.Name])
 		left -= min(int64(s.given)*int64(s.nodes), max(left, 0)) // never below 0
 		shares = append(shares, s)
 	}
@@ -46,10 +45,10 @@ func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv
 		left = s.grow(left, s.wanted)
 	}
 	out := *dgd
-	out.Spec.Services = map[string]*nvidiav1beta1.ServiceSpec{}
+	out.Spec.Components = slices.Clone(dgd.Spec.Components)
 	var short []string
 	for _, s := range shares {
-		out.Spec.Services[s.name] = s.spec()
+		*out.Component(s.name) = s.spec()
 		if s.given < s.wanted {
 			short = append(short, fmt.Sprintf("%s has %d of %d replicas", s.name, s.given, s.wanted))
 		}
@@ -77,15 +76,15 @@ func exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
 // share is what one service is given.
 type share struct {
 	name string
-	from *nvidiav1beta1.ServiceSpec
+	from *nvidiav1beta1.ComponentSpec
 	// wanted and given are numbers of replicas, nodes the number of pods of each.
 	wanted, given, nodes int32
 	// fixed: no replica is added.
 	fixed bool
 }
 
-func newShare(name string, spec *nvidiav1beta1.ServiceSpec, sg *trellisv1alpha1.ScalingGroup) *share {
-	s := &share{name: name, from: spec, wanted: max(0, Of(spec)), nodes: graph.NodeCount(spec)}
+func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGroup) *share {
+	s := &share{name: spec.Name, from: spec, wanted: max(0, Of(spec)), nodes: graph.NodeCount(spec)}
 	if sg != nil {
 		there := sg.Status.Replicas
 		if sg.Status.ObservedGeneration != sg.Generation {
@@ -116,16 +115,13 @@ func (s *share) grow(left int64, replicas int32) int64 {
 	return left - more*int64(s.nodes)
 }
 
-func (s *share) spec() *nvidiav1beta1.ServiceSpec {
-	out := nvidiav1beta1.ServiceSpec{}
-	if s.from != nil {
-		out = *s.from
-	}
+func (s *share) spec() nvidiav1beta1.ComponentSpec {
+	out := *s.from
 	out.Replicas = &s.given
 	if out.Multinode != nil && graph.NodeCount(s.from) != s.nodes {
 		multinode := *out.Multinode
 		multinode.NodeCount = s.nodes
 		out.Multinode = &multinode
 	}
-	return &out
+	return out
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -44,11 +44,11 @@ func TestBound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dgd, groups := deployment(false, 0), map[string]*trellisv1alpha1.ScalingGroup{}
-			dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+			dgd.Spec.Components = nil
 			for name, size := range c.wants {
-				dgd.Spec.Services[name] = &nvidiav1alpha1.ServiceSpec{Replicas: ptr.To(size[0])}
+				dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: name, Replicas: ptr.To(size[0])})
 				if size[1] > 1 {
-					dgd.Spec.Services[name].Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: size[1]}
+					dgd.Component(name).Multinode = &nvidiav1beta1.MultinodeSpec{NodeCount: size[1]}
 				}
 			}
 			for name, size := range c.has {
@@ -60,8 +60,8 @@ func TestBound(t *testing.T) {
 			before := dgd.DeepCopy()
 			bounded, why := Bound(dgd, groups, 100)
 			var got []string
-			for _, name := range slices.Sorted(maps.Keys(bounded.Spec.Services)) {
-				s := bounded.Spec.Services[name]
+			for _, name := range slices.Sorted(maps.Keys(c.wants)) {
+				s := bounded.Component(name)
 				nodes := int32(1)
 				if s.Multinode != nil {
 					nodes = s.Multinode.NodeCount
@@ -86,7 +86,7 @@ func TestBoundBeforeTheCount(t *testing.T) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	sg.Generation, sg.Spec.Replicas, sg.Spec.Roles = 2, 300, []trellisv1alpha1.Role{{Count: 1}}
 	bounded, _ := Bound(deployment(false, 1000), map[string]*trellisv1alpha1.ScalingGroup{"Decode": sg}, 100)
-	if got := Of(bounded.Spec.Services["Decode"]); got != 300 {
+	if got := Of(bounded.Component("Decode")); got != 300 {
 		t.Errorf("%d replicas, want 300", got)
 	}
 }
@@ -94,10 +94,10 @@ func TestBoundBeforeTheCount(t *testing.T) {
 // Of two adapters the one that scales in is carried first, and one that would exceed the limit is refused with the numbers.
 func TestAdaptersWithinTheLimit(t *testing.T) {
 	dgd := deployment(true, 40)
-	dgd.Spec.Services["Prefill"] = &nvidiav1alpha1.ServiceSpec{Replicas: ptr.To[int32](50), ScalingAdapter: &nvidiav1alpha1.ScalingAdapter{Enabled: true}}
-	prefill := func(n int32) nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter {
+	dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: "Prefill", Replicas: ptr.To[int32](50), ScalingAdapter: &nvidiav1beta1.ScalingAdapter{}})
+	prefill := func(n int32) nvidiav1beta1.DynamoGraphDeploymentScalingAdapter {
 		a := adapterOf(dgd, n)
-		a.Name, a.Spec.DGDRef.ServiceName = "g-prefill", "Prefill"
+		a.Name, a.Spec.DGDRef.ComponentName = "g-prefill", "Prefill"
 		return a
 	}
 	for name, c := range map[string]struct {
@@ -111,7 +111,7 @@ func TestAdaptersWithinTheLimit(t *testing.T) {
 		"more than the API does": {65537, 50, map[string]int32{}, "Decode: spec.replicas: Invalid value: 65537: must be at most 65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			carried, refused := ToCarry(dgd, []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{adapterOf(dgd, c.decode), prefill(c.prefill)}, 100)
+			carried, refused := ToCarry(dgd, []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{adapterOf(dgd, c.decode), prefill(c.prefill)}, 100)
 			if diff := cmp.Diff(c.carried, carried); diff != "" {
 				t.Errorf("carried (-want +got):\n%s", diff)
 			}

@@ -34,12 +34,12 @@ const FieldOwner = "trellis"
 func AdapterName(dgd, service string) string { return graph.AdapterName(dgd, service) }
 
 // HandedOver says that a service asks for an adapter.
-func HandedOver(s *nvidiav1beta1.ServiceSpec) bool {
-	return s != nil && s.ScalingAdapter != nil && s.ScalingAdapter.Enabled
+func HandedOver(s *nvidiav1beta1.ComponentSpec) bool {
+	return s != nil && s.ScalingAdapter != nil
 }
 
 // Of is the number of replicas in a service's spec.
-func Of(s *nvidiav1beta1.ServiceSpec) int32 {
+func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 	if s == nil || s.Replicas == nil {
 		return 1
 	}
@@ -48,9 +48,9 @@ func Of(s *nvidiav1beta1.ServiceSpec) int32 {
 
 // Owns says that the adapter is the owner of the number of replicas of the service it names.
 func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	service := a.Spec.DGDRef.ServiceName
+	service := a.Spec.DGDRef.ComponentName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
-		HandedOver(dgd.Spec.Services[service]) && a.Name == AdapterName(dgd.Name, service)
+		HandedOver(dgd.Component(service)) && a.Name == AdapterName(dgd.Name, service)
 }
 
 // ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it: those of which the
@@ -81,7 +81,7 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 	settled := dgd
 	for name := range differing(dgd, adapters) {
 		n, ok := has[name]
-		if !ok || n == Of(dgd.Spec.Services[name]) {
+		if !ok || n == Of(dgd.Component(name)) {
 			continue
 		}
 		settled = withReplicas(settled, name, n)
@@ -92,16 +92,14 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 // withReplicas is the deployment with another number of replicas of a service. What does not differ is shared.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	out := *dgd
-	out.Spec.Services = maps.Clone(dgd.Spec.Services)
-	spec := *dgd.Spec.Services[name]
-	spec.Replicas = &n
-	out.Spec.Services[name] = &spec
+	out.Spec.Components = slices.Clone(dgd.Spec.Components)
+	out.Component(name).Replicas = &n
 	return &out
 }
 
 // grows is 1 for a service that gets more replicas and 0 for one that gets fewer.
 func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
-	if numbers[name] > Of(dgd.Spec.Services[name]) {
+	if numbers[name] > Of(dgd.Component(name)) {
 		return 1
 	}
 	return 0
@@ -112,7 +110,7 @@ func differing(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta
 	numbers := map[string]int32{}
 	for i := range adapters {
 		a := &adapters[i]
-		if name := a.Spec.DGDRef.ServiceName; Owns(a, dgd) && Of(dgd.Spec.Services[name]) != a.Spec.Replicas {
+		if name := a.Spec.DGDRef.ComponentName; Owns(a, dgd) && Of(dgd.Component(name)) != a.Spec.Replicas {
 			numbers[name] = a.Spec.Replicas
 		}
 	}

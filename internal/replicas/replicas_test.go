@@ -11,38 +11,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // deployment is g of one service decode, with so many replicas, handed over or not.
-func deployment(handedOver bool, replicas int32) *nvidiav1alpha1.DynamoGraphDeployment {
-	return &nvidiav1alpha1.DynamoGraphDeployment{
+func deployment(handedOver bool, replicas int32) *nvidiav1beta1.DynamoGraphDeployment {
+	decode := nvidiav1beta1.ComponentSpec{Name: "Decode", Replicas: &replicas}
+	if handedOver {
+		decode.ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
+	}
+	return &nvidiav1beta1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "1"},
-		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{
-			"Decode": {Replicas: &replicas, ScalingAdapter: &nvidiav1alpha1.ScalingAdapter{Enabled: handedOver}},
-		}},
+		Spec:       nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{decode}},
 	}
 }
 
 // adapterOf is the adapter that Trellis makes for it.
-func adapterOf(dgd *nvidiav1alpha1.DynamoGraphDeployment, replicas int32) nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter {
-	return nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{
+func adapterOf(dgd *nvidiav1beta1.DynamoGraphDeployment, replicas int32) nvidiav1beta1.DynamoGraphDeploymentScalingAdapter {
+	return nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{
 		ObjectMeta: metav1.ObjectMeta{Name: "g-decode", OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment")),
+			*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment")),
 		}},
-		Spec: nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{
-			Replicas: replicas, DGDRef: nvidiav1alpha1.ScaledService{Name: "g", ServiceName: "Decode"},
+		Spec: nvidiav1beta1.DynamoGraphDeploymentScalingAdapterSpec{
+			Replicas: replicas, DGDRef: nvidiav1beta1.ScaledComponent{Name: "g", ComponentName: "Decode"},
 		},
 	}
 }
 
 func TestOneOwner(t *testing.T) {
-	type adapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
+	type adapter = nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 	cases := map[string]struct {
 		handedOver  bool
 		deployment  int32
 		adapter     int32
-		change      func(*nvidiav1alpha1.DynamoGraphDeployment, *adapter)
+		change      func(*nvidiav1beta1.DynamoGraphDeployment, *adapter)
 		has         map[string]int32
 		wantCarried map[string]int32
 		wantRefused string
@@ -57,20 +59,20 @@ func TestOneOwner(t *testing.T) {
 		"switched off, the adapter not yet gone": {deployment: 2, adapter: 5, has: map[string]int32{"Decode": 5}, wantActedOn: 2},
 		"the adapter is being deleted": {
 			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
-			change: func(_ *nvidiav1alpha1.DynamoGraphDeployment, a *adapter) { a.DeletionTimestamp = &metav1.Time{} },
+			change: func(_ *nvidiav1beta1.DynamoGraphDeployment, a *adapter) { a.DeletionTimestamp = &metav1.Time{} },
 		},
 		"the adapter of an earlier deployment of this name": {
 			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
-			change: func(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *adapter) { dgd.UID = "2" },
+			change: func(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *adapter) { dgd.UID = "2" },
 		},
 		"an adapter of another name": {
 			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
-			change: func(_ *nvidiav1alpha1.DynamoGraphDeployment, a *adapter) { a.Name = "mine" },
+			change: func(_ *nvidiav1beta1.DynamoGraphDeployment, a *adapter) { a.Name = "mine" },
 		},
 		"more than the service may have": {
 			handedOver: true, deployment: 1, adapter: 3, has: map[string]int32{"Decode": 1}, wantActedOn: 1, wantRefused: "must have exactly 1 replica",
-			change: func(dgd *nvidiav1alpha1.DynamoGraphDeployment, _ *adapter) {
-				dgd.Spec.Services["Decode"].ComponentType = "epp"
+			change: func(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *adapter) {
+				dgd.Component("Decode").Type = "epp"
 			},
 		},
 	}
@@ -93,7 +95,7 @@ func TestOneOwner(t *testing.T) {
 			if got := refused["Decode"]; !strings.Contains(got, c.wantRefused) || c.wantRefused == "" && got != "" {
 				t.Errorf("refused with %q, want %q", got, c.wantRefused)
 			}
-			if got := Of(Settled(dgd, adapters, c.has).Spec.Services["Decode"]); got != c.wantActedOn {
+			if got := Of(Settled(dgd, adapters, c.has).Component("Decode")); got != c.wantActedOn {
 				t.Errorf("acted on %d replicas, want %d", got, c.wantActedOn)
 			}
 			if diff := cmp.Diff(before, dgd); diff != "" {
@@ -109,18 +111,18 @@ func TestNobodyButTheOwnerMovesReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dgd := deployment(true, 2)
 		a := adapterOf(dgd, 2)
-		adapters := []nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{a}
+		adapters := []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{a}
 		group := int32(2)
 		given := map[int32]bool{2: true} // by the adapter
 		number := rapid.Int32Range(0, 6)
 		carry := func(*rapid.T) {
 			carried, _ := ToCarry(dgd, adapters, 0)
 			for name, n := range carried {
-				dgd.Spec.Services[name].Replicas = &n
+				dgd.Component(name).Replicas = &n
 			}
 		}
 		act := func(t *rapid.T) {
-			group = Of(Settled(dgd, adapters, map[string]int32{"Decode": group}).Spec.Services["Decode"])
+			group = Of(Settled(dgd, adapters, map[string]int32{"Decode": group}).Component("Decode"))
 			if !given[group] {
 				t.Fatalf("the group was given %d replicas, which no autoscaler asked for", group)
 			}
@@ -132,15 +134,15 @@ func TestNobodyButTheOwnerMovesReplicas(t *testing.T) {
 			},
 			"overwrite": func(t *rapid.T) {
 				n := number.Draw(t, "replicas")
-				dgd.Spec.Services["Decode"].Replicas = &n
+				dgd.Component("Decode").Replicas = &n
 			},
 			"carry": carry,
 			"act":   act,
 		})
 		carry(t)
 		act(t)
-		if last := adapters[0].Spec.Replicas; group != last || Of(dgd.Spec.Services["Decode"]) != last {
-			t.Fatalf("the adapter says %d, the deployment %d, the group %d", last, Of(dgd.Spec.Services["Decode"]), group)
+		if last := adapters[0].Spec.Replicas; group != last || Of(dgd.Component("Decode")) != last {
+			t.Fatalf("the adapter says %d, the deployment %d, the group %d", last, Of(dgd.Component("Decode")), group)
 		}
 	})
 }

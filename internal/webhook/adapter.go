@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -35,7 +36,7 @@ var _ admission.Handler = &adapterValidator{}
 // scaleRequest is a request for a number of replicas of one service.
 type scaleRequest struct {
 	replicas, before int32
-	ref              nvidiav1beta1.ScaledService
+	graph, component string
 }
 
 // Handle implements admission.Handler. What cannot be read is allowed with a warning: the number is checked again when it is carried into the
@@ -53,17 +54,17 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 		return admission.Allowed("")
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err = v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: asked.ref.Name}, dgd)
+	err = v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: asked.graph}, dgd)
 	if apierrors.IsNotFound(err) {
 		return admission.Allowed("")
 	}
 	if err != nil {
 		return unchecked(err)
 	}
-	if !replicas.HandedOver(dgd.Spec.Services[asked.ref.ServiceName]) {
+	if !replicas.HandedOver(dgd.Component(asked.component)) {
 		return admission.Allowed("")
 	}
-	if errs := validation.ScaleLimit(dgd, asked.ref.ServiceName, asked.replicas, v.maxPods); len(errs) > 0 {
+	if errs := validation.ScaleLimit(dgd, asked.component, asked.replicas, v.maxPods); len(errs) > 0 {
 		return refused(req, errs)
 	}
 	return admission.Allowed("")
@@ -80,11 +81,11 @@ func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (sc
 		if err := v.live.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, adapter); err != nil {
 			return scaleRequest{}, err
 		}
-		return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, adapter.Spec.DGDRef}, nil
+		return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, adapter.Spec.DGDRef.Name, adapter.Spec.DGDRef.ComponentName}, nil
 	}
-	now, before := nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
+	now, before := nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}
 	err := decode(req, &now, &before)
-	return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, now.Spec.DGDRef}, err
+	return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, now.Spec.DGDRef.Name, now.Spec.DGDRef.ServiceName}, err
 }
 
 func decode(req admission.Request, now, before any) error {
@@ -103,7 +104,7 @@ func unchecked(err error) admission.Response {
 
 // refused is the answer with one cause a field.
 func refused(req admission.Request, errs field.ErrorList) admission.Response {
-	kind := nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter")
+	kind := nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter")
 	status := apierrors.APIStatus(nil)
 	var response admission.Response
 	if err := invalid(kind, req.Name, errs); errors.As(err, &status) {

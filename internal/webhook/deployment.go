@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -26,8 +27,10 @@ const readTimeout = 3 * time.Second
 
 var (
 	_ admission.Defaulter[*unstructured.Unstructured]            = deploymentDefaulter{}
-	_ admission.Validator[*nvidiav1beta1.DynamoGraphDeployment] = &deploymentValidator{}
+	_ admission.Validator[*nvidiav1alpha1.DynamoGraphDeployment] = &deploymentValidator{}
 )
+
+var kindDeployment = nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment")
 
 // deploymentDefaulter sets replicas to 1 where they are left out, and lets scaling adapters keep theirs.
 //
@@ -68,19 +71,32 @@ type deploymentValidator struct {
 }
 
 // ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
-func (v *deploymentValidator) ValidateCreate(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (admission.Warnings, error) {
-	topology, readErr := v.readTopology(ctx, validation.Profile(dgd))
-	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd, topology, readErr)...)
-	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
+func (v *deploymentValidator) ValidateCreate(ctx context.Context, object *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+	dgd, err := validation.FromAlpha(object)
+	if err != nil {
+		return nil, err
+	}
+	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
+	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
+	errs = append(errs, validation.PodLimit(dgd.DynamoGraphDeployment, nil, v.maxPods)...)
 	if len(errs) > 0 {
-		return nil, invalid(nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"), dgd.Name, wording(ctx, dgd).Errors(errs))
+		return nil, invalid(kindDeployment, object.Name, wording(ctx, dgd).Errors(errs))
 	}
 	return v.warn(ctx, dgd, topology), nil
 }
 
 // ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
-func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *nvidiav1beta1.DynamoGraphDeployment) (admission.Warnings, error) {
-	errs := append(validation.GraphUpdate(updated, old), validation.PodLimit(updated, old, v.maxPods)...)
+func (v *deploymentValidator) ValidateUpdate(ctx context.Context, before, now *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
+	was, err := validation.FromAlpha(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := validation.FromAlpha(now)
+	if err != nil {
+		return nil, err
+	}
+	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
+	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
 	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
 		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
 	}
@@ -89,16 +105,16 @@ func (v *deploymentValidator) ValidateUpdate(ctx context.Context, old, updated *
 		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)
 	}
 	if len(errs) > 0 {
-		return nil, invalid(nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"), updated.Name, wording(ctx, updated).Errors(errs))
+		return nil, invalid(kindDeployment, now.Name, wording(ctx, is).Errors(errs))
 	}
-	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil, nil
 	}
-	return v.warn(ctx, updated, nil), nil
+	return v.warn(ctx, is, nil), nil
 }
 
 // ValidateDelete implements admission.Validator. It is never registered: nothing bars the way out.
-func (v *deploymentValidator) ValidateDelete(context.Context, *nvidiav1beta1.DynamoGraphDeployment) (admission.Warnings, error) {
+func (v *deploymentValidator) ValidateDelete(context.Context, *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
 	return nil, nil
 }
 
@@ -117,21 +133,21 @@ func (v *deploymentValidator) readTopology(ctx context.Context, profile string) 
 
 // wording is that of the version in which the user wrote the deployment. The API server converts what is written in another version than the
 // webhook asks for.
-func wording(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) validation.Wording {
+func wording(ctx context.Context, dgd validation.Written) validation.Wording {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil || req.RequestKind == nil {
 		return validation.Wording{}
 	}
-	return validation.WordingOf(dgd, req.RequestKind.Version)
+	return validation.WordingOf(dgd.DynamoGraphDeployment, req.RequestKind.Version)
 }
 
-func (v *deploymentValidator) warn(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
+func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
 	var notActedOn, more []string
 	if v.notActedOn != nil {
-		notActedOn = v.notActedOn(dgd)
+		notActedOn = v.notActedOn(dgd.DynamoGraphDeployment)
 	}
 	if v.warnings != nil {
-		more = v.warnings(dgd)
+		more = v.warnings(dgd.DynamoGraphDeployment)
 	}
 	return validation.Bounded(wording(ctx, dgd).Lines(append(validation.GraphWarnings(dgd, topology, notActedOn), more...)))
 }

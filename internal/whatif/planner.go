@@ -64,16 +64,16 @@ func (p *Planner) Rollback() { p.cluster.Rollback() }
 func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
-		errs := append(validation.GraphUpdate(dgd, old), validation.PodLimit(dgd, old, 0)...)
+		errs := append(validation.GraphUpdate(validation.FromHub(dgd), validation.FromHub(old)), validation.PodLimit(dgd, old, 0)...)
 		if grove := graph.EngineGrove; graph.ChooseEngine(old, "").Name == grove && graph.ChooseEngine(dgd, "").Name == grove {
 			errs = append(errs, validation.NodeCountImmutable(dgd, old)...)
 		}
 		return errs
 	}
 	if len(p.index.groups[name]) > 0 {
-		return validation.Graph(withoutAnnotations(dgd))
+		return validation.Graph(validation.FromHub(withoutAnnotations(dgd)))
 	}
-	errs := append(validation.Graph(dgd), validation.PodLimit(dgd, nil, 0)...)
+	errs := append(validation.Graph(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
 	return append(errs, validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
 }
 
@@ -91,7 +91,7 @@ func withoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1
 
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	warnings := validation.GraphWarnings(dgd, p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
+	warnings := validation.GraphWarnings(validation.FromHub(dgd), p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+e.Detail)
@@ -176,11 +176,11 @@ func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map
 	}
 	settled := dgd
 	for name, sg := range existing {
-		if service := dgd.Spec.Services[name]; replicas.HandedOver(service) && replicas.Of(service) != sg.Spec.Replicas {
+		if service := dgd.Component(name); replicas.HandedOver(service) && replicas.Of(service) != sg.Spec.Replicas {
 			if settled == dgd {
 				settled = dgd.DeepCopy()
 			}
-			settled.Spec.Services[name].Replicas = &sg.Spec.Replicas
+			settled.Component(name).Replicas = &sg.Spec.Replicas
 		}
 	}
 	return settled

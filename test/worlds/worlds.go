@@ -22,10 +22,12 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/whatif"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // Began is when everything in a world happened.
@@ -51,12 +53,13 @@ func New(shape sandbox.Shape) *Builder {
 	return b
 }
 
-// Read parses a deployment's manifest.
-func Read(manifest string) (*nvidiav1alpha1.DynamoGraphDeployment, error) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	if err := yaml.UnmarshalStrict([]byte(manifest), dgd); err != nil {
+// Read parses a deployment's manifest of v1alpha1.
+func Read(manifest string) (*nvidiav1beta1.DynamoGraphDeployment, error) {
+	written := &nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), written); err != nil {
 		return nil, err
 	}
+	dgd := hub.Of(written)
 	if dgd.Namespace == "" {
 		dgd.Namespace = metav1.NamespaceDefault
 	}
@@ -113,9 +116,9 @@ func owned(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) *corev1.Pod 
 }
 
 // report writes the status that the operator would write, as far as the plugin reads it.
-func report(dgd *nvidiav1alpha1.DynamoGraphDeployment, g *whatif.Graph, placed int, refused *whatif.Replica) {
+func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, placed int, refused *whatif.Replica) {
 	if len(g.Domain) > 0 {
-		dgd.Status.Placement = &nvidiav1alpha1.PlacementStatus{Domain: g.Domain.String()}
+		dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: g.Domain.String()}
 	}
 	set := func(kind string, is bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -126,12 +129,12 @@ func report(dgd *nvidiav1alpha1.DynamoGraphDeployment, g *whatif.Graph, placed i
 			Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(Began),
 		})
 	}
-	set(nvidiav1alpha1.ConditionReady, refused == nil, "placement", "")
+	set(nvidiav1beta1.ConditionReady, refused == nil, "placement", "")
 	if refused == nil {
-		set(nvidiav1alpha1.ConditionPlaced, true, "Placed", "all packed replicas have a place")
+		set(nvidiav1beta1.ConditionPlaced, true, "Placed", "all packed replicas have a place")
 		return
 	}
-	set(nvidiav1alpha1.ConditionPlaced, false, refused.Reason.Code, fmt.Sprintf("%d of %d packed replicas have a place. %s-%d: %s",
+	set(nvidiav1beta1.ConditionPlaced, false, refused.Reason.Code, fmt.Sprintf("%d of %d packed replicas have a place. %s-%d: %s",
 		placed, len(g.Replicas), refused.Service, refused.Ordinal, refused.Reason.Message))
 }
 

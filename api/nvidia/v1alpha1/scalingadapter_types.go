@@ -66,7 +66,6 @@ const (
 // <deployment>-<lower-cased service>, for every service with scalingAdapter.enabled, and deletes it when that is switched off.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=dgdsa,categories=dynamo
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector

@@ -118,6 +118,7 @@ type RestartStrategy struct {
 // DynamoGraphDeployment is an inference graph: frontends, prefill and decode workers, some of them spanning several nodes.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=dgd,categories=dynamo
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Every component serves with its wanted replicas"

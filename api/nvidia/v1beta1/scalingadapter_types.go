@@ -66,6 +66,7 @@ const (
 // <deployment>-<lower-cased component>, for every component with a scalingAdapter, and deletes it when that is switched off.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=dgdsa,categories=dynamo
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
@@ -24,6 +27,8 @@ import (
 type Object struct {
 	client.Object
 	Source Source
+	// Version of the API in which the object is written. Deployments are read as v1beta1, whichever they are written in.
+	Version string
 }
 
 // Skipped is an object of a kind that is not asked for.
@@ -33,19 +38,20 @@ type Skipped struct {
 	Source Source
 }
 
+// versions of a kind that are read.
+type versions map[string]func() client.Object
+
 // kinds that are read, by group and kind; other versions of them are refused rather than skipped.
-var kinds = map[schema.GroupKind]struct {
-	version string
-	make    func() client.Object
-}{
-	{Kind: "Node"}: {"v1", func() client.Object { return &corev1.Node{} }},
-	{Kind: "Pod"}:  {"v1", func() client.Object { return &corev1.Pod{} }},
-	{Group: schedulingv1.GroupName, Kind: "PriorityClass"}: {"v1", func() client.Object { return &schedulingv1.PriorityClass{} }},
+var kinds = map[schema.GroupKind]versions{
+	{Kind: "Node"}: {"v1": func() client.Object { return &corev1.Node{} }},
+	{Kind: "Pod"}:  {"v1": func() client.Object { return &corev1.Pod{} }},
+	{Group: schedulingv1.GroupName, Kind: "PriorityClass"}: {"v1": func() client.Object { return &schedulingv1.PriorityClass{} }},
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
-		grovev1alpha1.GroupVersion.Version, func() client.Object { return &grovev1alpha1.ClusterTopology{} },
+		grovev1alpha1.GroupVersion.Version: func() client.Object { return &grovev1alpha1.ClusterTopology{} },
 	},
 	{Group: nvidiav1beta1.GroupVersion.Group, Kind: "DynamoGraphDeployment"}: {
-		nvidiav1beta1.GroupVersion.Version, func() client.Object { return &nvidiav1beta1.DynamoGraphDeployment{} },
+		nvidiav1beta1.GroupVersion.Version:  func() client.Object { return &nvidiav1beta1.DynamoGraphDeployment{} },
+		nvidiav1alpha1.GroupVersion.Version: func() client.Object { return &nvidiav1alpha1.DynamoGraphDeployment{} },
 	},
 }
 
@@ -96,24 +102,26 @@ func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta)
 		c.errs = append(c.errs, source.At("", "", "not a Kubernetes object: apiVersion and kind are missing"))
 	case !wanted:
 		c.skipped = append(c.skipped, Skipped{Kind: gvk, Name: head.Metadata.Name, Source: source})
-	case known.version != gvk.Version:
+	case known[gvk.Version] == nil:
+		newest := slices.Max(slices.Collect(maps.Keys(known)))
 		c.errs = append(c.errs, source.At(gvk.Kind+" "+head.Metadata.Name, "apiVersion",
-			fmt.Sprintf("%s is not known; write it as %s", gvk.GroupVersion(), schema.GroupVersion{Group: gvk.Group, Version: known.version})))
+			fmt.Sprintf("%s is not known; write it as %s", gvk.GroupVersion(), schema.GroupVersion{Group: gvk.Group, Version: newest})))
 	default:
-		object := known.make()
-		errs := decode(source, raw, gvk.Kind+" "+head.Metadata.Name, object)
+		object, errs := decode(source, raw, gvk.Kind+" "+head.Metadata.Name, known[gvk.Version]())
 		if len(errs) == 0 && object.GetName() == "" {
 			errs = append(errs, source.At(gvk.Kind, "metadata.name", "is required"))
 		}
 		if c.errs = append(c.errs, errs...); len(errs) == 0 {
-			object.GetObjectKind().SetGroupVersionKind(gvk)
-			c.objects = append(c.objects, Object{object, source})
+			if object.GetObjectKind().GroupVersionKind().Empty() {
+				object.GetObjectKind().SetGroupVersionKind(gvk)
+			}
+			c.objects = append(c.objects, Object{object, source, gvk.Version})
 		}
 	}
 }
 
-// decode reads an object strictly, with the defaults of its kind.
-func decode(source Source, raw json.RawMessage, name string, into client.Object) []error {
+// decode reads an object strictly, with the defaults of its kind. What it returns is of the version that everything inside reads.
+func decode(source Source, raw json.RawMessage, name string, into client.Object) (client.Object, []error) {
 	var errs []error
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	for _, e := range strict {
@@ -129,19 +137,21 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 		var whole map[string]any
 		_ = kjson.UnmarshalCaseSensitivePreserveInts(raw, &whole)
 		path := culprit(whole, func() string { return failure(whole, into) })
-		return append(errs, source.At(name, path, strings.TrimPrefix(err.Error(), "json: ")))
+		return into, append(errs, source.At(name, path, strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	switch o := into.(type) {
 	case *corev1.Node:
 		defaultNode(o)
 	case *corev1.Pod:
 		defaultPod(o)
-	case *nvidiav1beta1.DynamoGraphDeployment:
-		if err := defaultGraph(raw, o); err != nil {
+	case *nvidiav1alpha1.DynamoGraphDeployment, *nvidiav1beta1.DynamoGraphDeployment:
+		dgd, err := defaultGraph(raw)
+		if err != nil {
 			errs = append(errs, source.At(name, "", err.Error()))
 		}
+		return dgd, errs
 	}
-	return errs
+	return into, errs
 }
 
 // failure decodes a value and says what went wrong, or "".

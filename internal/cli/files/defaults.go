@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// schemaDefaults are the defaults in the schema of a DynamoGraphDeployment by path, "*" for every service. A test holds them against the
-// definition. A default below an object that is absent does not apply.
+// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment by path, "*" for every service or component. A test holds them
+// against the definition. A default below an object that is absent does not apply.
 var schemaDefaults = []struct {
 	path  string
 	value any
@@ -27,21 +28,30 @@ var schemaDefaults = []struct {
 	{"spec.services.*.failover.numShadows", int64(1)},
 	{"spec.services.*.gpuMemoryService.mode", "intraPod"},
 	{"spec.services.*.gpuMemoryService.deviceClassName", "gpu.nvidia.com"},
+	{"spec.components.*.replicas", int64(1)},
+	{"spec.components.*.multinode.nodeCount", int64(2)},
+	{"spec.components.*.experimental.failover.mode", "IntraPod"},
+	{"spec.components.*.experimental.failover.numShadows", int64(1)},
+	{"spec.components.*.experimental.gpuMemoryService.mode", "IntraPod"},
+	{"spec.components.*.experimental.gpuMemoryService.deviceClassName", "gpu.nvidia.com"},
 }
 
-// defaultGraph decodes a deployment again, with the defaults of its schema.
-func defaultGraph(raw []byte, into *nvidiav1beta1.DynamoGraphDeployment) error {
+// defaultGraph decodes a deployment of either version again, with the defaults of its schema.
+func defaultGraph(raw []byte) (*nvidiav1beta1.DynamoGraphDeployment, error) {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	var whole map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &whole); err != nil {
-		return err
+		return dgd, err
 	}
 	setDefaults(whole)
 	defaulted, err := json.Marshal(whole)
 	if err != nil {
-		return err
+		return dgd, err
 	}
-	*into = nvidiav1beta1.DynamoGraphDeployment{}
-	return kjson.UnmarshalCaseSensitivePreserveInts(defaulted, into)
+	if defaulted, err = nvidiav1alpha1.ConvertJSON(defaulted, nvidiav1beta1.GroupVersion.Version); err != nil {
+		return dgd, err
+	}
+	return dgd, kjson.UnmarshalCaseSensitivePreserveInts(defaulted, dgd)
 }
 
 // setDefaults fills in what the API server would, into the object as the user wrote it: an explicit zero stays one.
@@ -51,22 +61,29 @@ func setDefaults(object map[string]any) {
 	}
 }
 
-func setDefault(object map[string]any, path []string, value any) {
+func setDefault(in any, path []string, value any) {
+	if list, isList := in.([]any); isList && path[0] == "*" && len(path) > 1 {
+		for _, item := range list {
+			setDefault(item, path[1:], value)
+		}
+	}
+	object, isObject := in.(map[string]any)
+	if !isObject {
+		return
+	}
 	keys := []string{path[0]}
 	if path[0] == "*" {
 		keys = sortedKeys(object)
 	}
 	for _, key := range keys {
 		if len(path) > 1 {
-			if child, ok := object[key].(map[string]any); ok {
-				setDefault(child, path[1:], value)
-			}
+			setDefault(object[key], path[1:], value)
 			continue
 		}
 		if object[key] != nil {
 			continue
 		}
-		if _, isObject := value.(map[string]any); isObject {
+		if _, empty := value.(map[string]any); empty {
 			object[key] = map[string]any{}
 		} else {
 			object[key] = value

@@ -4,6 +4,8 @@
 package files
 
 import (
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +34,7 @@ func defaultsOf(schema map[string]any, path string, into map[string]any) {
 		defaultsOf(child, path+".*", into)
 	}
 	if child, ok := schema["items"].(map[string]any); ok {
-		defaultsOf(child, path+"[]", into)
+		defaultsOf(child, path+".*", into)
 	}
 }
 
@@ -55,7 +57,9 @@ func TestDefaultsAreThoseOfTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, got := map[string]any{}, map[string]any{}
-	defaultsOf(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", want)
+	for _, version := range crd.Spec.Versions {
+		defaultsOf(version.Schema.OpenAPIV3Schema, "", want)
+	}
 	for path := range want {
 		if !strings.HasPrefix(path, "spec.") {
 			delete(want, path)
@@ -102,7 +106,7 @@ spec:
 	if len(c.errs) > 0 || len(c.objects) != 3 {
 		t.Fatalf("%d objects, %v", len(c.objects), c.errs)
 	}
-	services := c.objects[0].Object.(*nvidiav1alpha1.DynamoGraphDeployment).Spec.Services
+	services := hub.Back(c.objects[0].Object.(*nvidiav1beta1.DynamoGraphDeployment)).Spec.Services
 	want := map[string]*nvidiav1alpha1.ServiceSpec{
 		"Empty": {Replicas: ptr.To[int32](1)},
 		"Unset": {Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}},

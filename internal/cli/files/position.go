@@ -80,9 +80,14 @@ func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string
 	case yaml.AliasNode:
 		return step(node.Alias, path)
 	case yaml.SequenceNode:
-		digits, after, _ := strings.Cut(path, "]")
-		if i, err := strconv.Atoi(digits); err == nil && i >= 0 && i < len(node.Content) {
+		key, after, _ := strings.Cut(path, "]")
+		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(node.Content) {
 			return node.Content[i], node.Content[i].Line, after
+		}
+		for _, item := range node.Content { // lists of named objects are also written by name
+			if named(item, key) {
+				return item, item.Line, after
+			}
 		}
 	case yaml.MappingNode:
 		longest := -1
@@ -144,4 +149,13 @@ func sortedKeys(m map[string]any) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+func named(node *yaml.Node, name string) bool {
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == "name" {
+			return node.Content[i+1].Value == name
+		}
+	}
+	return false
 }

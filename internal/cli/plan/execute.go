@@ -27,7 +27,7 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, err
 	report := Report{Graphs: []Graph{}, in: in}
 	for _, w := range in.plan {
 		for _, line := range planner.Warnings(w.dgd) {
-			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, line)
+			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, w.wording.Text(line))
 		}
 		g, err := planner.Plan(w.dgd)
 		if err != nil {

@@ -34,11 +34,14 @@ type Input struct {
 type wanted struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	source *files.Source
+	// wording is that of the version in which the deployment is written.
+	wording validation.Wording
 }
 
 // at is the error for one of its fields.
 func (w wanted) at(field, message string) error {
 	name := fmt.Sprintf("DynamoGraphDeployment %s/%s", w.dgd.Namespace, w.dgd.Name)
+	field, message = w.wording.Text(field), w.wording.Text(message)
 	if w.source != nil {
 		return w.source.At(name, field, message)
 	}
@@ -179,7 +182,7 @@ func (in *Input) add(object files.Object) {
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
 	case *nvidiav1beta1.DynamoGraphDeployment:
-		in.plan = append(in.plan, wanted{o, &object.Source})
+		in.plan = append(in.plan, wanted{o, &object.Source, validation.WordingOf(o, object.Version)})
 	}
 }
 

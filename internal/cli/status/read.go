@@ -92,7 +92,7 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&nvidiav1beta1.DynamoGraphDeployment{}: {Field: fields.OneTermEqualSelector("metadata.name", key.Name)},
-			&corev1.Pod{}:                           {Label: labels.SelectorFromSet(podLabels(key))},
+			&corev1.Pod{}:                          {Label: labels.SelectorFromSet(podLabels(key))},
 		},
 	})
 }

@@ -61,8 +61,8 @@ func (r Report) notes() []string {
 	var notes []string
 	if u := r.Update; u != nil && u.Phase != "" {
 		note := "rolling update: " + u.Phase
-		if len(u.UpdatedServices) > 0 {
-			note += ", updated: " + strings.Join(u.UpdatedServices, ", ")
+		if len(u.UpdatedComponents) > 0 {
+			note += ", updated: " + strings.Join(u.UpdatedComponents, ", ")
 		}
 		notes = append(notes, note)
 	}

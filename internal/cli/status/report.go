@@ -4,7 +4,6 @@
 package status
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -98,8 +98,8 @@ func Build(s Snapshot) Report {
 	if ready := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionReady); ready != nil {
 		r.Ready, r.Reason, r.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Graph.Spec.Services)) {
-		r.Services = append(r.Services, serviceOf(s, name))
+	for _, c := range graph.Components(s.Graph) {
+		r.Services = append(r.Services, serviceOf(s, c))
 	}
 	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Services, Service.unfinished) &&
 		(r.Update == nil || r.Update.Phase != nvidiav1beta1.RollingUpdateInProgress)
@@ -119,10 +119,11 @@ func (s Service) unfinished() bool {
 	return s.Ready != s.Desired || s.Updated != s.Desired || s.Replicas != s.Desired
 }
 
-func serviceOf(s Snapshot, name string) Service {
-	counted, known := s.Graph.Status.Services[name]
+func serviceOf(s Snapshot, c *nvidiav1beta1.ComponentSpec) Service {
+	name := c.Name
+	counted, known := s.Graph.Status.Components[name]
 	out := Service{
-		Name: name, Desired: replicas.Of(s.Graph.Spec.Services[name]),
+		Name: name, Desired: replicas.Of(c),
 		Replicas: counted.Replicas, Updated: counted.UpdatedReplicas,
 		Ready: ptr.Deref(counted.ReadyReplicas, 0), Scheduled: ptr.Deref(counted.ScheduledReplicas, 0),
 	}

@@ -44,7 +44,7 @@ func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*tr
 		}
 	}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
-		if t := s.find(c.TopologyProfile); t != nil {
+		if t := s.find(c.ClusterTopologyName); t != nil {
 			return live(t)
 		}
 		return view{}

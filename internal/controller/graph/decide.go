@@ -87,7 +87,7 @@ func guard(o observed) field.ErrorList {
 			delete(dgd.Annotations, key)
 		}
 	}
-	errs := validation.Graph(dgd)
+	errs := validation.Graph(validation.FromHub(dgd))
 	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {
 		errs = validation.GraphTopology(o.dgd, o.profile, nil)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -111,23 +112,23 @@ func whileMissing(o observed, message string) string {
 	return message + ". Missing: " + strings.Join(o.prerequisites.missing, ". ")
 }
 
-// claimNames are the claims that a deployment lists, or that its services mount.
+// claimNames are the claims that a deployment lists, or that its components mount.
 func claimNames(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	names := map[string]bool{}
-	for _, pvc := range dgd.Spec.PVCs {
-		names[ptr.Deref(pvc.Name, "")] = true
+	if alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd); err == nil { // else it is refused
+		for i := range alpha.PVCs {
+			names[ptr.Deref(alpha.PVCs[i].Name, "")] = true
+		}
 	}
-	for _, service := range dgd.Spec.Services {
-		if service == nil {
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if c.CompilationCache != nil {
+			names[c.CompilationCache.PVCName] = true
+		}
+		if c.PodTemplate == nil {
 			continue
 		}
-		for _, mount := range service.VolumeMounts {
-			names[mount.Name] = true
-		}
-		if service.ExtraPodSpec == nil || service.ExtraPodSpec.PodSpec == nil {
-			continue
-		}
-		for _, volume := range service.ExtraPodSpec.Volumes {
+		for _, volume := range c.PodTemplate.Spec.Volumes {
 			if volume.PersistentVolumeClaim != nil {
 				names[volume.PersistentVolumeClaim.ClaimName] = true
 			}
@@ -151,8 +152,8 @@ func (r *Reconciler) usersOfPools(ctx context.Context, _ client.Object) []reconc
 const IndexByPicker = "trellis.picker"
 
 func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	for _, service := range dgd.Spec.Services {
-		if service != nil && service.ComponentType == nvidiav1beta1.ComponentTypeEPP {
+	for i := range dgd.Spec.Components {
+		if dgd.Spec.Components[i].Type == nvidiav1beta1.ComponentTypeEPP {
 			return []string{"true"}
 		}
 	}

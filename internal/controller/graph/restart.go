@@ -36,7 +36,8 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 		restartNext(o, out)
 	}
 	if ask != nil {
-		for name := range o.dgd.Spec.Services {
+		for i := range o.dgd.Spec.Components {
+			name := o.dgd.Spec.Components[i].Name
 			if o.groups[name] == nil { // its pods will be new anyway
 				out[name] = &trellisv1alpha1.Restart{ID: ask.ID}
 			}

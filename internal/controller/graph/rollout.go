@@ -80,7 +80,7 @@ func rollingUpdateOf(o observed, wanted *graph.Graph, now metav1.Time) *nvidiav1
 	if running {
 		s.StartTime = before.StartTime
 	}
-	s.UpdatedServices = doneSince(o, rolling, s.StartTime)
+	s.UpdatedComponents = doneSince(o, rolling, s.StartTime)
 	switch {
 	case len(rolling) == 0:
 		s.Phase, s.EndTime = nvidiav1beta1.RollingUpdateCompleted, &now

@@ -33,9 +33,9 @@ type service struct {
 
 // lookAt puts every service of the deployment beside its scaling group, in name order. wanted may be nil.
 func lookAt(o observed, wanted *graph.Graph) []service {
-	out := make([]service, 0, len(o.dgd.Spec.Services))
+	out := make([]service, 0, len(o.dgd.Spec.Components))
 	for _, name := range sortedNames(o) {
-		out = append(out, service{name: name, group: o.groups[name], desired: replicas.Of(o.settled.Spec.Services[name])})
+		out = append(out, service{name: name, group: o.groups[name], desired: replicas.Of(o.settled.Component(name))})
 	}
 	if wanted == nil {
 		return out
@@ -106,11 +106,11 @@ func summaryOf(services []service) string {
 	return fmt.Sprintf("%d/%d", ready, len(services))
 }
 
-func servicesOf(o observed, services []service) map[string]nvidiav1beta1.ServiceStatus {
-	out := map[string]nvidiav1beta1.ServiceStatus{}
+func servicesOf(o observed, services []service) map[string]nvidiav1beta1.ComponentStatus {
+	out := map[string]nvidiav1beta1.ComponentStatus{}
 	for _, s := range services {
 		if s.group != nil {
-			out[s.name] = s.status(o.dgd.Status.Services[s.name])
+			out[s.name] = s.status(o.dgd.Status.Components[s.name])
 		}
 	}
 	return out
@@ -118,10 +118,10 @@ func servicesOf(o observed, services []service) map[string]nvidiav1beta1.Service
 
 // status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
 // that compare desired, updated and available must not take it for the end of a rollout.
-func (s service) status(before nvidiav1beta1.ServiceStatus) nvidiav1beta1.ServiceStatus {
+func (s service) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.ComponentStatus {
 	sg := s.group
-	out := nvidiav1beta1.ServiceStatus{
-		ComponentKind: nvidiav1beta1.ComponentKindScalingGroup, ComponentName: sg.Name, ComponentNames: []string{sg.Name},
+	out := nvidiav1beta1.ComponentStatus{
+		ComponentKind: nvidiav1beta1.ComponentKindScalingGroup, ComponentNames: []string{sg.Name},
 		Replicas: sg.Status.Replicas, UpdatedReplicas: sg.Status.UpdatedReplicas,
 		ReadyReplicas: ptr.To(sg.Status.ReadyReplicas), AvailableReplicas: ptr.To(sg.Status.AvailableReplicas), ScheduledReplicas: ptr.To(sg.Status.ScheduledReplicas),
 		RuntimeNamespace: graph.RuntimeNamespace(sg),

@@ -23,7 +23,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	if p == nil && failure == nil && !slices.ContainsFunc(services, behind) {
 		status.ObservedGeneration = o.dgd.Generation
 	}
-	status.Services, status.Summary = servicesOf(o, services), summaryOf(services)
+	status.Components, status.Summary = servicesOf(o, services), summaryOf(services)
 	status.Placement = placementOf(o)
 	status.Engine = o.engine.Name
 
@@ -121,10 +121,9 @@ func graphDomain(o observed) string {
 }
 
 func sortedNames(o observed) []string {
-	names := make([]string, 0, len(o.dgd.Spec.Services))
-	for name := range o.dgd.Spec.Services {
-		names = append(names, name)
+	names := make([]string, 0, len(o.dgd.Spec.Components))
+	for _, c := range graph.Components(o.dgd) {
+		names = append(names, c.Name)
 	}
-	slices.Sort(names)
 	return names
 }

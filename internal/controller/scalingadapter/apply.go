@@ -5,10 +5,12 @@ package scalingadapter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -69,6 +71,26 @@ func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	return nil
 }
 
+// carrying is a patch of nothing but the numbers. It conflicts when the deployment has changed since it was read, so that the indices hold.
+func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	operations := []operation{{"replace", "/metadata/resourceVersion", dgd.ResourceVersion}}
+	for i := range dgd.Spec.Components {
+		if n, ok := numbers[dgd.Spec.Components[i].Name]; ok {
+			operations = append(operations, operation{"add", fmt.Sprintf("/spec/components/%d/replicas", i), n})
+		}
+	}
+	raw, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("writing the patch of the replicas: %w", err)
+	}
+	return client.RawPatch(types.JSONPatchType, raw), nil
+}
+
 // outcome is what became of the adapters' numbers.
 type outcome struct {
 	// scaled are the services whose number was changed just now.
@@ -85,12 +107,11 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	if len(numbers) == 0 {
 		return out, nil
 	}
-	changed := o.dgd.DeepCopy()
-	for service, n := range numbers {
-		changed.Spec.Services[service].Replicas = &n
+	patch, err := carrying(o.dgd, numbers)
+	if err != nil {
+		return out, err
 	}
-	patch := client.MergeFromWithOptions(o.dgd, client.MergeFromWithOptimisticLock{})
-	err := r.Client.Patch(ctx, changed, patch, client.FieldOwner(replicas.FieldOwner))
+	err = r.Client.Patch(ctx, o.dgd.DeepCopy(), patch, client.FieldOwner(replicas.FieldOwner))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return out, nil
@@ -102,7 +123,7 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	}
 	for service, n := range numbers {
 		out.scaled[service] = true
-		log.FromContext(ctx).Info("scaling a service", "service", service, "from", replicas.Of(o.dgd.Spec.Services[service]), "to", n)
+		log.FromContext(ctx).Info("scaling a service", "service", service, "from", replicas.Of(o.dgd.Component(service)), "to", n)
 	}
 	return out, nil
 }

@@ -5,8 +5,6 @@ package scalingadapter
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,24 +36,24 @@ func plan(dgd *deployment, adapters []adapter) steps {
 	there := map[string]bool{}
 	for i := range adapters {
 		a := &adapters[i]
-		service := a.Spec.DGDRef.ServiceName
+		service := a.Spec.DGDRef.ComponentName
 		named := a.Name == replicas.AdapterName(dgd.Name, service)
 		there[a.Name] = true
 		switch {
 		case a.DeletionTimestamp != nil:
 		case metav1.IsControlledBy(a, dgd):
-			if !named || !replicas.HandedOver(dgd.Spec.Services[service]) {
+			if !named || !replicas.HandedOver(dgd.Component(service)) {
 				s.delete = append(s.delete, a)
 			}
 		case leftovers.Of(a, "DynamoGraphDeployment", dgd.Name, dgd.UID):
 			s.leftovers = append(s.leftovers, a)
-		case named && replicas.HandedOver(dgd.Spec.Services[service]) && metav1.GetControllerOf(a) == nil:
+		case named && replicas.HandedOver(dgd.Component(service)) && metav1.GetControllerOf(a) == nil:
 			s.adopt = append(s.adopt, a)
 		}
 	}
-	for _, service := range slices.Sorted(maps.Keys(dgd.Spec.Services)) {
-		if spec := dgd.Spec.Services[service]; replicas.HandedOver(spec) && !there[replicas.AdapterName(dgd.Name, service)] {
-			s.create = append(s.create, newAdapter(dgd, service, replicas.Of(spec)))
+	for _, c := range graph.Components(dgd) {
+		if replicas.HandedOver(c) && !there[replicas.AdapterName(dgd.Name, c.Name)] {
+			s.create = append(s.create, newAdapter(dgd, c.Name, replicas.Of(c)))
 		}
 	}
 	return s
@@ -73,7 +71,7 @@ func newAdapter(dgd *deployment, service string, n int32) *adapter {
 			OwnerReferences: []metav1.OwnerReference{ownerReference(dgd)},
 		},
 		Spec: nvidiav1beta1.DynamoGraphDeploymentScalingAdapterSpec{
-			Replicas: n, DGDRef: nvidiav1beta1.ScaledService{Name: dgd.Name, ServiceName: service},
+			Replicas: n, DGDRef: nvidiav1beta1.ScaledComponent{Name: dgd.Name, ComponentName: service},
 		},
 	}
 }
@@ -88,14 +86,14 @@ func whyIdle(dgd *deployment, a *adapter) string {
 	if dgd == nil {
 		return fmt.Sprintf("there is no DynamoGraphDeployment %q in this namespace", ref.Name)
 	}
-	spec, known := dgd.Spec.Services[ref.ServiceName]
+	spec := dgd.Component(ref.ComponentName)
 	switch owner := metav1.GetControllerOf(a); {
-	case !known:
-		return fmt.Sprintf("DynamoGraphDeployment %q has no service %q", ref.Name, ref.ServiceName)
+	case spec == nil:
+		return fmt.Sprintf("DynamoGraphDeployment %q has no service %q", ref.Name, ref.ComponentName)
 	case !replicas.HandedOver(spec):
-		return fmt.Sprintf("spec.services[%s].scalingAdapter.enabled of DynamoGraphDeployment %q is not true", ref.ServiceName, ref.Name)
-	case a.Name != replicas.AdapterName(dgd.Name, ref.ServiceName):
-		return fmt.Sprintf("the service follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ServiceName))
+		return fmt.Sprintf("spec.services[%s].scalingAdapter.enabled of DynamoGraphDeployment %q is not true", ref.ComponentName, ref.Name)
+	case a.Name != replicas.AdapterName(dgd.Name, ref.ComponentName):
+		return fmt.Sprintf("the service follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ComponentName))
 	case owner != nil && owner.UID != dgd.UID:
 		return fmt.Sprintf("it belongs to %s %q (UID %s), not to the DynamoGraphDeployment of today", owner.Kind, owner.Name, owner.UID)
 	}

@@ -55,7 +55,7 @@ func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1beta1
 	status.ObservedGeneration = a.Generation
 	status.Replicas, status.Selector = 0, ""
 	meta.SetStatusCondition(&status.Conditions, active(o, a, out))
-	service := a.Spec.DGDRef.ServiceName
+	service := a.Spec.DGDRef.ComponentName
 	if o.dgd == nil || !replicas.Owns(a, o.dgd) {
 		return status
 	}
@@ -70,13 +70,13 @@ func (r *Reconciler) statusOf(o observed, a *adapter, out outcome) nvidiav1beta1
 
 func active(o observed, a *adapter, out outcome) metav1.Condition {
 	c := metav1.Condition{Type: nvidiav1beta1.ConditionActive, Status: metav1.ConditionFalse, ObservedGeneration: a.Generation}
-	service := a.Spec.DGDRef.ServiceName
+	service := a.Spec.DGDRef.ComponentName
 	switch why, refused := out.refused[service]; {
 	case o.dgd == nil || !replicas.Owns(a, o.dgd):
 		c.Reason, c.Message = nvidiav1beta1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
 	case refused:
 		c.Reason = nvidiav1beta1.ReasonReplicasRefused
-		c.Message = truncate(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Spec.Services[service]), a.Spec.Replicas, why))
+		c.Message = truncate(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(service)), a.Spec.Replicas, why))
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
 		c.Message = fmt.Sprintf("spec.services[%s].replicas of DynamoGraphDeployment %q follows this adapter", service, o.dgd.Name)
