@@ -5,11 +5,13 @@ package rollout
 
 import (
 	"fmt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -59,16 +61,16 @@ func TestStrategy(t *testing.T) {
 }
 
 func TestAnnotationsOf(t *testing.T) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	dgd.Annotations = map[string]string{AnnotationStrategy: StrategyRecreate, AnnotationMaxSurge: "1", AnnotationMaxUnavailable: "1", "other": "x"}
 	dgd.Spec.Annotations = map[string]string{AnnotationMaxSurge: "2", AnnotationMaxUnavailable: "2"}
-	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"own": {Annotations: map[string]string{AnnotationMaxUnavailable: "3"}}, "none": nil}
+	dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "own", PodTemplate: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationMaxUnavailable: "3"}}}}, {Name: "none"}}
 	want := map[string]string{AnnotationStrategy: StrategyRecreate, AnnotationMaxSurge: "2", AnnotationMaxUnavailable: "3"}
-	if diff := cmp.Diff(want, AnnotationsOf(dgd, "own")); diff != "" {
+	if diff := cmp.Diff(want, AnnotationsOf(dgd, dgd.Component("own"))); diff != "" {
 		t.Error(diff)
 	}
 	want[AnnotationMaxUnavailable] = "2"
-	if diff := cmp.Diff(want, AnnotationsOf(dgd, "none")); diff != "" {
+	if diff := cmp.Diff(want, AnnotationsOf(dgd, dgd.Component("none"))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 	"testing"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -27,7 +27,7 @@ func TestLookAheadIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sg := newGroup("work", c.replicas, c.size, frozen("zone", "rack"))
-			o := observed{dgd: &nvidiav1alpha1.DynamoGraphDeployment{}, groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile}
+			o := observed{dgd: &nvidiav1beta1.DynamoGraphDeployment{}, groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile}
 			for ordinal := range c.made {
 				o.pods = append(o.pods, newPod(sg, ordinal, 0))
 			}

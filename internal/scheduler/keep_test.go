@@ -17,7 +17,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -76,7 +76,7 @@ func asking(number int, pods, priority int32) observed {
 	sg := newGroup("work", 1, pods, frozen("", "rack"))
 	sg.Name, sg.UID, sg.Spec.Graph = fmt.Sprintf("g%d-work", number), types.UID(fmt.Sprint("sg", number)), fmt.Sprintf("g%d", number)
 	o := observed{
-		dgd: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
+		dgd: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: sg.Spec.Graph, UID: types.UID(fmt.Sprint("g", number)), CreationTimestamp: metav1.Time{Time: begin.Add(time.Duration(number) * time.Minute)},
 		}},
 		groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile,

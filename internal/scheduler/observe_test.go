@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -234,7 +234,7 @@ func TestView(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
+			dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
 			got := story(newView(observed{dgd: dgd, groups: c.groups, pods: c.pods(c.groups), profile: c.profile, releasing: c.releasing}))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("view (-want +got):\n%s", diff)
@@ -244,8 +244,8 @@ func TestView(t *testing.T) {
 }
 
 func TestViewWaitsForScalingGroups(t *testing.T) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{
-		"front": {}, "idle": {Replicas: ptr.To[int32](0)}, "work": {},
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{Spec: nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{
+		{Name: "front"}, {Name: "idle", Replicas: ptr.To[int32](0)}, {Name: "work"},
 	}}}
 	groups := []*trellisv1alpha1.ScalingGroup{newGroup("front", 1, 1, frozen("zone", ""))}
 	if !newView(observed{dgd: dgd, groups: groups, profile: profile}).creating {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -30,7 +30,7 @@ type graphs map[string]observed
 func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.Object, _ ...client.GetOption) error {
 	o, found := g[name.Name]
 	switch out := object.(type) {
-	case *nvidiav1alpha1.DynamoGraphDeployment:
+	case *nvidiav1beta1.DynamoGraphDeployment:
 		if found {
 			o.dgd.DeepCopyInto(out)
 			return nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"net/http"
 	"strings"
 	"testing"
@@ -172,8 +173,8 @@ func TestValidatorWarnings(t *testing.T) {
 	live := fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(gb200()).Build()
 	hook := handlers(testScheme(), Options{
 		Live:       live,
-		NotActedOn: func(*nvidiav1alpha1.DynamoGraphDeployment) []string { return []string{"spec.experimental"} },
-		Warnings:   func(*nvidiav1alpha1.DynamoGraphDeployment) []string { return []string{"mind the gap"} },
+		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment) []string { return []string{"spec.experimental"} },
+		Warnings:   func(*nvidiav1beta1.DynamoGraphDeployment) []string { return []string{"mind the gap"} },
 	})[validateDeploymentPath]
 	want := []string{"spec.experimental is accepted but not acted on", "mind the gap"}
 	labelled := strings.Replace(validGraph, `"name":"llm"`, `"name":"llm","labels":{"a":"b"}`, 1)
@@ -197,7 +198,7 @@ func TestValidatorWarnings(t *testing.T) {
 func TestPanicIsAnError(t *testing.T) {
 	hook := handlers(testScheme(), Options{
 		Live:       fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(gb200()).Build(),
-		NotActedOn: func(*nvidiav1alpha1.DynamoGraphDeployment) []string { panic("oh") },
+		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment) []string { panic("oh") },
 	})[validateDeploymentPath]
 	if response := hook.Handle(t.Context(), request(admissionv1.Create, validGraph, "")); response.Allowed {
 		t.Error("allowed")

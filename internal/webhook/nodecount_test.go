@@ -4,10 +4,11 @@
 package webhook
 
 import (
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -16,11 +17,11 @@ import (
 func TestNodeCountUnderGrove(t *testing.T) {
 	const text = "metadata: {name: g, namespace: ns, annotations: {trellis.dev/engine: ENGINE}}\n" +
 		"spec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}"
-	v := &deploymentValidator{underGrove: func(dgd *nvidiav1alpha1.DynamoGraphDeployment) bool {
+	v := &deploymentValidator{underGrove: func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 		return enginegraph.ChooseEngine(dgd, "").Name == enginegraph.EngineGrove
 	}}
 	for engine, refused := range map[string]bool{enginegraph.EngineGrove: true, enginegraph.EngineKAI: false, enginegraph.EngineGates: false} {
-		old := peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", engine))
+		old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", engine)))
 		updated := old.DeepCopy()
 		updated.Spec.Services["A"].Multinode.NodeCount = 4
 		_, err := v.ValidateUpdate(t.Context(), old, updated)
@@ -28,8 +29,8 @@ func TestNodeCountUnderGrove(t *testing.T) {
 			t.Errorf("%s: %v", engine, err)
 		}
 	}
-	old := peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGrove))
-	updated := peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGates))
+	old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGrove)))
+	updated := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGates)))
 	updated.Spec.Services["A"].Multinode.NodeCount = 4
 	if _, err := v.ValidateUpdate(t.Context(), old, updated); err != nil {
 		t.Errorf("with another engine at the same time: %v", err)

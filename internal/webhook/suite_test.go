@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"maps"
 	"net"
 	"net/http"
@@ -36,7 +37,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -175,7 +175,7 @@ func newReplica(name string, config *rest.Config, port int) *replica {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(SetupWithManager(r.manager, Options{
 		Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000,
-		NotActedOn: func(dgd *nvidiav1alpha1.DynamoGraphDeployment) []string {
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 			if dgd.Spec.Experimental == nil {
 				return nil
 			}

@@ -15,36 +15,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 func TestPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
-		prepare func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment
+		prepare func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment
 		want    string
 	}{
 		"new": {
-			func(*testing.T, *World) *nvidiav1alpha1.DynamoGraphDeployment { return deployment("g", 2) },
+			func(*testing.T, *World) *nvidiav1beta1.DynamoGraphDeployment { return deployment("g", 2) },
 			"Worker-0 in a/r0, Worker-1 in a/r1",
 		},
 		"its pods wait, gated": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 2), gated)
 				return w.Graphs[0]
 			},
 			"Worker-0 in a/r0, Worker-1 in a/r1",
 		},
 		"it runs, and is scaled out in the file": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), released("b", "r1", true))
 				return deployment("g", 3)
 			},
 			"Worker-0 in b/r1 already, Worker-1 in b/r0, Worker-2 InsufficientCapacity",
 		},
 		"scaled in, the younger one stayed": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 2), released("b", "r1", true))
 				w.Pods = w.Pods[2:]
 				w.Groups[0].Spec.Replicas = 1
@@ -53,26 +53,26 @@ func TestPlan(t *testing.T) {
 			"Worker-1 in b/r1 already",
 		},
 		"an update that would like room beside what runs does not wait for it": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 2), func(pod *corev1.Pod) {
 					released("b", "r"+pod.Labels[graph.LabelReplica], true)(pod)
 				})
 				dgd := deployment("g", 2)
 				dgd.Annotations = map[string]string{"nvidia.com/deployment-rolling-update-max-surge": "1"}
-				dgd.Spec.Services["Worker"].ExtraPodSpec.MainContainer.Image = "app:2"
+				dgd.Component("Worker").PodTemplate.Spec.Containers[0].Image = "app:2"
 				return dgd
 			},
 			"Worker-0 in b/r0 already, Worker-1 in b/r1 already",
 		},
 		"let go and not bound holds room": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("other", 1), released("a", "r0", false))
 				return deployment("g", 2)
 			},
 			"Worker-0 in b/r0, Worker-1 in b/r1",
 		},
 		"and so it does when only the pods are known": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("other", 1), released("a", "r0", false))
 				w.Groups, w.Graphs = nil, nil
 				return deployment("g", 2)
@@ -80,7 +80,7 @@ func TestPlan(t *testing.T) {
 			"Worker-0 in b/r0, Worker-1 in b/r1",
 		},
 		"a pod of the replica ends": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), released("a", "r0", true))
 				w.Pods[1].DeletionTimestamp = &metav1.Time{}
 				return w.Graphs[0]
@@ -88,7 +88,7 @@ func TestPlan(t *testing.T) {
 			"Worker-0 Creating",
 		},
 		"the level is gone": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), gated)
 				w.Topologies[0].Spec.Levels = w.Topologies[0].Spec.Levels[:1]
 				return w.Graphs[0]
@@ -96,7 +96,7 @@ func TestPlan(t *testing.T) {
 			"Worker-0 LevelGone",
 		},
 		"the constraint may not change": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), gated)
 				dgd := deployment("g", 1)
 				dgd.Spec.TopologyConstraint.PackDomain = "rack"
@@ -105,19 +105,19 @@ func TestPlan(t *testing.T) {
 			"refused: spec.topologyConstraint: Forbidden: spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints",
 		},
 		"constraint by annotations": {
-			func(_ *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(_ *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				dgd := deployment("g", 1)
 				dgd.Annotations = map[string]string{constraint.AnnotationTopology: "hall", constraint.AnnotationRequired: "rack"}
-				dgd.Spec.TopologyConstraint, dgd.Spec.Services["Worker"].TopologyConstraint = nil, nil
+				dgd.Spec.TopologyConstraint, dgd.Component("Worker").TopologyConstraint = nil, nil
 				w.Nodes[0].Spec.Unschedulable = true
 				return dgd
 			},
 			"Worker-0 in a/r1",
 		},
 		"default topology": {
-			func(_ *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(_ *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				dgd := deployment("g", 1)
-				dgd.Spec.TopologyConstraint, dgd.Spec.Services["Worker"].TopologyConstraint = nil, nil
+				dgd.Spec.TopologyConstraint, dgd.Component("Worker").TopologyConstraint = nil, nil
 				w.Topologies[0].Annotations = map[string]string{constraint.AnnotationDefault: "true"}
 				w.Nodes[0].Spec.Unschedulable = true
 				return dgd
@@ -125,16 +125,16 @@ func TestPlan(t *testing.T) {
 			"Worker-0 in a/r1",
 		},
 		"no constraint and no default": {
-			func(_ *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(_ *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				dgd := deployment("g", 1)
-				dgd.Spec.TopologyConstraint, dgd.Spec.Services["Worker"].TopologyConstraint = nil, nil
+				dgd.Spec.TopologyConstraint, dgd.Component("Worker").TopologyConstraint = nil, nil
 				w.Nodes[0].Spec.Unschedulable = true
 				return dgd
 			},
 			"Worker-0 in ",
 		},
 		"priority makes room": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				for i, place := range []string{"a/r0", "a/r1", "b/r0", "b/r1"} {
 					zone, rack, _ := strings.Cut(place, "/")
 					w.exist(t, deployment(fmt.Sprintf("low-%d", i), 1), released(zone, rack, true))
@@ -150,7 +150,7 @@ func TestPlan(t *testing.T) {
 			"Worker-0 in a/r0 preempts 2",
 		},
 		"a class that never preempts": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				for i, place := range []string{"a/r0", "a/r1", "b/r0", "b/r1"} {
 					zone, rack, _ := strings.Cut(place, "/")
 					w.exist(t, deployment(fmt.Sprintf("low-%d", i), 1), released(zone, rack, true))
@@ -163,17 +163,17 @@ func TestPlan(t *testing.T) {
 			"Worker-0 InsufficientCapacity",
 		},
 		"an adapter's number that is not carried over yet": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				dgd := deployment("g", 1)
-				dgd.Spec.Services["Worker"].ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
+				dgd.Component("Worker").ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 				w.exist(t, dgd, gated)
-				dgd.Spec.Services["Worker"].Replicas = ptr.To[int32](5) // written behind the adapter's back
+				dgd.Component("Worker").Replicas = ptr.To[int32](5) // written behind the adapter's back
 				return dgd
 			},
 			"Worker-0 in a/r0",
 		},
 		"another engine's": {
-			func(t *testing.T, w *World) *nvidiav1alpha1.DynamoGraphDeployment {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), gated)
 				w.Groups[0].Spec.Engine = graph.EngineGrove
 				return w.Graphs[0]
@@ -212,11 +212,11 @@ func TestPlansAddUp(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	dgd := deployment("g", 1)
 	dgd.Spec.PriorityClassName = "high"
-	dgd.Spec.Services["Worker"].ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
+	dgd.Component("Worker").ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 	w := newWorld(1)
 	w.exist(t, dgd, gated)
 	scaled := dgd.DeepCopy()
-	scaled.Spec.Services["Worker"].Replicas = ptr.To[int32](5)
+	scaled.Component("Worker").Replicas = ptr.To[int32](5)
 	got := strings.Join(NewPlanner(w).Warnings(scaled), "\n")
 	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned all the same: spec.services[Worker].replicas cannot be modified directly"} {
 		if !strings.Contains(got, want) {

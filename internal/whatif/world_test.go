@@ -5,6 +5,7 @@ package whatif
 
 import (
 	"fmt"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -37,23 +38,24 @@ func newWorld(hosts int) World {
 }
 
 // deployment has a worker of replicas gangs of two hosts, each in one rack, all in one zone.
-func deployment(name string, replicas int32) *nvidiav1alpha1.DynamoGraphDeployment {
-	return &nvidiav1alpha1.DynamoGraphDeployment{
+func deployment(name string, replicas int32) *nvidiav1beta1.DynamoGraphDeployment {
+	return &nvidiav1beta1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
-			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "hall", PackDomain: "zone"},
-			Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": {
-				Replicas: &replicas, Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2},
-				TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"},
-				Resources:          &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: "8"}},
-				ExtraPodSpec:       &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "app", Command: []string{"sleep"}}},
+		Spec: nvidiav1beta1.DynamoGraphDeploymentSpec{
+			TopologyConstraint: &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: "hall", PackDomain: "zone"},
+			Components: []nvidiav1beta1.ComponentSpec{{Name: "Worker",
+				Replicas: &replicas, Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: 2},
+				TopologyConstraint: &nvidiav1beta1.TopologyConstraint{PackDomain: "rack"},
+				PodTemplate: hub.Main(&corev1.Container{Image: "app", Command: []string{"sleep"}, Resources: corev1.ResourceRequirements{
+					Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")},
+				}}),
 			}},
 		},
 	}
 }
 
 // exist adds what the operator has made of a deployment: groups, and pods in the state that set gives them.
-func (w *World) exist(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment, set func(*corev1.Pod)) {
+func (w *World) exist(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment, set func(*corev1.Pod)) {
 	t.Helper()
 	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Engine: graph.EngineGates})
 	if err != nil {
@@ -90,7 +92,7 @@ func released(zone, rack string, bound bool) func(*corev1.Pod) {
 }
 
 // story is an answer in one line a replica.
-func story(t *testing.T, p *Planner, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
+func story(t *testing.T, p *Planner, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	t.Helper()
 	if errs := p.Check(dgd); len(errs) > 0 {
 		return "refused: " + errs.ToAggregate().Error()

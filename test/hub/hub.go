@@ -5,6 +5,8 @@
 package hub
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
@@ -37,4 +39,11 @@ func Adapter(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) *nvidiav1bet
 		panic(err)
 	}
 	return out
+}
+
+// Main is a podTemplate of one container, the main one.
+func Main(c *corev1.Container) *corev1.PodTemplateSpec {
+	main := *c
+	main.Name = nvidiav1beta1.MainContainerName
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{main}}}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
 const (
-	ready  = nvidiav1alpha1.ConditionReady
-	placed = nvidiav1alpha1.ConditionPlaced
+	ready  = nvidiav1beta1.ConditionReady
+	placed = nvidiav1beta1.ConditionPlaced
 )
 
 const firstRuns = "chat-frontend-0 node a-0-0\nchat-worker-0-0 node a-0-0\nchat-worker-0-1 node a-0-1\n"
@@ -33,7 +33,7 @@ func waiting(t *testing.T) *world {
 	w.node("a-1-0").Spec.Unschedulable = true
 	w.node("a-2-1").Spec.Taints = []corev1.Taint{{Key: "repair", Value: "soon", Effect: corev1.TaintEffectNoSchedule}}
 	w.resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
-	w.DGD.Status.State, w.DGD.Status.Placement = "pending", &nvidiav1alpha1.PlacementStatus{Domain: "a"}
+	w.DGD.Status.State, w.DGD.Status.Placement = "pending", &nvidiav1beta1.PlacementStatus{Domain: "a"}
 	w.condition(ready, false, "insufficient_capacity", "Resources not ready: scalinggroup/chat-worker: desired=2, ready=1")
 	w.event(time.Minute, "Pod", "chat-worker-1-0", "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack inside a")
 	return w.event(11*time.Minute, "DynamoGraphDeployment", "chat", "InsufficientCapacity", "Placed: 2 of 3 packed replicas have a place.")
@@ -80,7 +80,7 @@ func TestText(t *testing.T) {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
 			w.Topologies[0].Spec.Levels = w.Topologies[0].Spec.Levels[:1]
 			w.condition(placed, false, "LevelGone", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
-			return w.condition(nvidiav1alpha1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology")
+			return w.condition(nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology")
 		},
 		"no-rights": func(t *testing.T) *world {
 			w := waiting(t)
@@ -90,7 +90,7 @@ func TestText(t *testing.T) {
 		},
 		"refused": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, strings.Replace(chat, "replicas: 2", "replicas: -2", 1))
-			return w.condition(nvidiav1alpha1.ConditionValid, false, "Invalid", "the object would have been refused at admission")
+			return w.condition(nvidiav1beta1.ConditionValid, false, "Invalid", "the object would have been refused at admission")
 		},
 		"other-engine": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve("")

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -47,7 +47,7 @@ func newWorld(t *testing.T, manifests ...string) *world {
 			w.Pods = append(w.Pods, o)
 		case *grovev1alpha1.ClusterTopology:
 			w.Topologies = append(w.Topologies, o)
-		case *nvidiav1alpha1.DynamoGraphDeployment:
+		case *nvidiav1beta1.DynamoGraphDeployment:
 			o.UID, o.Generation, o.CreationTimestamp = "graph", 1, ago(time.Hour)
 			o.Status.ObservedGeneration = 1
 			w.DGD, w.Graphs = o, append(w.Graphs, o)

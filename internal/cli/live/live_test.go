@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -55,8 +55,8 @@ func (c cluster) List(_ context.Context, list client.ObjectList, options ...clie
 		if at < 2 {
 			l.Continue = strconv.Itoa(at + 1)
 		}
-	case *nvidiav1alpha1.DynamoGraphDeploymentList:
-		l.Items = make([]nvidiav1alpha1.DynamoGraphDeployment, 1)
+	case *nvidiav1beta1.DynamoGraphDeploymentList:
+		l.Items = make([]nvidiav1beta1.DynamoGraphDeployment, 1)
 	case *trellisv1alpha1.ScalingGroupList:
 		l.Items = make([]trellisv1alpha1.ScalingGroup, 1)
 	case *corev1.NodeList:

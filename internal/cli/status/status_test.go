@@ -8,6 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
@@ -27,10 +29,11 @@ import (
 // snapshot reads a graph, all of it, and pods written short: "service ordinal index state".
 func snapshot(t *testing.T, text string, pods ...string) Snapshot {
 	t.Helper()
-	s := Snapshot{Graph: &nvidiav1alpha1.DynamoGraphDeployment{}}
-	if err := yaml.UnmarshalStrict([]byte(text), s.Graph); err != nil {
+	written := &nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := yaml.UnmarshalStrict([]byte(text), written); err != nil {
 		t.Fatal(err)
 	}
+	s := Snapshot{Graph: hub.Of(written)}
 	for _, short := range pods {
 		f := strings.SplitN(short, " ", 4)
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -97,7 +100,7 @@ func stories(t *testing.T) map[string]Snapshot {
 		"not-looked-at": snapshot(t, llm("")),
 		"edited":        changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) { s.Graph.Generation = 5 }),
 		"restarting": changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) {
-			s.Graph.Status.Restart = &nvidiav1alpha1.RestartStatus{ObservedID: "monday", Phase: "Restarting", InProgress: []string{"Decode"}}
+			s.Graph.Status.Restart = &nvidiav1beta1.RestartStatus{ObservedID: "monday", Phase: "Restarting", InProgress: []string{"Decode"}}
 		}),
 		"being-deleted": changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) { s.Graph.DeletionTimestamp = ptr.To(metav1.Now()) }),
 		"starting": snapshot(t, llm(`

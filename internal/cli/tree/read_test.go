@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
@@ -29,7 +29,7 @@ type cluster struct {
 func (c *cluster) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	for i := range c.Graphs {
 		if g := &c.Graphs[i]; g.Name == key.Name && g.Namespace == key.Namespace {
-			g.DeepCopyInto(object.(*nvidiav1alpha1.DynamoGraphDeployment))
+			g.DeepCopyInto(object.(*nvidiav1beta1.DynamoGraphDeployment))
 			return nil
 		}
 	}
@@ -45,7 +45,7 @@ func (c *cluster) List(_ context.Context, list client.ObjectList, opts ...client
 		return nil
 	}
 	switch l := list.(type) {
-	case *nvidiav1alpha1.DynamoGraphDeploymentList:
+	case *nvidiav1beta1.DynamoGraphDeploymentList:
 		if c.missing {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "DynamoGraphDeployment"}}
 		}

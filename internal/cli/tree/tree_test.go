@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
@@ -35,14 +35,14 @@ func TestText(t *testing.T) {
 		"one-graph": func(w *world) { w.addGraph(packed, chatRunning) },
 		"two-graphs": func(w *world) {
 			w.addGraph(packed, chatRunning)
-			w.addGraph(small, smallRunning).Status.Placement = &nvidiav1alpha1.PlacementStatus{Domain: "zone-b"}
+			w.addGraph(small, smallRunning).Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: "zone-b"}
 		},
 		"waiting": func(w *world) {
 			dgd := w.addGraph(packed, strings.NewReplacer(
 				"vllmworker-1-0 b-1-0", "vllmworker-1-0 -", "vllmworker-1-1 b-1-1", "vllmworker-1-1 -",
 				"vllmworker-1-2 b-1-2", "vllmworker-1-2 -", "vllmworker-1-3 b-1-3", "vllmworker-1-3 -").Replace(chatRunning))
-			setCondition(dgd, nvidiav1alpha1.ConditionReady, false, "insufficient_capacity", "Resources not ready")
-			setCondition(dgd, nvidiav1alpha1.ConditionPlaced, false, "InsufficientCapacity", "1 of 2 packed replicas have a place. VllmWorker-1: needs 4 pods x 8 nvidia.com/gpu in one rack; "+
+			setCondition(dgd, nvidiav1beta1.ConditionReady, false, "insufficient_capacity", "Resources not ready")
+			setCondition(dgd, nvidiav1beta1.ConditionPlaced, false, "InsufficientCapacity", "1 of 2 packed replicas have a place. VllmWorker-1: needs 4 pods x 8 nvidia.com/gpu in one rack; "+
 				"zone-b/r1 holds 3 of 4 (1 host cordoned); 4 other racks hold fewer")
 		},
 		"sick-nodes": func(w *world) {
@@ -61,7 +61,7 @@ func TestText(t *testing.T) {
 		},
 		"level-removed": func(w *world) {
 			dgd := w.addGraph(packed, chatRunning)
-			setCondition(dgd, nvidiav1alpha1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable",
+			setCondition(dgd, nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable",
 				"Topology level 'rack' is no longer available in the cluster topology")
 			w.Topologies[0] = *hall("zone", "host")
 		},
@@ -100,7 +100,7 @@ func TestText(t *testing.T) {
 		},
 		"empty-topology": func(w *world) { w.Topology = &w.Topologies[0] },
 		"not-looked-at": func(w *world) {
-			w.addGraph(small, "").Status = nvidiav1alpha1.DynamoGraphDeploymentStatus{}
+			w.addGraph(small, "").Status = nvidiav1beta1.DynamoGraphDeploymentStatus{}
 			w.Groups = nil
 		},
 		"large": func(w *world) { // 1,000 hosts: a graph's tree stays short

@@ -5,6 +5,8 @@ package tree
 
 import (
 	"fmt"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -15,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -75,12 +77,13 @@ func (w *world) node(name string) *corev1.Node {
 
 // addGraph adds a deployment as the operator would have resolved it. bind says where its pods are, as "POD NODE" lines; of the
 // others none is made but those with the node "-", which wait.
-func (w *world) addGraph(manifest, bind string) *nvidiav1alpha1.DynamoGraphDeployment {
+func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeployment {
 	w.Helper()
-	dgd := nvidiav1alpha1.DynamoGraphDeployment{}
-	if err := yaml.UnmarshalStrict([]byte(manifest), &dgd); err != nil {
+	written := nvidiav1alpha1.DynamoGraphDeployment{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), &written); err != nil {
 		w.Fatal(err)
 	}
+	dgd := *hub.Of(&written)
 	resolved, err := graph.Resolve(&dgd, graph.Inputs{Topology: &w.Topologies[0], Engine: graph.EngineGates})
 	if err != nil {
 		w.Fatal(err)
@@ -109,7 +112,7 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1alpha1.DynamoGraphDeplo
 	}
 	w.Graphs = append(w.Graphs, dgd)
 	last := &w.Graphs[len(w.Graphs)-1]
-	setCondition(last, nvidiav1alpha1.ConditionReady, true, "all_resources_are_ready", "All resources are ready")
+	setCondition(last, nvidiav1beta1.ConditionReady, true, "all_resources_are_ready", "All resources are ready")
 	return last
 }
 
@@ -121,7 +124,7 @@ func (w *world) addPod(node string, gpus string) {
 	w.Pods = append(w.Pods, p)
 }
 
-func setCondition(dgd *nvidiav1alpha1.DynamoGraphDeployment, kind string, is bool, reason, message string) {
+func setCondition(dgd *nvidiav1beta1.DynamoGraphDeployment, kind string, is bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if is {
 		status = metav1.ConditionTrue

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -29,7 +29,7 @@ func (p picky) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return p.unsui
 func (p picky) Watches() []engine.Watch                         { return nil }
 
 func TestEngineCondition(t *testing.T) {
-	notServed := engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: "podgroups are not served; switch them on"}
+	notServed := engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: "podgroups are not served; switch them on"}
 	cases := map[string]struct {
 		annotation, preset string
 		podGroup           picky
@@ -93,7 +93,7 @@ func TestEngineCondition(t *testing.T) {
 			if got.Engine != c.engine {
 				t.Errorf("status.engine = %q, want %q", got.Engine, c.engine)
 			}
-			c.want.kind = nvidiav1alpha1.ConditionEngineReady
+			c.want.kind = nvidiav1beta1.ConditionEngineReady
 			if diff := cmp.Diff(c.want, *engineCondition(o), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Error(diff)
 			}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -75,9 +75,9 @@ func TestNestedLeftovers(t *testing.T) {
 // A deployment is made anew while the garbage collector is at the Role of the earlier one: the binding, which needs the Role, is left for later,
 // and nothing fails.
 func TestNothingIsMadeBehindALeftover(t *testing.T) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "new"},
-		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": {ComponentType: "worker"}}},
+		Spec:       nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{{Name: "Worker", Type: "worker"}}},
 	}
 	wanted, err := graph.Resolve(dgd, graph.Inputs{Engine: graph.EngineGates})
 	if err != nil {
@@ -95,7 +95,7 @@ func TestNothingIsMadeBehindALeftover(t *testing.T) {
 		t.Fatalf("%d roles", len(objects))
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 )
 
 // Under an engine that makes the pods itself the levels are there when its word and the ClusterTopology agree that they are. A topology
 // that has vanished for one of the two never reads as available.
 func TestLevelsOfAWorkload(t *testing.T) {
-	const kind = nvidiav1alpha1.ConditionTopologyLevelsAvailable
-	gone := &engine.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: gone"}
-	there := &engine.Levels{Available: true, Reason: nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, Message: "there"}
+	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
+	gone := &engine.Levels{Reason: nvidiav1beta1.ReasonTopologyDefinitionNotFound, Message: "Grove: gone"}
+	there := &engine.Levels{Available: true, Reason: nvidiav1beta1.ReasonAllTopologyLevelsAvailable, Message: "there"}
 	type says struct{ status, reason, message string }
 	available := says{"True", "AllTopologyLevelsAvailable", "All required topology levels are available in the cluster topology"}
 	cases := map[string]struct {

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 func TestPrerequisites(t *testing.T) {
-	const kind = nvidiav1alpha1.ConditionPrerequisitesMet
+	const kind = nvidiav1beta1.ConditionPrerequisitesMet
 	conditionOf := func(o observed, kind string) string {
 		c := meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, kind)
 		if c == nil {
@@ -38,11 +38,11 @@ func TestPrerequisites(t *testing.T) {
 	if got := conditionOf(o, kind); got != "False/PrerequisitesMissing: PersistentVolumeClaim a does not exist. PersistentVolumeClaim b does not exist" {
 		t.Error(got)
 	}
-	if got := conditionOf(o, nvidiav1alpha1.ConditionReady); !strings.HasPrefix(got, "True/") {
+	if got := conditionOf(o, nvidiav1beta1.ConditionReady); !strings.HasPrefix(got, "True/") {
 		t.Errorf("what runs needs it no more: %s", got)
 	}
 	o.groups["work"].Status.ReadyReplicas = 1
-	if got := conditionOf(o, nvidiav1alpha1.ConditionReady); !strings.HasSuffix(got, "desired=2, ready=1. Missing: PersistentVolumeClaim a does not exist. PersistentVolumeClaim b does not exist") {
+	if got := conditionOf(o, nvidiav1beta1.ConditionReady); !strings.HasSuffix(got, "desired=2, ready=1. Missing: PersistentVolumeClaim a does not exist. PersistentVolumeClaim b does not exist") {
 		t.Error(got)
 	}
 }
@@ -53,7 +53,7 @@ func TestPrerequisitesAreForgotten(t *testing.T) {
 	o.prerequisites = prerequisites{any: true, missing: []string{"PersistentVolumeClaim a does not exist"}}
 	o.dgd.Status = statusOf(o, resolved, nil, nil)
 	o.prerequisites = prerequisites{}
-	if c := meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1alpha1.ConditionPrerequisitesMet); c != nil {
+	if c := meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1beta1.ConditionPrerequisitesMet); c != nil {
 		t.Errorf("still there: %v", c)
 	}
 }
@@ -63,7 +63,7 @@ func TestClaimsAreNotCounted(t *testing.T) {
 	sg := o.groups["work"]
 	sg.Spec.Engine, sg.Spec.Multinode = graph.EngineGates, true
 	message := func() string {
-		return meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1alpha1.ConditionPlaced).Message
+		return meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1beta1.ConditionPlaced).Message
 	}
 	if got := message(); strings.Contains(got, "counted") {
 		t.Errorf("no claims: %s", got)
@@ -76,7 +76,7 @@ func TestClaimsAreNotCounted(t *testing.T) {
 }
 
 func TestClaimNames(t *testing.T) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	const text = `
 spec:
   pvcs: [{name: listed}, {create: true, name: made}]

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // That engine and levels are there from the start is no news; that they are back is, and so is a place, however soon it is found.
@@ -18,10 +18,10 @@ func TestEventForWhatTurnsTrue(t *testing.T) {
 		condition        string
 		atFirst, wasLost string
 	}{
-		{nvidiav1alpha1.ConditionEngineReady, "", corev1.EventTypeNormal},
-		{nvidiav1alpha1.ConditionTopologyLevelsAvailable, "", corev1.EventTypeNormal},
-		{nvidiav1alpha1.ConditionPlaced, corev1.EventTypeNormal, corev1.EventTypeNormal},
-		{nvidiav1alpha1.ConditionReady, corev1.EventTypeNormal, corev1.EventTypeNormal},
+		{nvidiav1beta1.ConditionEngineReady, "", corev1.EventTypeNormal},
+		{nvidiav1beta1.ConditionTopologyLevelsAvailable, "", corev1.EventTypeNormal},
+		{nvidiav1beta1.ConditionPlaced, corev1.EventTypeNormal, corev1.EventTypeNormal},
+		{nvidiav1beta1.ConditionReady, corev1.EventTypeNormal, corev1.EventTypeNormal},
 	}
 	for _, c := range cases {
 		now := metav1.Condition{Type: c.condition, Status: metav1.ConditionTrue, Reason: "Fine"}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 )
@@ -26,9 +26,9 @@ type restarting struct {
 
 func newRestarting() *restarting {
 	r := &restarting{o: observed{
-		dgd: &nvidiav1alpha1.DynamoGraphDeployment{
+		dgd: &nvidiav1beta1.DynamoGraphDeployment{
 			ObjectMeta: metav1.ObjectMeta{Generation: 1},
-			Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"a": nil, "b": nil, "c": nil}},
+			Spec:       nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{{Name: "a"}, {Name: "b"}, {Name: "c"}}},
 		},
 		groups: map[string]*trellisv1alpha1.ScalingGroup{},
 	}}
@@ -41,7 +41,7 @@ func newRestarting() *restarting {
 }
 
 // ask changes the request; nil withdraws it.
-func (r *restarting) ask(restart *nvidiav1alpha1.Restart) {
+func (r *restarting) ask(restart *nvidiav1beta1.Restart) {
 	r.o.dgd.Spec.Restart = restart
 	r.o.dgd.Generation++
 }
@@ -105,12 +105,12 @@ func (r *restarting) began(name string) {
 	meta.SetStatusCondition(&sg.Status.Conditions, metav1.Condition{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: "x"})
 }
 
-func sequential(id string, order ...string) *nvidiav1alpha1.Restart {
-	return &nvidiav1alpha1.Restart{ID: id, Strategy: &nvidiav1alpha1.RestartStrategy{Type: nvidiav1alpha1.RestartStrategySequential, Order: order}}
+func sequential(id string, order ...string) *nvidiav1beta1.Restart {
+	return &nvidiav1beta1.Restart{ID: id, Strategy: &nvidiav1beta1.RestartStrategy{Type: nvidiav1beta1.RestartStrategySequential, Order: order}}
 }
 
-func parallel(id string) *nvidiav1alpha1.Restart {
-	return &nvidiav1alpha1.Restart{ID: id, Strategy: &nvidiav1alpha1.RestartStrategy{Type: nvidiav1alpha1.RestartStrategyParallel}}
+func parallel(id string) *nvidiav1beta1.Restart {
+	return &nvidiav1beta1.Restart{ID: id, Strategy: &nvidiav1beta1.RestartStrategy{Type: nvidiav1beta1.RestartStrategyParallel}}
 }
 
 func TestRestart(t *testing.T) {
@@ -120,7 +120,7 @@ func TestRestart(t *testing.T) {
 	}{
 		"nobody asks": {func(r *restarting) { r.until() }, nil},
 		"one after the other, in the alphabet": {func(r *restarting) {
-			r.ask(&nvidiav1alpha1.Restart{ID: "1"})
+			r.ask(&nvidiav1beta1.Restart{ID: "1"})
 			for _, name := range []string{"a", "b", "c"} {
 				r.until()
 				r.began(name)
@@ -259,7 +259,7 @@ func TestRestart(t *testing.T) {
 func TestRestartOfANewDeployment(t *testing.T) {
 	r := newRestarting()
 	r.o.groups = map[string]*trellisv1alpha1.ScalingGroup{}
-	r.o.dgd.Status = nvidiav1alpha1.DynamoGraphDeploymentStatus{}
+	r.o.dgd.Status = nvidiav1beta1.DynamoGraphDeploymentStatus{}
 	r.ask(parallel("1"))
 	r.until()
 	want := []string{"a is told 1", "b is told 1", "c is told 1", "1 Completed"}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -39,7 +39,7 @@ func TestRollingUpdateStatus(t *testing.T) {
 		return sg
 	}
 	o := observed{
-		dgd:    &nvidiav1alpha1.DynamoGraphDeployment{Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"a": nil, "b": nil, "idle": nil}}},
+		dgd:    &nvidiav1beta1.DynamoGraphDeployment{Spec: nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{{Name: "a"}, {Name: "b"}, {Name: "idle"}}}},
 		groups: map[string]*trellisv1alpha1.ScalingGroup{"a": newGroup(), "b": newGroup(), "idle": newGroup()},
 	}
 	wanted := &graph.Graph{Services: []graph.Service{{Name: "a", Revision: "1"}, {Name: "b", Revision: "1"}, {Name: "idle", Revision: "1"}}}
@@ -56,7 +56,7 @@ func TestRollingUpdateStatus(t *testing.T) {
 		case before != nil && cmp.Equal(before, u):
 			line += "as before"
 		default:
-			line += u.Phase + " [" + strings.Join(u.UpdatedServices, " ") + "]"
+			line += u.Phase + " [" + strings.Join(u.UpdatedComponents, " ") + "]"
 			if u.EndTime != nil {
 				line += " after " + u.EndTime.Sub(u.StartTime.Time).String()
 			}
@@ -107,18 +107,18 @@ func TestRolloutCondition(t *testing.T) {
 		"nothing is replaced": {change: func(*observed) {}},
 		"on its way": {
 			func(o *observed) { rolledOut(o.groups["work"], false, trellisv1alpha1.ReasonRollingOut, time.Now()) },
-			nvidiav1alpha1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
+			nvidiav1beta1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
 		},
 		"one more has no room": {
 			func(o *observed) { waits(o); o.verdict.Surplus = []scheduler.Waiting{refusal} },
-			nvidiav1alpha1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
+			nvidiav1beta1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
 		"a successor has no room": {
 			func(o *observed) { waits(o); o.verdict.Waiting = []scheduler.Waiting{refusal} },
-			nvidiav1alpha1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
+			nvidiav1beta1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
 		"just made, nobody has looked for room yet": {
-			func(o *observed) { waits(o) }, nvidiav1alpha1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
+			func(o *observed) { waits(o) }, nvidiav1beta1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
 		},
 	}
 	for name, c := range cases {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -20,9 +20,9 @@ import (
 func TestCountersOfServices(t *testing.T) {
 	updated := func(change func(*observed)) int32 {
 		o := fine()
-		o.dgd.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"work": {UpdatedReplicas: 0}}
+		o.dgd.Status.Components = map[string]nvidiav1beta1.ComponentStatus{"work": {UpdatedReplicas: 0}}
 		change(&o)
-		return statusOf(o, resolved, nil, nil).Services["work"].UpdatedReplicas
+		return statusOf(o, resolved, nil, nil).Components["work"].UpdatedReplicas
 	}
 	for name, c := range map[string]struct {
 		change func(*observed)
@@ -33,7 +33,7 @@ func TestCountersOfServices(t *testing.T) {
 		"a new revision is not counted yet": {func(o *observed) { o.groups["work"].Generation++ }, 0},
 		"scaled, and that not counted yet": {func(o *observed) {
 			o.groups["work"].Generation++
-			o.dgd.Status.Services["work"] = nvidiav1alpha1.ServiceStatus{UpdatedReplicas: 2}
+			o.dgd.Status.Components["work"] = nvidiav1beta1.ComponentStatus{UpdatedReplicas: 2}
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,12 +47,12 @@ func TestCountersOfServices(t *testing.T) {
 	o.groups["work"].Spec.Roles = []trellisv1alpha1.Role{{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: "sidecar"}, {Name: "main", Env: []corev1.EnvVar{{Name: "DYN_NAMESPACE", Value: "team-g"}}},
 	}}}}}
-	want := nvidiav1alpha1.ServiceStatus{
-		ComponentKind: "ScalingGroup", ComponentName: "g-work", ComponentNames: []string{"g-work"}, RuntimeNamespace: "team-g",
+	want := nvidiav1beta1.ComponentStatus{
+		ComponentKind: "ScalingGroup", ComponentNames: []string{"g-work"}, RuntimeNamespace: "team-g",
 		Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: ptr.To[int32](2), AvailableReplicas: ptr.To[int32](2), ScheduledReplicas: ptr.To[int32](2),
-		Placements: []nvidiav1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}},
+		Placements: []nvidiav1beta1.ReplicaPlacement{{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}},
 	}
-	if diff := cmp.Diff(want, statusOf(o, resolved, nil, nil).Services["work"]); diff != "" {
+	if diff := cmp.Diff(want, statusOf(o, resolved, nil, nil).Components["work"]); diff != "" {
 		t.Errorf("status of the service (-want +got):\n%s", diff)
 	}
 }
@@ -75,8 +75,8 @@ func TestEventFor(t *testing.T) {
 	cond := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason}
 	}
-	const levels = nvidiav1alpha1.ConditionTopologyLevelsAvailable
-	const ready, notReady, rolling = nvidiav1alpha1.ConditionReady, nvidiav1alpha1.ReasonSomeResourcesNotReady, nvidiav1alpha1.ReasonRollingUpdate
+	const levels = nvidiav1beta1.ConditionTopologyLevelsAvailable
+	const ready, notReady, rolling = nvidiav1beta1.ConditionReady, nvidiav1beta1.ReasonSomeResourcesNotReady, nvidiav1beta1.ReasonRollingUpdate
 	cases := map[string]struct {
 		before   *metav1.Condition
 		now      metav1.Condition
@@ -89,13 +89,13 @@ func TestEventFor(t *testing.T) {
 		"the same again":               {ptr.To(cond(levels, "False", "B")), cond(levels, "False", "B"), false, ""},
 		"turned True":                  {ptr.To(cond(levels, "False", "B")), cond(levels, "True", "A"), false, corev1.EventTypeNormal},
 		"a new graph is not ready yet": {nil, cond(ready, "False", notReady), true, ""},
-		"a new graph cannot be made":   {nil, cond(ready, "False", nvidiav1alpha1.ReasonFailedToReconcile), true, corev1.EventTypeWarning},
-		"the engine works":             {nil, cond(nvidiav1alpha1.ConditionEngineReady, "True", "A"), false, ""},
-		"the engine works again":       {ptr.To(cond(nvidiav1alpha1.ConditionEngineReady, "False", "B")), cond(nvidiav1alpha1.ConditionEngineReady, "True", "A"), false, corev1.EventTypeNormal},
-		"pods are being made":          {nil, cond(nvidiav1alpha1.ConditionPlaced, "False", scheduler.CodeCreating), false, ""},
+		"a new graph cannot be made":   {nil, cond(ready, "False", nvidiav1beta1.ReasonFailedToReconcile), true, corev1.EventTypeWarning},
+		"the engine works":             {nil, cond(nvidiav1beta1.ConditionEngineReady, "True", "A"), false, ""},
+		"the engine works again":       {ptr.To(cond(nvidiav1beta1.ConditionEngineReady, "False", "B")), cond(nvidiav1beta1.ConditionEngineReady, "True", "A"), false, corev1.EventTypeNormal},
+		"pods are being made":          {nil, cond(nvidiav1beta1.ConditionPlaced, "False", scheduler.CodeCreating), false, ""},
 		"a replica was lost":           {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), false, corev1.EventTypeWarning},
 		"it was scaled out":            {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), true, corev1.EventTypeNormal},
-		"no room to scale out":         {ptr.To(cond(ready, "True", "A")), cond(ready, "False", nvidiav1alpha1.ReasonInsufficientCapacity), true, corev1.EventTypeWarning},
+		"no room to scale out":         {ptr.To(cond(ready, "True", "A")), cond(ready, "False", nvidiav1beta1.ReasonInsufficientCapacity), true, corev1.EventTypeWarning},
 		"rolling":                      {ptr.To(cond(ready, "True", "A")), cond(ready, "False", rolling), false, corev1.EventTypeNormal},
 	}
 	for name, c := range cases {
@@ -125,7 +125,7 @@ func TestChanging(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+			dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 			dgd.Generation = 2
 			if got := changing(observed{dgd: dgd, groups: c.groups}, &metav1.Condition{ObservedGeneration: c.written}); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
@@ -139,8 +139,8 @@ func TestPlacementOfAGraph(t *testing.T) {
 	if got.Placement == nil || got.Placement.Domain != "a" || got.Placement.Score == nil || *got.Placement.Score != 1 {
 		t.Errorf("placement = %+v, want domain a and score 1", got.Placement)
 	}
-	want := []nvidiav1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}}
-	if diff := cmp.Diff(want, got.Services["work"].Placements); diff != "" {
+	want := []nvidiav1beta1.ReplicaPlacement{{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}}
+	if diff := cmp.Diff(want, got.Components["work"].Placements); diff != "" {
 		t.Errorf("placements (-want +got):\n%s", diff)
 	}
 	if got.Summary != "1/1" {

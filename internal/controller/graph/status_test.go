@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -27,11 +27,11 @@ func fine() observed {
 		Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 	}
 	o := observed{
-		dgd: &nvidiav1alpha1.DynamoGraphDeployment{
+		dgd: &nvidiav1beta1.DynamoGraphDeployment{
 			ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 3},
-			Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
-				TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "p", PackDomain: "zone"},
-				Services:           map[string]*nvidiav1alpha1.ServiceSpec{"work": {Replicas: ptr.To[int32](2)}},
+			Spec: nvidiav1beta1.DynamoGraphDeploymentSpec{
+				TopologyConstraint: &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: "p", PackDomain: "zone"},
+				Components:         []nvidiav1beta1.ComponentSpec{{Name: "work", Replicas: ptr.To[int32](2)}},
 			},
 		},
 		profile: &grovev1alpha1.ClusterTopology{Spec: grovev1alpha1.ClusterTopologySpec{
@@ -80,7 +80,7 @@ func TestConditions(t *testing.T) {
 		"one service waits for its pods, another for room": {
 			change: func(o *observed) {
 				status(*o).ReadyReplicas = 1
-				o.dgd.Spec.Services["more"] = &nvidiav1alpha1.ServiceSpec{}
+				o.dgd.Spec.Components = append(o.dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: "more"})
 				o.groups["more"] = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Name: "g-more"}, Spec: trellisv1alpha1.ScalingGroupSpec{Replicas: 1}}
 				o.verdict.Placed = 1
 				o.verdict.Waiting = []scheduler.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
@@ -103,7 +103,7 @@ func TestConditions(t *testing.T) {
 		"the adapter and the deployment disagree: what was agreed on before counts": {
 			change: func(o *observed) {
 				changed := o.dgd.DeepCopy()
-				changed.Spec.Services["work"].Replicas = ptr.To[int32](7)
+				changed.Component("work").Replicas = ptr.To[int32](7)
 				o.dgd = changed
 			},
 			want: []string{levels, placed, ready, "state successful"}, message: "All resources are ready",
@@ -150,12 +150,12 @@ func TestConditions(t *testing.T) {
 			want:   []string{"TopologyLevelsAvailable=False/TopologyDefinitionNotFound", placed, ready, "state successful"}, message: "All resources are ready",
 		},
 		"invalid": {
-			problem: &problem{nvidiav1alpha1.ReasonInvalid, "bad"},
+			problem: &problem{nvidiav1beta1.ReasonInvalid, "bad"},
 			want:    []string{levels, "Valid=False/Invalid", placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
 		},
 		"a level that never was": {
 			change:  func(o *observed) { o.groups = nil; o.dgd.Spec.TopologyConstraint.PackDomain = "moon" },
-			problem: &problem{nvidiav1alpha1.ReasonInvalid, "bad"},
+			problem: &problem{nvidiav1beta1.ReasonInvalid, "bad"},
 			want: []string{"TopologyLevelsAvailable=False/TopologyLevelsUnavailable", "Valid=False/Invalid", "Placed=False/Invalid",
 				"Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
 		},
@@ -203,11 +203,11 @@ func TestConditions(t *testing.T) {
 			var lines []string
 			message := ""
 			for _, cond := range got.Conditions {
-				if cond.Type == nvidiav1alpha1.ConditionEngineReady {
+				if cond.Type == nvidiav1beta1.ConditionEngineReady {
 					continue // TestEngineCondition
 				}
 				lines = append(lines, fmt.Sprintf("%s=%s/%s", cond.Type, cond.Status, cond.Reason))
-				if cond.Type == nvidiav1alpha1.ConditionReady {
+				if cond.Type == nvidiav1beta1.ConditionReady {
 					message = cond.Message
 				}
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/lws/maker"
@@ -26,7 +26,7 @@ func (s sets) Probe(context.Context) (engine.State, error) { return s.state, nil
 
 // What makes the pods has to work as well as what places them, and stays while there are pods.
 func TestWorkloadCondition(t *testing.T) {
-	notServed := engine.State{Reason: nvidiav1alpha1.ReasonAPINotServed, Message: "they are not served"}
+	notServed := engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: "they are not served"}
 	const inSets = "Gates, chosen by default; multinode services have the workload LeaderWorkerSet"
 	const stays = "; what the annotation trellis.dev/workload asks for takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it"
 	cases := map[string]struct {
@@ -72,9 +72,9 @@ func TestWorkloadCondition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := fine()
 			o.dgd.Annotations = map[string]string{graph.AnnotationWorkload: c.annotation}
-			o.dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"work": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
+			o.dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "work", Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: 2}}}
 			if c.single {
-				o.dgd.Spec.Services["work"].Multinode = nil
+				o.dgd.Component("work").Multinode = nil
 			}
 			sg := o.groups["work"]
 			sg.Spec.Multinode, sg.Spec.Engine, sg.Spec.Workload, sg.Status.Replicas = !c.single, graph.EngineGates, c.frozen, c.replicas
@@ -84,7 +84,7 @@ func TestWorkloadCondition(t *testing.T) {
 			if o.engine.workload != c.workload {
 				t.Errorf("workload %q, want %q", o.engine.workload, c.workload)
 			}
-			c.want.kind = nvidiav1alpha1.ConditionEngineReady
+			c.want.kind = nvidiav1beta1.ConditionEngineReady
 			if diff := cmp.Diff(c.want, *engineCondition(o), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Error(diff)
 			}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 func TestAdaptersFollowTheDeployment(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAdaptersFollowTheDeployment(t *testing.T) {
 	w.settle()
 	w.hasAdapters("g-decode=2", "g-prefill=1")
 	a := w.adapter("g-decode")
-	if !metav1.IsControlledBy(a, g()) || a.Spec.DGDRef != (nvidiav1alpha1.ScaledService{Name: "g", ServiceName: "Decode"}) {
+	if !metav1.IsControlledBy(a, g()) || a.Spec.DGDRef != (nvidiav1beta1.ScaledComponent{Name: "g", ComponentName: "Decode"}) {
 		t.Errorf("g-decode is %+v", a)
 	}
 	w.active("g-decode", "True", "OwnsReplicas", "spec.services[Decode].replicas")
@@ -48,15 +48,15 @@ func TestAdaptersFollowTheDeployment(t *testing.T) {
 	w.hasAdapters("g-decode=6", "g-prefill=1")
 
 	t.Log("switched off: the adapter goes, its last number stays")
-	w.edit(func(dgd *deployment) { dgd.Spec.Services["Decode"].ScalingAdapter = nil })
+	w.edit(func(dgd *deployment) { dgd.Component("Decode").ScalingAdapter = nil })
 	w.settle()
 	w.hasAdapters("g-prefill=1")
 	w.shows(map[string]int32{"Decode": 6, "prefill": 1, "Frontend": 3})
 
 	t.Log("the deployment owns the number again; switched on once more, the adapter begins with it")
 	w.edit(func(dgd *deployment) {
-		dgd.Spec.Services["Decode"].Replicas = ptr.To[int32](4)
-		dgd.Spec.Services["Decode"].ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
+		dgd.Component("Decode").Replicas = ptr.To[int32](4)
+		dgd.Component("Decode").ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 	})
 	w.settle()
 	w.hasAdapters("g-decode=4", "g-prefill=1")
@@ -95,7 +95,7 @@ func TestNumbersAreCarried(t *testing.T) {
 
 	t.Log("the deployment is overwritten, no webhook being there: the adapter's number comes back, the other service's edit stays")
 	w.edit(func(dgd *deployment) {
-		dgd.Spec.Services["Decode"].Replicas, dgd.Spec.Services["Frontend"].Replicas = ptr.To[int32](9), ptr.To[int32](9)
+		dgd.Component("Decode").Replicas, dgd.Component("Frontend").Replicas = ptr.To[int32](9), ptr.To[int32](9)
 	})
 	w.settle()
 	w.shows(map[string]int32{"Decode": 3, "prefill": 1, "Frontend": 9})
@@ -105,7 +105,7 @@ func TestNumberIsNotCarriedOverANewerDeployment(t *testing.T) {
 	w := newWorld(t, g())
 	w.settle()
 	w.scale("g-decode", 5)
-	w.refuse = apierrors.NewConflict(nvidiav1alpha1.GroupVersion.WithResource("x").GroupResource(), "g", errors.New("changed"))
+	w.refuse = apierrors.NewConflict(nvidiav1beta1.GroupVersion.WithResource("x").GroupResource(), "g", errors.New("changed"))
 	w.reconcile()
 	w.shows(map[string]int32{"Decode": 2, "prefill": 1, "Frontend": 3})
 	w.active("g-decode", "True", "OwnsReplicas", "")
@@ -119,7 +119,7 @@ func TestNumberIsNotCarriedOverANewerDeployment(t *testing.T) {
 
 func TestRefusedNumbersAreReported(t *testing.T) {
 	dgd := g()
-	dgd.Spec.Services["Decode"].ComponentType, dgd.Spec.Services["Decode"].Replicas = nvidiav1alpha1.ComponentTypeEPP, ptr.To[int32](1)
+	dgd.Component("Decode").Type, dgd.Component("Decode").Replicas = nvidiav1beta1.ComponentTypeEPP, ptr.To[int32](1)
 	w := newWorld(t, dgd)
 	w.settle()
 
@@ -130,7 +130,7 @@ func TestRefusedNumbersAreReported(t *testing.T) {
 	w.shows(map[string]int32{"Decode": 1, "prefill": 1, "Frontend": 3})
 
 	t.Log("one that the cluster's own admission refuses: it is tried again, and said")
-	w.refuse = apierrors.NewForbidden(nvidiav1alpha1.GroupVersion.WithResource("x").GroupResource(), "g", errors.New("at most 4 replicas here"))
+	w.refuse = apierrors.NewForbidden(nvidiav1beta1.GroupVersion.WithResource("x").GroupResource(), "g", errors.New("at most 4 replicas here"))
 	w.scale("g-prefill", 8)
 	if _, err := w.Reconcile(t.Context(), request); err == nil {
 		t.Error("no error, so it is not tried again")
@@ -155,7 +155,7 @@ func drain(c <-chan string) func(func(string) bool) {
 func TestAdaptersOfOthers(t *testing.T) {
 	named := func(name, dgd, service string, owner *metav1.OwnerReference) *adapter {
 		a := &adapter{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
-		a.Spec = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{Replicas: 7, DGDRef: nvidiav1alpha1.ScaledService{Name: dgd, ServiceName: service}}
+		a.Spec = nvidiav1beta1.DynamoGraphDeploymentScalingAdapterSpec{Replicas: 7, DGDRef: nvidiav1beta1.ScaledComponent{Name: dgd, ComponentName: service}}
 		if owner != nil {
 			a.OwnerReferences = []metav1.OwnerReference{*owner}
 		}

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -47,14 +47,14 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{nvidiav1alpha1.AddToScheme, trellisv1alpha1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{nvidiav1beta1.AddToScheme, trellisv1alpha1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w := &world{T: t, events: events.NewFakeRecorder(20)}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&nvidiav1alpha1.DynamoGraphDeployment{}, &adapter{}).
+		WithStatusSubresource(&nvidiav1beta1.DynamoGraphDeployment{}, &adapter{}).
 		WithIndex(&adapter{}, IndexByDeployment, func(o client.Object) []string { return []string{o.(*adapter).Spec.DGDRef.Name} }).
 		WithIndex(&trellisv1alpha1.ScalingGroup{}, scheduler.IndexGroupsByGraph, func(o client.Object) []string {
 			return []string{string(metav1.GetControllerOf(o).UID)}
@@ -148,8 +148,8 @@ func (w *world) shows(want map[string]int32) {
 	dgd := &deployment{}
 	w.get(dgd, "g")
 	got := map[string]int32{}
-	for name, spec := range dgd.Spec.Services {
-		got[name] = replicas.Of(spec)
+	for i := range dgd.Spec.Components {
+		got[dgd.Spec.Components[i].Name] = replicas.Of(&dgd.Spec.Components[i])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("the deployment's replicas (-want +got):\n%s", diff)
@@ -159,7 +159,7 @@ func (w *world) shows(want map[string]int32) {
 // hasAdapters compares the adapters of the namespace, "name=replicas".
 func (w *world) hasAdapters(want ...string) {
 	w.Helper()
-	list := &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterList{}
+	list := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapterList{}
 	if err := w.Client.List(w.Context(), list); err != nil {
 		w.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func (w *world) hasAdapters(want ...string) {
 
 func (w *world) active(name, status, reason, part string) {
 	w.Helper()
-	c := meta.FindStatusCondition(w.adapter(name).Status.Conditions, nvidiav1alpha1.ConditionActive)
+	c := meta.FindStatusCondition(w.adapter(name).Status.Conditions, nvidiav1beta1.ConditionActive)
 	if c == nil || string(c.Status) != status || c.Reason != reason || !strings.Contains(c.Message, part) {
 		w.Errorf("Active of %s is %+v, want %s/%s with %q", name, c, status, reason, part)
 	}
@@ -184,11 +184,11 @@ func (w *world) active(name, status, reason, part string) {
 // g has decode and prefill, both handed over, and a frontend that is not.
 func g() *deployment {
 	dgd := &deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "g", UID: "g-1"}}
-	on := &nvidiav1alpha1.ScalingAdapter{Enabled: true}
-	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{
-		"Decode":   {Replicas: ptr.To[int32](2), ScalingAdapter: on},
-		"prefill":  {ScalingAdapter: on.DeepCopy()},
-		"Frontend": {Replicas: ptr.To[int32](3), ScalingAdapter: &nvidiav1alpha1.ScalingAdapter{}},
+	on := &nvidiav1beta1.ScalingAdapter{}
+	dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{
+		{Name: "Decode", Replicas: ptr.To[int32](2), ScalingAdapter: on},
+		{Name: "prefill", ScalingAdapter: on.DeepCopy()},
+		{Name: "Frontend", Replicas: ptr.To[int32](3)},
 	}
 	return dgd
 }

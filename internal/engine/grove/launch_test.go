@@ -30,8 +30,8 @@ func TestWorkersCountFromOne(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 4}, extraPodSpec: {mainContainer: {}}}}}")
-			main := dgd.Spec.Services["A"].ExtraPodSpec.MainContainer
+			dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 4}, extraPodSpec: {mainContainer: {image: app}}}}}")
+			main := &dgd.Component("A").PodTemplate.Spec.Containers[0]
 			main.Command, main.Args = c.command[:1], c.command[1:]
 			worker := grove.Render(peertest.Grove(t, dgd), grove.Dialect{}).Spec.Template.Cliques[1].Spec.PodSpec.Containers[0]
 			words := append(worker.Command, worker.Args...)

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 )
@@ -30,19 +30,19 @@ func TestTopologyLevels(t *testing.T) {
 		"not judged":            {silent: true},
 		"judged an earlier one": {status: "False", reason: "AllClusterTopologyLevelsAvailable", generation: 1, silent: true},
 		"available": {status: "False", reason: "AllClusterTopologyLevelsAvailable", generation: 2,
-			want: grove.Levels{Available: true, Reason: nvidiav1alpha1.ReasonAllTopologyLevelsAvailable, Message: "All required topology levels are available in the cluster topology"}},
+			want: grove.Levels{Available: true, Reason: nvidiav1beta1.ReasonAllTopologyLevelsAvailable, Message: "All required topology levels are available in the cluster topology"}},
 		"level gone": {status: "True", reason: "ClusterTopologyLevelsUnavailable", generation: 2,
-			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyLevelsUnavailable, Message: "Grove: ClusterTopologyLevelsUnavailable: words; pods placed from now on are not constrained"}},
+			want: grove.Levels{Reason: nvidiav1beta1.ReasonTopologyLevelsUnavailable, Message: "Grove: ClusterTopologyLevelsUnavailable: words; pods placed from now on are not constrained"}},
 		"topology gone": {status: "Unknown", reason: "ClusterTopologyNotFound", generation: 2,
-			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
+			want: grove.Levels{Reason: nvidiav1beta1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
 		"topology gone, in the words of its design": {status: "True", reason: "ClusterTopologyNotFound", generation: 2,
-			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
+			want: grove.Levels{Reason: nvidiav1beta1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
 		"topology gone, and the set changed since": {status: "Unknown", reason: "ClusterTopologyNotFound", generation: 1,
-			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
+			want: grove.Levels{Reason: nvidiav1beta1.ReasonTopologyDefinitionNotFound, Message: "Grove: ClusterTopologyNotFound: words; pods placed from now on are not constrained"}},
 		"no name": {status: "Unknown", reason: "TopologyNameMissing", generation: 2,
-			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyLevelsUnavailable, Message: "Grove: TopologyNameMissing: words; pods placed from now on are not constrained"}},
+			want: grove.Levels{Reason: nvidiav1beta1.ReasonTopologyLevelsUnavailable, Message: "Grove: TopologyNameMissing: words; pods placed from now on are not constrained"}},
 		"switched off": {status: "Unknown", reason: "TopologyAwareSchedulingDisabled", generation: 2,
-			want: grove.Levels{Reason: nvidiav1alpha1.ReasonTopologyLevelsUnavailable, Message: "Grove: TopologyAwareSchedulingDisabled: words; pods placed from now on are not constrained"}},
+			want: grove.Levels{Reason: nvidiav1beta1.ReasonTopologyLevelsUnavailable, Message: "Grove: TopologyAwareSchedulingDisabled: words; pods placed from now on are not constrained"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 )
@@ -122,14 +121,12 @@ spec:
 	if got := class(); got != "high" {
 		t.Errorf("got %q, want high", got)
 	}
-	dgd.Spec.Services["A"].ExtraPodSpec = extraPriority("low")
+	dgd.Component("A").PodTemplate = withPriority("low")
 	if got := class(); got != "" {
 		t.Errorf("pods differ, got %q", got)
 	}
 }
 
-func extraPriority(class string) *nvidiav1alpha1.ExtraPodSpec {
-	extra := &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{}}
-	extra.PriorityClassName = class
-	return extra
+func withPriority(class string) *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{PriorityClassName: class}}
 }

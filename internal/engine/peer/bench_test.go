@@ -5,12 +5,13 @@ package peer_test
 
 import (
 	"fmt"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
@@ -21,18 +22,18 @@ import (
 // BenchmarkRender renders a deployment of 25 multinode services, 2 replicas of 8 pods each, which has to take less than 2 ms. Encoding what
 // was rendered, to compare or send it, is apart.
 func BenchmarkRender(b *testing.B) {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	dgd.Name, dgd.Namespace = "large", "team-a"
-	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "grove-topology", PackDomain: "zone"}
-	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+	dgd.Spec.TopologyConstraint = &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: "grove-topology", PackDomain: "zone"}
 	for i := range 25 {
-		dgd.Spec.Services[fmt.Sprintf("Decode%02d", i)] = &nvidiav1alpha1.ServiceSpec{
-			ComponentType:      nvidiav1alpha1.ComponentTypeDecode,
+		dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{
+			Name:               fmt.Sprintf("Decode%02d", i),
+			Type:               nvidiav1beta1.ComponentTypeDecode,
 			Replicas:           ptr.To[int32](2),
-			Multinode:          &nvidiav1alpha1.MultinodeSpec{NodeCount: 8},
-			TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"},
-			ExtraPodSpec:       &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Command: []string{"python3", "-m", "dynamo.sglang"}}},
-		}
+			Multinode:          &nvidiav1beta1.MultinodeSpec{NodeCount: 8},
+			TopologyConstraint: &nvidiav1beta1.TopologyConstraint{PackDomain: "rack"},
+			PodTemplate:        hub.Main(&corev1.Container{Command: []string{"python3", "-m", "dynamo.sglang"}}),
+		})
 	}
 	k, g := peertest.KAI(b, dgd), peertest.Grove(b, dgd)
 	inSets := peertest.InSets(k.Groups)

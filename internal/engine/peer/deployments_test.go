@@ -5,13 +5,14 @@ package peer_test
 
 import (
 	"fmt"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
@@ -77,11 +78,11 @@ spec:
 }
 
 // deployment has the spec and, in every service, a command.
-func deployment(t *testing.T, spec string) *nvidiav1alpha1.DynamoGraphDeployment {
+func deployment(t *testing.T, spec string) *nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
 	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n"+indent(spec))
-	for _, service := range dgd.Spec.Services {
-		service.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Command: []string{"serve"}}}
+	for i := range dgd.Spec.Components {
+		dgd.Spec.Components[i].PodTemplate = hub.Main(&corev1.Container{Command: []string{"serve"}})
 	}
 	return dgd
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -60,7 +60,7 @@ func prepared(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []*corev1.Pod {
 
 func gangOfAll(base bool, groups ...*trellisv1alpha1.ScalingGroup) engine.Gang {
 	gang := engine.Gang{
-		Name: "llm-3f9a1c0b2d", Graph: &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm", UID: "dgd"}},
+		Name: "llm-3f9a1c0b2d", Graph: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm", UID: "dgd"}},
 		Groups: groups, Base: base,
 	}
 	for _, sg := range groups {
@@ -137,7 +137,7 @@ func TestWorkloadWithManyShapes(t *testing.T) {
 	for i := range int32(25) {
 		groups = append(groups, service(fmt.Sprintf("S%d", i), i+1, 1, "rack"))
 	}
-	w := workload(&nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "llm"}}, groups)
+	w := workload(&nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "llm"}}, groups)
 	templates := w.Spec.CompositePodGroupTemplates[0].PodGroupTemplates
 	if len(templates) != 8 || templates[0].Name != "gang-of-25-in-one-rack" || templates[7].Name != otherTemplate {
 		t.Errorf("%d templates, from %s to %s", len(templates), templates[0].Name, templates[len(templates)-1].Name)

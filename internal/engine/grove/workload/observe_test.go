@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -28,7 +28,7 @@ func TestObserveWithoutSiblings(t *testing.T) {
 	if err != nil || !o.Blind || o.Placed {
 		t.Errorf("%+v %v", o, err)
 	}
-	if err := New(empty, empty).Apply(t.Context(), &nvidiav1alpha1.DynamoGraphDeployment{}, nil); err != nil {
+	if err := New(empty, empty).Apply(t.Context(), &nvidiav1beta1.DynamoGraphDeployment{}, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 )
 
@@ -37,7 +37,7 @@ func TestProbeFindsNamesRefused(t *testing.T) {
 	}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(installed(podCliqueSets), binding).Build()
 	state, err := New(reader, reader).Probe(t.Context())
-	if err != nil || state.Ready || state.Reason != nvidiav1alpha1.ReasonAPINotServed || !strings.Contains(state.Message, `"ct" is already in use; take that name out of the other definition of the group grove.io`) {
+	if err != nil || state.Ready || state.Reason != nvidiav1beta1.ReasonAPINotServed || !strings.Contains(state.Message, `"ct" is already in use; take that name out of the other definition of the group grove.io`) {
 		t.Errorf("%+v %v", state, err)
 	}
 	reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(installed(podCliqueSets), installed(bindings)).Build()

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
@@ -22,6 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // Topology is the one the deployments of tests use, under the name that every Grove knows.
@@ -35,14 +37,14 @@ func Topology() *grovev1alpha1.ClusterTopology {
 	return ct
 }
 
-// Deployment reads one from YAML.
+// Deployment reads one of v1alpha1 from YAML.
 func Deployment(t testing.TB, text string) *nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
-	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	return dgd
+	return hub.Of(dgd)
 }
 
 // Groups resolves a deployment into its scaling groups.
