@@ -31,7 +31,7 @@ import (
 
 func testScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{nvidiav1alpha1.AddToScheme, grovev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{nvidiav1alpha1.AddToScheme, nvidiav1beta1.AddToScheme, grovev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
 	"maps"
 	"net"
 	"net/http"
@@ -175,12 +176,7 @@ func newReplica(name string, config *rest.Config, port int) *replica {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(SetupWithManager(r.manager, Options{
 		Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000,
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-			if dgd.Spec.Experimental == nil {
-				return nil
-			}
-			return []string{"spec.experimental"}
-		},
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return enginegraph.NotActedOn(dgd, "") },
 	})).To(Succeed())
 	return r
 }

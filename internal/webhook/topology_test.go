@@ -15,15 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-func userOf(name, profile string, domains ...string) *nvidiav1alpha1.DynamoGraphDeployment {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
-	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: profile}
-	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+func userOf(name, profile string, domains ...string) *nvidiav1beta1.DynamoGraphDeployment {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
+	dgd.Spec.TopologyConstraint = &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: profile}
 	for _, domain := range domains {
-		dgd.Spec.Services[domain] = &nvidiav1alpha1.ServiceSpec{TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: domain}}
+		dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{
+			Name: domain, TopologyConstraint: &nvidiav1beta1.TopologyConstraint{PackDomain: domain},
+		})
 	}
 	return dgd
 }

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,7 +47,7 @@ spec:
       extraPodSpec: {mainContainer: {command: [python3, -m, dynamo.sglang], args: [--tp, "24"]}}
     Frontend: {componentType: frontend, replicas: 2}`
 
-func deployment(t *testing.T, name string) *nvidiav1alpha1.DynamoGraphDeployment {
+func deployment(t *testing.T, name string) *nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
 	return peertest.Deployment(t, strings.ReplaceAll(mixed, "NAME", name))
 }
@@ -129,13 +131,13 @@ func read[T any](t *testing.T, object *unstructured.Unstructured) *T {
 }
 
 // manifests are what users have today, by file and name.
-func manifests(t *testing.T) map[string]*nvidiav1alpha1.DynamoGraphDeployment {
+func manifests(t *testing.T) map[string]*nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(sharedDir, "manifests", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Skip("no manifests beside the repository")
 	}
-	out := map[string]*nvidiav1alpha1.DynamoGraphDeployment{}
+	out := map[string]*nvidiav1beta1.DynamoGraphDeployment{}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
@@ -158,7 +160,7 @@ func manifests(t *testing.T) map[string]*nvidiav1alpha1.DynamoGraphDeployment {
 				t.Fatalf("%s: %v", file, err)
 			}
 			dgd.Namespace = namespace
-			out[filepath.Base(file)+"/"+dgd.Name] = dgd
+			out[filepath.Base(file)+"/"+dgd.Name] = hub.Of(dgd)
 		}
 	}
 	return out

@@ -20,7 +20,7 @@ func TestManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			topology := peertest.Topology()
 			if c := dgd.Spec.TopologyConstraint; c != nil {
-				topology.Name = c.TopologyProfile
+				topology.Name = c.ClusterTopologyName
 			}
 			resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: topology, Engine: "KAI"})
 			if err != nil {

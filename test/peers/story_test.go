@@ -5,6 +5,8 @@ package peers
 
 import (
 	"context"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
@@ -31,19 +32,20 @@ func made[T ctrlclient.Object](t *testing.T, object T) T {
 
 // story is a deployment on the API server with its topology and scaling groups.
 type story struct {
-	dgd    *nvidiav1alpha1.DynamoGraphDeployment
+	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 }
 
 func tell(t *testing.T, name, engineName string) story {
 	t.Helper()
 	dgd := deployment(t, name)
-	dgd.Spec.TopologyConstraint.TopologyProfile = name
-	for _, service := range dgd.Spec.Services {
-		if service.ExtraPodSpec == nil {
-			service.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{}}
+	dgd.Spec.TopologyConstraint.ClusterTopologyName = name
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if c.PodTemplate == nil {
+			c.PodTemplate = hub.Main(&corev1.Container{})
 		}
-		service.ExtraPodSpec.MainContainer.Image = "registry.example/image:1"
+		c.PodTemplate.Spec.Containers[0].Image = "registry.example/image:1"
 	}
 	dgd.Spec.PriorityClassName = ""
 	ct := peertest.Topology()

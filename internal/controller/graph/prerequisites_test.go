@@ -4,6 +4,8 @@
 package graph
 
 import (
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -76,7 +78,7 @@ func TestClaimsAreNotCounted(t *testing.T) {
 }
 
 func TestClaimNames(t *testing.T) {
-	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 	const text = `
 spec:
   pvcs: [{name: listed}, {create: true, name: made}]
@@ -88,7 +90,7 @@ spec:
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"listed", "made", "mounted", "own"}, claimNames(dgd)); diff != "" {
+	if diff := cmp.Diff([]string{"listed", "made", "mounted", "own"}, claimNames(hub.Of(dgd))); diff != "" {
 		t.Error(diff)
 	}
 }
