@@ -77,12 +77,18 @@ func TestObjectsOlderThanTheRules(t *testing.T) {
 	}
 }
 
-// definition is that of DynamoGraphDeployment, in a group of its own.
+// definition is that of DynamoGraphDeployment in v1alpha1 alone, in a group of its own: nothing converts there.
 func definition(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	crd := object(t, readFile(t, filepath.Join(basesDir, "nvidia.com_dynamographdeployments.yaml")),
 		"metadata: {name: dynamographdeployments.ratchet.example.com}",
 		"spec: {group: ratchet.example.com}")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	versions = slices.DeleteFunc(versions, func(v any) bool { return v.(map[string]any)["name"] != "v1alpha1" })
+	versions[0].(map[string]any)["storage"] = true
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		_ = client.Resource(definitions).Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{})
 	})
