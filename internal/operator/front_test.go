@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // part is a manager of which only Start is used: it runs until its context or an error ends it.
@@ -110,7 +110,7 @@ func TestDeploymentsAreReadLiveAtFirst(t *testing.T) {
 	holding := func(namespaces ...string) client.Reader {
 		b := fake.NewClientBuilder().WithScheme(NewScheme())
 		for _, ns := range namespaces {
-			b = b.WithObjects(&nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g"}})
+			b = b.WithObjects(&nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g"}})
 		}
 		return b.Build()
 	}
@@ -126,7 +126,7 @@ func TestDeploymentsAreReadLiveAtFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deployments{Reader: holding("a"), live: holding("a", "b", "c"), namespaces: c.namespaces, synced: func() bool { return c.synced }}
-			list := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+			list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 			if err := d.List(t.Context(), list, client.UnsafeDisableDeepCopy); err != nil || len(list.Items) != c.want {
 				t.Errorf("%d deployments, want %d: %v", len(list.Items), c.want, err)
 			}

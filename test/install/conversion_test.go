@@ -49,7 +49,7 @@ func checkConversion(t *testing.T, install objects, service, namespace string) {
 			t.Errorf("%s (-want, +have):\n%s", name, diff)
 		}
 		for _, version := range crd.Spec.Versions {
-			if !version.Served || version.Storage != (version.Name == "v1alpha1") {
+			if !version.Served || version.Storage != (version.Name == "v1beta1") {
 				t.Errorf("%s %s: served %t, stored %t", name, version.Name, version.Served, version.Storage)
 			}
 		}
