@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authnv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -71,6 +74,10 @@ func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager) (*front, err
 	if err != nil {
 		return nil, err
 	}
+	self, err := userName(restConfig)
+	if err != nil {
+		return nil, err
+	}
 	deployments, err := readDeployments(mgr, o.WatchNamespaces)
 	if err != nil {
 		return nil, err
@@ -82,7 +89,25 @@ func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager) (*front, err
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove,
 		CertsReady: f.served, Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
+		ScalingUsers: append(slices.Clone(o.ScalingUsers), self),
 	})
+}
+
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
+
+// userName is whom the API server takes the operator for.
+func userName(restConfig *rest.Config) (string, error) {
+	api, err := authenticationv1.NewForConfig(restConfig)
+	if err != nil {
+		return "", fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	review, err := api.SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("asking the API server for the operator's user name (selfsubjectreviews): %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
 }
 
 // runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.

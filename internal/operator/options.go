@@ -44,6 +44,8 @@ type Options struct {
 	Burst int
 	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its services.
 	MaxPodsPerGraph int64
+	// ScalingUsers are users who may write replicas that a scaling adapter owns, besides the operator itself.
+	ScalingUsers []string
 	// Engine of deployments that name none; auto chooses.
 	Engine string
 	// TakeBackAfter, HoldFor, KeepAfter, KeepFor and KeepShare are the scheduler's (see scheduler.Options).
@@ -70,6 +72,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long the webhooks are still served after the end was asked for, until the API server calls another replica")
 	f.Float32Var(&o.QPS, "kube-api-qps", 500, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
+	f.StringSliceVar(&o.ScalingUsers, "scaling-users", nil, "users who may write the replicas of a deployment that a scaling adapter owns, besides the operator itself, "+
+		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
 	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
 	f.StringVar(&o.Engine, "engine", graph.EngineAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.EngineNames, ", "))
 	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")

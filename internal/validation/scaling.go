@@ -11,23 +11,19 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// ReplicasOwner returns the services whose number of replicas a change of the deployment touches although a scaling adapter owns it.
-// A service that is handed over to its adapter, or taken back, in the same change may have any number. adapterOf names a service's adapter.
-func ReplicasOwner(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(service string) string) field.ErrorList {
-	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
+// ReplicasKept returns the components whose number of replicas admission keeps although a change of the deployment has another: a scaling adapter
+// owns it. adapterOf names a component's adapter.
+func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(service string) string) []string {
+	if updated == nil || old == nil {
 		return nil
 	}
-	var errs field.ErrorList
+	var kept []string
 	forServicesInBoth(updated, old, func(now, before service) {
-		if !now.scaled() || !before.scaled() || now.wanted() == before.wanted() {
-			return
+		if (now.scaled() || before.scaled()) && now.wanted() != before.wanted() {
+			kept = append(kept, fmt.Sprintf("%s stays %d: DynamoGraphDeploymentScalingAdapter %q owns it", now.path.Child("replicas"), before.wanted(), adapterOf(now.name)))
 		}
-		path := now.path.Child("replicas")
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s cannot be modified directly when scaling adapter is enabled (it is %d); "+
-			"scale or update the related DynamoGraphDeploymentScalingAdapter instead: kubectl scale dgdsa/%s --replicas=%d",
-			path, before.wanted(), adapterOf(now.name), max(now.wanted(), 0))))
 	})
-	return errs
+	return kept
 }
 
 // ReplicasAllowed returns why a service may not have so many replicas.

@@ -37,6 +37,15 @@ func WordingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, version string) Wording
 	return w
 }
 
+// WordingOfComponents returns the wording for a deployment of v1beta1 with these components, in the order in which the user wrote them.
+func WordingOfComponents(names []string) Wording {
+	w := Wording{index: map[string]int{}}
+	for i, name := range names {
+		w.index[name] = i
+	}
+	return w
+}
+
 // Errors rewrites path and text of each error.
 func (w Wording) Errors(errs field.ErrorList) field.ErrorList {
 	if w.index == nil {

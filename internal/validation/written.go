@@ -4,6 +4,10 @@
 package validation
 
 import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
@@ -28,6 +32,31 @@ func FromAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment) (Written, error) {
 		return Written{}, err
 	}
 	return Written{DynamoGraphDeployment: hub, Alpha: dgd}, nil
+}
+
+// FromJSON is a deployment as a request has it, in either version.
+func FromJSON(raw []byte) (Written, error) {
+	kind := metav1.TypeMeta{}
+	if err := json.Unmarshal(raw, &kind); err != nil {
+		return Written{}, err
+	}
+	converted, err := nvidiav1alpha1.ConvertJSON(raw, nvidiav1beta1.GroupVersion.Version)
+	if err != nil {
+		return Written{}, err
+	}
+	hub := &nvidiav1beta1.DynamoGraphDeployment{}
+	if err := json.Unmarshal(converted, hub); err != nil {
+		return Written{}, err
+	}
+	w := Written{DynamoGraphDeployment: hub}
+	if kind.GroupVersionKind().Version == nvidiav1beta1.GroupVersion.Version && hub.Annotations[nvidiav1alpha1.AnnotationSpecMemory] == "" {
+		return w, nil
+	}
+	if converted, err = nvidiav1alpha1.ConvertJSON(raw, nvidiav1alpha1.GroupVersion.Version); err != nil {
+		return Written{}, err
+	}
+	w.Alpha = &nvidiav1alpha1.DynamoGraphDeployment{}
+	return w, json.Unmarshal(converted, w.Alpha)
 }
 
 // FromHub is a deployment as v1beta1 has it, with what it remembers of v1alpha1; empty for none.

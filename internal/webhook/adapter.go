@@ -13,8 +13,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -65,7 +63,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 		return admission.Allowed("")
 	}
 	if errs := validation.ScaleLimit(dgd, asked.component, asked.replicas, v.maxPods); len(errs) > 0 {
-		return refused(req, errs)
+		return answer(req, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter"), errs, nil)
 	}
 	return admission.Allowed("")
 }
@@ -82,6 +80,11 @@ func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (sc
 			return scaleRequest{}, err
 		}
 		return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, adapter.Spec.DGDRef.Name, adapter.Spec.DGDRef.ComponentName}, nil
+	}
+	if req.Kind.Version == nvidiav1beta1.GroupVersion.Version {
+		now, before := nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
+		err := decode(req, &now, &before)
+		return scaleRequest{now.Spec.Replicas, before.Spec.Replicas, now.Spec.DGDRef.Name, now.Spec.DGDRef.ComponentName}, err
 	}
 	now, before := nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}, nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{}
 	err := decode(req, &now, &before)
@@ -100,18 +103,4 @@ func decode(req admission.Request, now, before any) error {
 
 func unchecked(err error) admission.Response {
 	return admission.Allowed("").WithWarnings(fmt.Sprintf("the number of pods was not checked: %v", err))
-}
-
-// refused is the answer with one cause a field.
-func refused(req admission.Request, errs field.ErrorList) admission.Response {
-	kind := nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter")
-	status := apierrors.APIStatus(nil)
-	var response admission.Response
-	if err := invalid(kind, req.Name, errs); errors.As(err, &status) {
-		result := status.Status()
-		response.Result = &result
-	} else {
-		response.Result = &metav1.Status{Message: err.Error()}
-	}
-	return response
 }

@@ -5,11 +5,14 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,44 +21,15 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 // readTimeout bounds the reads of one request, well inside the five seconds the API server waits for the answer.
 const readTimeout = 3 * time.Second
 
-var (
-	_ admission.Defaulter[*unstructured.Unstructured]            = deploymentDefaulter{}
-	_ admission.Validator[*nvidiav1alpha1.DynamoGraphDeployment] = &deploymentValidator{}
-)
+var _ admission.Handler = &deploymentValidator{}
 
 var kindDeployment = nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment")
-
-// deploymentDefaulter sets replicas to 1 where they are left out, and lets scaling adapters keep theirs.
-//
-// It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
-// inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
-// the defaults and nothing else.
-type deploymentDefaulter struct{}
-
-// Default implements admission.Defaulter.
-func (deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unstructured) error {
-	if dgd.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	spec, _ := dgd.Object["spec"].(map[string]any)
-	services, _ := spec["services"].(map[string]any)
-	for _, value := range services {
-		if service, ok := value.(map[string]any); ok && service["replicas"] == nil {
-			service["replicas"] = int64(1)
-		}
-	}
-	if req, err := admission.RequestFromContext(ctx); err == nil {
-		warn(ctx, validation.Bounded(keepReplicas(req, dgd)))
-	}
-	return nil
-}
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies,verbs=get
 
@@ -70,52 +44,49 @@ type deploymentValidator struct {
 	underGrove func(*nvidiav1beta1.DynamoGraphDeployment) bool
 }
 
-// ValidateCreate implements admission.Validator. Only here is the ClusterTopology read: what happens to it later is told by a condition.
-func (v *deploymentValidator) ValidateCreate(ctx context.Context, object *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
-	dgd, err := validation.FromAlpha(object)
+// Handle implements admission.Handler, for requests in either version.
+func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	ctx = admission.NewContextWithRequest(ctx, req)
+	now, err := validation.FromJSON(req.Object.Raw)
 	if err != nil {
-		return nil, err
+		return admission.Errored(http.StatusBadRequest, err)
 	}
+	if req.Operation == admissionv1.Create {
+		lines, errs := v.create(ctx, req.Object.Raw, now)
+		return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
+	}
+	before, err := validation.FromJSON(req.OldObject.Raw)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	lines, errs := v.update(ctx, req.Object.Raw, before, now)
+	return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
+}
+
+// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is told by a condition.
+func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
 	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
 	errs = append(errs, validation.PodLimit(dgd.DynamoGraphDeployment, nil, v.maxPods)...)
-	if len(errs) > 0 {
-		return nil, invalid(kindDeployment, object.Name, wording(ctx, dgd).Errors(errs))
-	}
-	return v.warn(ctx, dgd, topology), nil
+	errs = append(errs, fits(raw)...)
+	return v.warn(ctx, dgd, topology), errs
 }
 
-// ValidateUpdate implements admission.Validator. A change that leaves the spec alone passes in silence.
-func (v *deploymentValidator) ValidateUpdate(ctx context.Context, before, now *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
-	was, err := validation.FromAlpha(before)
-	if err != nil {
-		return nil, err
-	}
-	is, err := validation.FromAlpha(now)
-	if err != nil {
-		return nil, err
-	}
+// update checks a change. One that leaves the spec alone passes in silence.
+func (v *deploymentValidator) update(ctx context.Context, raw []byte, was, is validation.Written) (admission.Warnings, field.ErrorList) {
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
 	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
 		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
 	}
-	if req, err := admission.RequestFromContext(ctx); err != nil || !mayScale(req) {
-		adapterOf := func(service string) string { return replicas.AdapterName(updated.Name, service) }
-		errs = append(errs, validation.ReplicasOwner(updated, old, adapterOf)...)
+	if updated.DeletionTimestamp != nil {
+		return nil, errs
 	}
-	if len(errs) > 0 {
-		return nil, invalid(kindDeployment, now.Name, wording(ctx, is).Errors(errs))
+	errs = append(errs, fits(raw)...)
+	if apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
+		return nil, errs
 	}
-	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
-		return nil, nil
-	}
-	return v.warn(ctx, is, nil), nil
-}
-
-// ValidateDelete implements admission.Validator. It is never registered: nothing bars the way out.
-func (v *deploymentValidator) ValidateDelete(context.Context, *nvidiav1alpha1.DynamoGraphDeployment) (admission.Warnings, error) {
-	return nil, nil
+	return v.warn(ctx, is, nil), errs
 }
 
 func (v *deploymentValidator) readTopology(ctx context.Context, profile string) (*grovev1alpha1.ClusterTopology, error) {
@@ -131,14 +102,13 @@ func (v *deploymentValidator) readTopology(ctx context.Context, profile string) 
 	return topology, nil
 }
 
-// wording is that of the version in which the user wrote the deployment. The API server converts what is written in another version than the
-// webhook asks for.
-func wording(ctx context.Context, dgd validation.Written) validation.Wording {
-	req, err := admission.RequestFromContext(ctx)
-	if err != nil || req.RequestKind == nil {
-		return validation.Wording{}
+// wording is that of the version in which the user wrote the deployment.
+func wording(req admission.Request, dgd validation.Written) validation.Wording {
+	version := req.Kind.Version
+	if req.RequestKind != nil {
+		version = req.RequestKind.Version
 	}
-	return validation.WordingOf(dgd.DynamoGraphDeployment, req.RequestKind.Version)
+	return validation.WordingOf(dgd.DynamoGraphDeployment, version)
 }
 
 func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
@@ -149,7 +119,27 @@ func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, 
 	if v.warnings != nil {
 		more = v.warnings(dgd.DynamoGraphDeployment)
 	}
-	return validation.Bounded(wording(ctx, dgd).Lines(append(validation.GraphWarnings(dgd, topology, notActedOn), more...)))
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil
+	}
+	return validation.Bounded(wording(req, dgd).Lines(append(validation.GraphWarnings(dgd, topology, notActedOn), more...)))
+}
+
+// answer allows the request with its warnings, or refuses it: 422, with one cause a field.
+func answer(req admission.Request, kind schema.GroupVersionKind, errs field.ErrorList, lines admission.Warnings) admission.Response {
+	if len(errs) == 0 {
+		return admission.Allowed("").WithWarnings(lines...)
+	}
+	status := apierrors.APIStatus(nil)
+	response := admission.Response{}
+	if err := invalid(kind, req.Name, errs); errors.As(err, &status) {
+		result := status.Status()
+		response.Result = &result
+	} else {
+		response.Result = &metav1.Status{Message: err.Error()}
+	}
+	return response
 }
 
 // invalid is the answer to the user: 422, with one cause a field.

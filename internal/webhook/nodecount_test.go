@@ -4,7 +4,9 @@
 package webhook
 
 import (
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
@@ -24,7 +26,7 @@ func TestNodeCountUnderGrove(t *testing.T) {
 		old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", engine)))
 		updated := old.DeepCopy()
 		updated.Spec.Services["A"].Multinode.NodeCount = 4
-		_, err := v.ValidateUpdate(t.Context(), old, updated)
+		err := validated(t, v, old, updated)
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "spec.services[A].multinode.nodeCount: Forbidden: nodeCount is immutable under the engine Grove") {
 			t.Errorf("%s: %v", engine, err)
 		}
@@ -32,7 +34,22 @@ func TestNodeCountUnderGrove(t *testing.T) {
 	old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGrove)))
 	updated := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGates)))
 	updated.Spec.Services["A"].Multinode.NodeCount = 4
-	if _, err := v.ValidateUpdate(t.Context(), old, updated); err != nil {
+	if err := validated(t, v, old, updated); err != nil {
 		t.Errorf("with another engine at the same time: %v", err)
 	}
+}
+
+// validated asks about a change as admission does.
+func validated(t *testing.T, v *deploymentValidator, old, updated *nvidiav1alpha1.DynamoGraphDeployment) error {
+	t.Helper()
+	was, err := validation.FromAlpha(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := validation.FromAlpha(updated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, errs := v.update(t.Context(), []byte("{}"), was, is)
+	return errs.ToAggregate()
 }

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"fmt"
 	"encoding/json"
 	"maps"
 
@@ -26,9 +27,8 @@ spec:
 var _ = Describe("replicas that a scaling adapter owns", func() {
 	const (
 		lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-		stays5      = `spec.services[Decode].replicas stays 5: DynamoGraphDeploymentScalingAdapter "llm-decode" owns it; leave replicas out of the manifest`
-		refusal     = "cannot be modified directly when scaling adapter is enabled (it is 5); scale or update the related " +
-			"DynamoGraphDeploymentScalingAdapter instead: kubectl scale dgdsa/llm-decode --replicas="
+		owned       = `: DynamoGraphDeploymentScalingAdapter "llm-decode" owns it; leave replicas out of the manifest, and scale with kubectl scale dgdsa/llm-decode --replicas=`
+		stays5      = "spec.services[Decode].replicas stays 5" + owned
 	)
 	var object *unstructured.Unstructured
 
@@ -57,17 +57,31 @@ var _ = Describe("replicas that a scaling adapter owns", func() {
 		return n
 	}
 
+	operator := func() client.Client {
+		GinkgoHelper()
+		config := rest.CopyConfig(env.Config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: scalingUser, Groups: []string{"system:masters"}}
+		c, err := client.New(config, client.Options{Scheme: scheme})
+		Expect(err).NotTo(HaveOccurred())
+		return c
+	}
+	scaled := func(c client.Client, n int) {
+		GinkgoHelper()
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"services":{"Decode":{"replicas":%d}}}}`, n))
+		Expect(c.Patch(ctx, object.DeepCopy(), patch)).To(Succeed())
+	}
+
 	BeforeEach(func() {
 		object = graph("", handedOverGraph)
 		created(object)
 		Expect(apply(handedOverGraph)).To(Succeed())
 		By("the operator carries the adapter's number")
-		Expect(change(object, `{"spec":{"services":{"Decode":{"replicas":5}}}}`, client.FieldOwner("trellis"))).To(Succeed())
+		scaled(operator(), 5)
 		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 
 	It("stay when the same manifest is applied again, with a warning that says why", func() {
-		Expect(told.during(func() { Expect(apply(handedOverGraph)).To(Succeed()) })).To(ConsistOf(stays5))
+		Expect(told.during(func() { Expect(apply(handedOverGraph)).To(Succeed()) })).To(ConsistOf(stays5 + "2"))
 		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 
@@ -86,12 +100,10 @@ spec:
 		Expect(n).To(BeEquivalentTo(4), "the adapter of Frontend is not enabled")
 	})
 
-	It("stay, without a word, when the manifest leaves them out from now on", func() {
-		Expect(told.during(func() {
-			Expect(apply(`
+	It("stay when the manifest leaves them out from now on", func() {
+		Expect(apply(`
 metadata: {name: llm}
 spec: {services: {Decode: {scalingAdapter: {enabled: true}}, Frontend: {replicas: 1}}}`)).To(Succeed())
-		})).To(BeEmpty())
 		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 
@@ -102,18 +114,21 @@ spec: {services: {Decode: {scalingAdapter: {enabled: true}}, Frontend: {replicas
 		By("which is a conflict the first time, as with every autoscaler")
 		err := serverSide()
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
-		Expect(told.during(func() { Expect(serverSide(client.ForceOwnership)).To(Succeed()) })).To(ConsistOf(stays5))
+		Expect(told.during(func() { Expect(serverSide(client.ForceOwnership)).To(Succeed()) })).To(ConsistOf(stays5 + "2"))
 		Expect(replicas()).To(BeEquivalentTo(5))
 		By("and none from then on")
 		Expect(serverSide()).To(Succeed())
 		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 
-	DescribeTable("cannot be edited", func(edit func() error, wanted string) {
-		Expect(edit()).To(badRequest("spec.services[Decode].replicas", refusal+wanted))
+	DescribeTable("stay whoever edits them", func(edit func() error, wanted string) {
+		Expect(told.during(func() { Expect(edit()).To(Succeed()) })).To(ContainElement(stays5 + wanted))
 		Expect(replicas()).To(BeEquivalentTo(5))
 	},
 		Entry("by kubectl edit or patch", func() error { return change(object, `{"spec":{"services":{"Decode":{"replicas":3}}}}`) }, "3"),
+		Entry("under the operator's field manager", func() error {
+			return change(object, `{"spec":{"services":{"Decode":{"replicas":3}}}}`, client.FieldOwner("trellis"))
+		}, "3"),
 		Entry("by an update of the whole object", func() error {
 			there := object.DeepCopy()
 			Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), there)).To(Succeed())
@@ -125,21 +140,29 @@ spec: {services: {Decode: {scalingAdapter: {enabled: true}}, Frontend: {replicas
 metadata: {name: llm}
 spec: {services: {Decode: {replicas: 7, scalingAdapter: {enabled: true}}, Frontend: {replicas: 1}}}`)
 		}, "7"),
+		Entry("in the edit that takes them back", func() error {
+			return change(object, `{"spec":{"services":{"Decode":{"replicas":1,"scalingAdapter":null}}}}`)
+		}, "1"),
 	)
 
-	It("may be given in the edit that hands them over or takes them back", func() {
+	It("stay in the edit that hands them over, and may be edited again after they were taken back", func() {
 		Expect(change(object, `{"spec":{"services":{"Frontend":{"replicas":3,"scalingAdapter":{"enabled":true}}}}}`)).To(Succeed())
-		Expect(change(object, `{"spec":{"services":{"Decode":{"replicas":1,"scalingAdapter":null}}}}`)).To(Succeed())
+		there := object.DeepCopy()
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), there)).To(Succeed())
+		n, _, _ := unstructured.NestedInt64(there.Object, "spec", "services", "Frontend", "replicas")
+		Expect(n).To(BeEquivalentTo(1))
+		Expect(change(object, `{"spec":{"services":{"Decode":{"scalingAdapter":null}}}}`)).To(Succeed())
+		Expect(change(object, `{"spec":{"services":{"Decode":{"replicas":1}}}}`)).To(Succeed())
 		Expect(replicas()).To(BeEquivalentTo(1))
 	})
 
-	It("may be written by a Dynamo planner, which falls back to the deployment where it finds no adapter", func() {
-		config := rest.CopyConfig(env.Config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:planner-serviceaccount", Groups: []string{"system:masters"}}
-		planner, err := client.New(config, client.Options{Scheme: scheme})
-		Expect(err).NotTo(HaveOccurred())
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"services":{"Decode":{"replicas":6}}}}`))
-		Expect(planner.Patch(ctx, object.DeepCopy(), patch)).To(Succeed())
-		Expect(replicas()).To(BeEquivalentTo(6))
+	It("are named in the words of v1beta1 to those who write it", func() {
+		there := &unstructured.Unstructured{}
+		there.SetAPIVersion("nvidia.com/v1beta1")
+		there.SetKind("DynamoGraphDeployment")
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), there)).To(Succeed())
+		patch := client.RawPatch("application/json-patch+json", []byte(`[{"op":"replace","path":"/spec/components/0/replicas","value":4}]`))
+		Expect(told.during(func() { Expect(admin.Patch(ctx, there, patch)).To(Succeed()) })).To(ContainElement("spec.components[0].replicas stays 5" + owned + "4"))
+		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 })

@@ -64,6 +64,9 @@ func TestAPIServer(t *testing.T) {
 	RunSpecs(t, "webhooks on a real API server")
 }
 
+// scalingUser is who carries the numbers of scaling adapters.
+const scalingUser = "system:serviceaccount:trellis-system:trellis"
+
 var _ = BeforeSuite(func() {
 	logf.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(60 * time.Second)
@@ -175,7 +178,7 @@ func newReplica(name string, config *rest.Config, port int) *replica {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(SetupWithManager(r.manager, Options{
-		Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000,
+		Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
 		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return enginegraph.NotActedOn(dgd, "") },
 	})).To(Succeed())
 	return r

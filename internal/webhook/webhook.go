@@ -57,6 +57,9 @@ type Options struct {
 	Deployments client.Reader
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
+	// ScalingUsers are the names of the users who may write the replicas that scaling adapters own. The operator's own is among them, or it could
+	// carry no number.
+	ScalingUsers []string
 }
 
 // SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". They are served as soon as the manager has
@@ -99,13 +102,13 @@ func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checke
 
 // handlers is the list of all webhooks by path. Each turns a panic into an error.
 func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhook {
-	defaulting := admission.WithDefaulter(scheme, deploymentDefaulter{})
+	defaulting := admission.WithDefaulter(scheme, deploymentDefaulter{scalingUsers: opts.ScalingUsers})
 	defaulting.Handler = warner{defaulting.Handler}
 	return map[string]*admission.Webhook{
 		mutateDeploymentPath: defaulting,
-		validateDeploymentPath: admission.WithValidator(scheme, &deploymentValidator{
+		validateDeploymentPath: {Handler: &deploymentValidator{
 			live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings, underGrove: opts.UnderGrove, maxPods: opts.MaxPods,
-		}),
+		}, RecoverPanic: ptr.To(true)},
 		validateAdapterPath:  {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
 		validateTopologyPath: admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),
 	}

@@ -93,8 +93,8 @@ func withoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	warnings := validation.GraphWarnings(validation.FromHub(dgd), p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
-	for _, e := range validation.ReplicasOwner(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
-		warnings = append(warnings, "planned all the same: "+e.Detail)
+	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
+		warnings = append(warnings, "planned all the same: "+kept)
 	}
 	if why := validation.OverLimit(dgd, validation.DefaultMaxPods); why != "" {
 		warnings = append(warnings, "planned up to the default of the operator only: "+why)

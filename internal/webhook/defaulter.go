@@ -1,0 +1,95 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/validation"
+)
+
+var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
+
+// deploymentDefaulter sets replicas to 1 where they are left out, lets scaling adapters keep theirs, and keeps what the other version of the API
+// alone can say.
+//
+// It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
+// inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
+// the defaults and nothing else.
+type deploymentDefaulter struct {
+	// scalingUsers may write the replicas that scaling adapters own.
+	scalingUsers []string
+}
+
+// Default implements admission.Defaulter.
+func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unstructured) error {
+	if dgd.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	for _, component := range componentsOf(dgd) {
+		if component["replicas"] == nil {
+			component["replicas"] = int64(1)
+		}
+	}
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil
+	}
+	keepMemory(req, dgd)
+	lines := keepReplicas(req, d.scalingUsers, dgd)
+	if len(lines) > 0 && isBeta(dgd) {
+		lines = validation.WordingOfComponents(namesOf(dgd)).Lines(lines)
+	}
+	warn(ctx, validation.Bounded(lines))
+	return nil
+}
+
+// keepMemory gives an object back the annotations in which it remembers what the other version alone can say: kubectl replace drops them. Such a
+// value is removed by a write in the version that can say it.
+func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
+	old := &unstructured.Unstructured{}
+	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
+		return
+	}
+	if nvidiav1alpha1.MemoryProblem(old.GetAnnotations(), old.GroupVersionKind().Version) != "" {
+		return // then it may be removed
+	}
+	annotations := updated.GetAnnotations()
+	changed := false
+	for _, key := range []string{nvidiav1alpha1.AnnotationSpecMemory, nvidiav1alpha1.AnnotationStatusMemory} {
+		was, had := old.GetAnnotations()[key]
+		if _, has := annotations[key]; had && !has {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[key], changed = was, true
+		}
+	}
+	if changed {
+		updated.SetAnnotations(annotations)
+	}
+}
+
+func namesOf(dgd *unstructured.Unstructured) []string {
+	var names []string
+	list, _ := asMap(dgd.Object["spec"])["components"].([]any)
+	for _, value := range list {
+		name, _ := asMap(value)["name"].(string)
+		names = append(names, name)
+	}
+	return names
+}
+
+// fits refuses what could not be kept in the other version.
+func fits(raw []byte) field.ErrorList {
+	if err := nvidiav1alpha1.ConversionFits(raw); err != nil {
+		return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: "metadata.annotations", BadValue: field.OmitValueType{}, Detail: err.Error()}}
+	}
+	return nil
+}
