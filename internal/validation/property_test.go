@@ -5,7 +5,6 @@ package validation
 
 import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"math"
 	"strings"
@@ -51,29 +50,30 @@ func checkAll(t *rapid.T, seed int64, nils float64) {
 	for _, object := range []any{&a, &b, &ct, &other, &paths, &users} {
 		fill.Fill(object)
 	}
-	before := a.DeepCopy()
-	Graph(written(&a))
-	GraphUpdate(written(&a), written(&b))
-	GraphTopology(hub.Of(&a), &ct, nil)
-	DomainsInUse(hub.Of(&a))
+	one, two := written(&a), written(&b)
+	before := Written{DynamoGraphDeployment: one.DeepCopy(), Alpha: one.Alpha.DeepCopy()}
+	Graph(one)
+	GraphUpdate(one, two)
+	GraphTopology(one.DynamoGraphDeployment, &ct, nil)
+	DomainsInUse(one.DynamoGraphDeployment)
 	Topology(&ct)
 	TopologyUpdate(&other, &ct)
-	if errs := GraphUpdate(written(&a), written(&a)); len(errs) > 0 {
+	if errs := GraphUpdate(one, one); len(errs) > 0 {
 		t.Fatalf("an unchanged deployment is refused: %v", errs.ToAggregate())
 	}
-	if errs := GraphUpdate(written(&a), written(before)); len(errs) > 0 {
+	if errs := GraphUpdate(one, before); len(errs) > 0 {
 		t.Fatalf("an equal deployment is refused, or a check changed it: %v", errs.ToAggregate())
 	}
 	if errs := TopologyUpdate(&ct, ct.DeepCopy()); len(errs) > 0 {
 		t.Fatalf("an unchanged topology is refused: %v", errs.ToAggregate())
 	}
-	if errs := ratchet(Graph(written(&a)), Graph(written(&a))); len(errs) > 0 {
+	if errs := ratchet(Graph(one), Graph(one)); len(errs) > 0 {
 		t.Fatalf("a check does not always say the same: %v", errs.ToAggregate())
 	}
 	if lines := TopologyWarnings(&ct, &ct, users); len(lines) > 0 {
 		t.Fatalf("an unchanged topology warns: %q", lines)
 	}
-	for _, lines := range [][]string{GraphWarnings(written(&a), &ct, paths), TopologyWarnings(&other, &ct, users), TopologyWarnings(nil, &ct, users)} {
+	for _, lines := range [][]string{GraphWarnings(one, &ct, paths), TopologyWarnings(&other, &ct, users), TopologyWarnings(nil, &ct, users)} {
 		total := 0
 		for _, line := range lines {
 			total += utf8.RuneCountInString(line)

@@ -82,10 +82,14 @@ func TestManifests(t *testing.T) {
 			w.ObjectSelector != nil || w.NamespaceSelector != nil, len(w.MatchConditions)}
 	}
 	want := func(path, group string, resources []string, scope admissionregistrationv1.ScopeType, policy admissionregistrationv1.FailurePolicyType, operations ...admissionregistrationv1.OperationType) entry {
+		versions := []string{"v1alpha1"}
+		if group == "nvidia.com" {
+			versions = append(versions, "v1beta1")
+		}
 		return entry{
 			Service: &admissionregistrationv1.ServiceReference{Namespace: operatorNamespace, Name: webhookService, Path: &path, Port: ptr.To[int32](443)},
 			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{group}, APIVersions: []string{"v1alpha1"}, Resources: resources, Scope: &scope,
+				APIGroups: []string{group}, APIVersions: versions, Resources: resources, Scope: &scope,
 			}}},
 			Policy: &policy, Match: ptr.To(admissionregistrationv1.Equivalent), Effects: ptr.To(admissionregistrationv1.SideEffectClassNone), Timeout: ptr.To[int32](5),
 		}
