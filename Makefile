@@ -113,6 +113,7 @@ generate: ## Make every generated file anew
 	@go run ./hack/crdgen
 	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
 	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md --log-level=ERROR
+	@cd hack/dashboards && go run . ../../config/grafana/trellis.json
 	@go run ./hack/chartcrds
 	@go run ./hack/docmap
 

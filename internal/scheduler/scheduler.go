@@ -64,7 +64,7 @@ type Options struct {
 	// MetricResources are what the metrics by level count, such as nvidia.com/gpu; MetricGraphs is how many graphs have metrics of their own.
 	MetricResources []string
 	MetricGraphs    int
-	Clock     clock.Clock
+	Clock           clock.Clock
 }
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
