@@ -98,7 +98,7 @@ func TestAlerts(t *testing.T) {
 		},
 		"TrellisTopologyLabelsMissing": {
 			"all are there":    {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 0x30`, 20 * time.Minute, nil},
-			"a node starts":    {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 0x5 1x5 0x30`, 30 * time.Minute, nil},
+			"a node starts":    {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 0x5 1x12 0x30`, 17 * time.Minute, nil},
 			"two have no rack": {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 2x30`, 20 * time.Minute, []string{"2 nodes with nvidia.com/gpu are in no rack, because a topology label is missing."}},
 		},
 	}

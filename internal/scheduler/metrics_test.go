@@ -138,6 +138,23 @@ func TestMetricsOfAGang(t *testing.T) {
 		"trellis_time_to_placement_seconds gold n: 1", "trellis_time_to_placement_seconds gold: 90")
 }
 
+// A gang whose pods are made anew while it waits goes on waiting: its time counts from the first ones.
+func TestWaitingGoesOnWithOtherPods(t *testing.T) {
+	m := measure(t, Options{})
+	m.taken("a0", "a1", "b0", "b1")
+	o := m.wants(1, 1)
+	m.pass(40 * time.Second)
+	o.pods[0].CreationTimestamp.Time = m.clock.Now()
+	m.looks(o)
+	before := m.readings()
+	m.pass(2 * time.Second)
+	m.freed("a0")
+	m.looks(o)
+	if got := m.readings()["trellis_time_to_placement_seconds gold"] - before["trellis_time_to_placement_seconds gold"]; got != 42 {
+		t.Errorf("it waited %v seconds, want 42", got)
+	}
+}
+
 // The time from release to bound is of the pods that this loop released.
 func TestReleaseToBound(t *testing.T) {
 	m := measure(t, Options{})
