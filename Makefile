@@ -42,7 +42,7 @@ push: ## Push the images of make release (IMAGE=registry.example/trellis-manager
 ##@ Test
 
 .PHONY: test
-test: lint verify build control-plane bench-smoke release-smoke ## Lint, check generated files, run every test
+test: lint verify build control-plane bench-smoke release-smoke dashboards-smoke ## Lint, check generated files, run every test
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
 		-timeout 20m $(GOTESTFLAGS) ./...
 	@$(MAKE) --no-print-directory not-run
@@ -50,6 +50,7 @@ test: lint verify build control-plane bench-smoke release-smoke ## Lint, check g
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
 test-browser: the map drawn in a headless Chromium equals what tree says (needs Chromium)
+test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
@@ -67,6 +68,19 @@ test-release: build control-plane ## Make a release of the last commit twice, co
 .PHONY: release-smoke
 release-smoke: ## The parts of a release on small files: image, archives, manifests, changelog, workflows
 	@cd hack/release && go test -short ./...
+
+.PHONY: test-dashboards
+test-dashboards: build control-plane bin/prometheus ## Run every expression of dashboard and alerts on a Prometheus that scrapes a sandbox's operator
+	@cd hack/dashboards && go test -count=1 -timeout 15m -run '^TestOnPrometheus$$' -v .
+
+.PHONY: dashboards-smoke
+dashboards-smoke: ## Alerts by Prometheus' own rules, expressions by its parser, and that every metric is there and documented
+	@cd hack/dashboards && go test -short ./...
+
+# Prometheus finds its targets by Kubernetes' API here; leaving the other ways out makes it half as large.
+.PHONY: bin/prometheus
+bin/prometheus:
+	@cd hack/dashboards && $(GO_BUILD) -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 .PHONY: bench
 bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
@@ -98,7 +112,7 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
-	@for module in bench browser release; do \
+	@for module in bench browser dashboards release; do \
 		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
 	done
 
@@ -113,6 +127,7 @@ generate: ## Make every generated file anew
 	@go run ./hack/crdgen
 	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
 	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md --log-level=ERROR
+	@cd hack/dashboards && go run . ../../config/grafana/trellis.json
 	@go run ./hack/chartcrds
 	@go run ./hack/docmap
 

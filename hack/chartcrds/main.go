@@ -1,15 +1,16 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command chartcrds copies into charts/trellis what is generated for config: the custom resource definitions and the rights, so that
-// both ways of installing give the same. Run it from the repository's root, after everything else that generates:
+// Command chartcrds copies into charts/trellis what config has too: the custom resource definitions, the rights, the alerts and the dashboard, so
+// that both ways of installing give the same. Run it from the repository's root, after everything else that generates:
 //
 //	go run ./hack/chartcrds
 //
 // A definition becomes a plain file of the chart, which templates/crds.yaml reads: Helm never interprets its text, so braces and
 // backticks in it are safe. It gets the annotation that makes Helm keep it on uninstall, for with a definition go all objects of its kind.
 // A role becomes a template, in which only the namespace is a variable; but the operator's own (role.yaml) is copied as it is, because
-// templates/manager_role.yaml takes it apart when only some namespaces are managed.
+// templates/manager_role.yaml takes it apart when only some namespaces are managed. So are the alerts and the dashboard, whose braces are not
+// Helm's.
 package main
 
 import (
@@ -24,8 +25,17 @@ import (
 const (
 	crdSource, crdTarget   = "config/crd/bases", "charts/trellis/files/crds"
 	rbacSource, rbacTarget = "config/rbac", "charts/trellis/templates/rbac"
-	roleName, roleTarget   = "role.yaml", "charts/trellis/files/rbac"
+	roleName               = "role.yaml"
+	filesTarget            = "charts/trellis/files"
 )
+
+// copied are files that the chart holds as they are, by their place in charts/trellis/files: templates read them, and Helm interprets nothing
+// in them.
+var copied = map[string]string{
+	"rbac/role.yaml":          "config/rbac/role.yaml",
+	"prometheus/rules.yaml":   "config/prometheus/rules.yaml",
+	"dashboards/trellis.json": "config/grafana/trellis.json",
+}
 
 func main() {
 	if err := run(".", "."); err != nil {
@@ -42,14 +52,20 @@ func run(from, to string) error {
 	if err := mirror(filepath.Join(from, rbacSource), filepath.Join(to, rbacTarget), namespaced); err != nil {
 		return err
 	}
-	role, err := os.ReadFile(filepath.Join(from, rbacSource, roleName))
-	if err != nil {
-		return err
+	for target, source := range copied {
+		raw, err := os.ReadFile(filepath.Join(from, source))
+		if err != nil {
+			return err
+		}
+		target = filepath.Join(to, filesTarget, target)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, raw, 0o644); err != nil {
+			return err
+		}
 	}
-	if err := os.MkdirAll(filepath.Join(to, roleTarget), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(to, roleTarget, roleName), role, 0o644)
+	return nil
 }
 
 // mirror makes target hold the changed files of source and nothing else.

@@ -10,8 +10,6 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,7 +131,12 @@ func checkImageRuns(t *testing.T, out, released string) {
 	}
 	cluster := startSandbox(t, out, program)
 	want := fmt.Sprintf("trellis_build_info{goversion=%q,revision=%q,version=%q} 1\n", runtime.Version(), commit, released)
-	if metrics := get(t, "http://"+cluster.ManagerMetrics(sandbox.DefaultManager)+"/metrics"); !strings.Contains(metrics, want) {
+	reader, err := cluster.NewMetricsReader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if metrics, err := reader.Read(t.Context(), cluster.ManagerMetrics(sandbox.DefaultManager)); err != nil || !strings.Contains(metrics, want) {
+		t.Error(err)
 		t.Errorf("the metrics lack %s", want)
 	}
 	checkPluginVersion(t, out, cluster, released, commit)
@@ -185,24 +188,6 @@ func startSandbox(t *testing.T, out, program string) *sandbox.Sandbox {
 		t.Fatal(err)
 	}
 	return cluster
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(response.Status, err)
-	}
-	return string(body)
 }
 
 // checkPluginVersion unpacks the plugin of this platform and asks it for versions: without the operator's Deployment, which a sandbox

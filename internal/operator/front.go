@@ -45,9 +45,8 @@ type front struct {
 	linger time.Duration
 }
 
-// newFront prepares the front of an operator whose caches are those of mgr.
-func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager) (*front, error) {
-	certificate := &webhook.Certificate{}
+// newFront prepares the front of an operator whose caches are those of mgr. It keeps the certificate up to date.
+func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
 	own, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 mgr.GetScheme(),
 		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's own serves all metrics of the program

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -33,6 +32,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
 // leaderElectionID is the name of the lease in the shipped manifests.
@@ -61,7 +61,8 @@ func NewScheme() *runtime.Scheme {
 func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o))
+	certificate := &webhook.Certificate{}
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, certificate))
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -90,6 +91,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
 	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), verdicts, scheduler.Options{
 		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
+		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
 	})
 	for _, add := range []func() error{
 		func() error { return mgr.Add(loop) },
@@ -115,7 +117,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	front, err := newFront(restConfig, o, mgr)
+	front, err := newFront(restConfig, o, mgr, certificate)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
@@ -139,11 +141,11 @@ func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
 	return patient{Client: c, wait: ownWritesWithin}, nil
 }
 
-func managerOptions(o Options) ctrl.Options {
+func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        NewScheme(),
 		Cache:                         cacheOptions(o.WatchNamespaces),
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metricsOptions(o, certificate),
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       o.Namespace,

@@ -20,10 +20,21 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
+// Bounds of the number of series.
+const (
+	maxGraphMetrics    = 10_000
+	maxMetricResources = 8
+)
+
 // Options are the operator's settings.
 type Options struct {
 	// MetricsAddress and ProbeAddress are where metrics and probes are served, host:port; "0" turns metrics off.
 	MetricsAddress, ProbeAddress string
+	// MetricsSecure serves metrics over HTTPS, to who may get the path /metrics; else everybody reads them over plain HTTP.
+	MetricsSecure bool
+	// MetricResources are the resources that the metrics by topology level count. GraphMetrics is how many graphs have metrics of their own; 0: none.
+	MetricResources []string
+	GraphMetrics    int
 	// LeaderElect runs one active replica of several.
 	LeaderElect bool
 	// Namespace is the operator's own.
@@ -59,7 +70,10 @@ type Options struct {
 
 // AddFlags makes every setting a flag, with its default.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0 turns it off")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 turns it off")
+	f.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS, to who may get the path /metrics; false: over plain HTTP, to everybody")
+	f.StringSliceVar(&o.MetricResources, "metrics-resources", []string{"nvidia.com/gpu"}, "resources that the metrics by topology level count, at most 8")
+	f.IntVar(&o.GraphMetrics, "graph-metrics", 0, "how many graphs have metrics of their own, at most 10000; 0: none")
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "run one active replica of several")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace (default: $POD_NAMESPACE)")
@@ -110,6 +124,12 @@ func (o *Options) Complete() error {
 	}
 	if o.KeepShare <= 0 || o.KeepShare > 1 {
 		return errors.New("--keep-share must be more than 0 and at most 1, e.g. 0.1")
+	}
+	if o.GraphMetrics < 0 || o.GraphMetrics > maxGraphMetrics {
+		return fmt.Errorf("--graph-metrics=%d: use a number from 0 to %d", o.GraphMetrics, maxGraphMetrics)
+	}
+	if len(o.MetricResources) > maxMetricResources {
+		return fmt.Errorf("--metrics-resources names %d resources, and at most %d are counted", len(o.MetricResources), maxMetricResources)
 	}
 	if o.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay must not be negative")

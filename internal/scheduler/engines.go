@@ -216,6 +216,9 @@ func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
 		logger(ctx, g.gang.Graph).Error(err, "forming a gang", "gang", g.gang.Name)
 		s.engines.Suspect()
 	}
+	if stale {
+		gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
+	}
 	for _, r := range g.pods {
 		s.giveBack(r.pod)
 		if !stale {
@@ -232,6 +235,7 @@ func (s *Scheduler) giveBack(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
 	delete(s.releasing, id)
+	delete(s.released, id)
 	delete(s.preempting, id)
 	if node, has := s.cluster.Reserved(id); has {
 		s.cluster.Forget(id)

@@ -75,3 +75,7 @@ func story(v view) []string {
 	}
 	return out
 }
+
+func placementAt(domain string) trellisv1alpha1.ReplicaPlacement {
+	return trellisv1alpha1.ReplicaPlacement{Domain: domain}
+}

@@ -6,7 +6,17 @@ package scheduler
 import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
+
+// LevelsOfProfile returns the levels of a ClusterTopology in the planner's terms.
+func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
+	levels := make(topology.Levels, 0, len(profile.Spec.Levels))
+	for _, level := range profile.Spec.Levels {
+		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
+	}
+	return levels
+}
 
 // lostLevels are the required levels of one service that the ClusterTopology does not offer any more (design §4.8); "" when it still does.
 type lostLevels struct {

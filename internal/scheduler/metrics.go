@@ -4,32 +4,57 @@
 package scheduler
 
 import (
+	"cmp"
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// No metric carries the name of an object: their number must not grow with use.
+// No metric carries the name of an object: their number must not grow with use. What is read from the cluster when metrics are gathered is in
+// gather.go.
 var (
 	planSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "trellis_plan_duration_seconds",
 		Help:    "Time to plan everything that waits in one graph.",
 		Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10),
 	})
+	timeToPlacement = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "trellis_time_to_placement_seconds",
+		Help:    "Time from the creation of a gang's first pod until the gang was placed, by priority class.",
+		Buckets: []float64{1, 2, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600},
+	}, []string{"priority_class"})
+	releaseToBound = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "trellis_release_to_bound_seconds",
+		Help:    "Time from the decision to release a pod until it was bound to a node.",
+		Buckets: prometheus.ExponentialBuckets(0.05, 2, 13),
+	})
+	placementScore = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "trellis_placement_score",
+		Help:    "Placement score of the plans that placed something: 1 when all replicas sit in one narrowest domain.",
+		Buckets: prometheus.LinearBuckets(0.1, 0.1, 10),
+	})
 	replicasPlaced = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trellis_replicas_placed_total",
-		Help: "Replicas (gangs) that were given a place.",
+		Help: "Replicas (gangs) that were placed.",
 	})
 	replicasRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "trellis_replicas_refused_total",
-		Help: "Times a replica was looked at and had to wait, by reason.",
+		Help: "Replicas (gangs) that began to wait, or to wait for another reason, by reason. Looking again counts nothing.",
 	}, []string{"reason"})
-	gangsTakenBack = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "trellis_gangs_taken_back_total",
-		Help: "Gangs that were released, could not be bound and were taken back.",
-	})
+	gangEvictions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "trellis_gang_evictions_total",
+		Help: "Gangs that were released and evicted by Trellis, because they could not be bound, by reason.",
+	}, []string{"reason"})
+	gangRequeues = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "trellis_gang_requeues_total",
+		Help: "Gangs that wait again after they had been placed, by reason.",
+	}, []string{"reason"})
 	preemptionsPlanned = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trellis_gangs_preempting_total",
-		Help: "Gangs that were given room which pods of lower priority had to make.",
+		Help: "Gangs that were placed where pods of lower priority have to make room.",
 	})
 	replicasMoved = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trellis_replicas_moved_total",
@@ -41,11 +66,73 @@ var (
 	})
 	graphsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_graphs_waiting",
-		Help: "Graphs of which something waits for a place.",
+		Help: "Graphs of which something waits to be placed.",
 	})
 )
 
+// Reasons of trellis_gang_evictions_total and trellis_gang_requeues_total.
+const (
+	// ReasonUnschedulable: the kube-scheduler found no node for a pod of the gang.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonStaleObjects: objects of an earlier gang stood in the way of forming this one.
+	ReasonStaleObjects = "StaleObjects"
+	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its room; ReasonReplaced: its pods were replaced
+	// after a loss, an update or a restart.
+	ReasonEvicted   = "Evicted"
+	ReasonPreempted = "Preempted"
+	ReasonReplaced  = "Replaced"
+)
+
+// waitReasons are the reasons of a gang that waits.
+var waitReasons = []string{
+	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
+	placement.CodeAnchorConflict, placement.CodeLevelGone, CodeTakenBack, CodeEngineNotReady, CodeSchedulerRefuses, CodeSchedulingBlocked, CodeCreating,
+}
+
+// Collectors are the metrics of the scheduler.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		planSeconds, timeToPlacement, releaseToBound, placementScore, replicasPlaced, replicasRefused, gangEvictions, gangRequeues,
+		preemptionsPlanned, replicasMoved, domainKept, graphsWaiting, &gatherer{},
+	}
+}
+
+// init registers all, and makes the counters by reason known at 0: a rate needs a first value.
 func init() {
-	metrics.Registry.MustRegister(planSeconds, replicasPlaced, replicasRefused, gangsTakenBack, preemptionsPlanned, replicasMoved,
-		domainKept, graphsWaiting)
+	metrics.Registry.MustRegister(Collectors()...)
+	for _, reason := range waitReasons {
+		if reason != CodeCreating {
+			replicasRefused.WithLabelValues(reason)
+		}
+	}
+	for _, reason := range []string{ReasonUnschedulable, CodeSchedulerRefuses, ReasonStaleObjects} {
+		gangEvictions.WithLabelValues(reason)
+	}
+	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {
+		gangRequeues.WithLabelValues(reason)
+	}
+	timeToPlacement.WithLabelValues(classes.label(""))
+}
+
+// maxClasses is how many priority classes have a series of their own.
+const maxClasses = 16
+
+// classLabels bounds the label priority_class.
+type classLabels struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+var classes = classLabels{seen: map[string]bool{}}
+
+// label of a pod's priority class: its name, "none" without one, and "other" for those after the first 16.
+func (c *classLabels) label(name string) string {
+	name = cmp.Or(name, "none")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen[name] || len(c.seen) < maxClasses {
+		c.seen[name] = true
+		return name
+	}
+	return "other"
 }

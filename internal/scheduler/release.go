@@ -50,7 +50,7 @@ func (s *Scheduler) releasesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view
 		if replica.PinHosts {
 			pin.Node = planned.Node
 		}
-		s.releasing[planned.ID] = domain
+		s.releasing[planned.ID], s.released[planned.ID] = domain, s.options.Clock.Now()
 		if replica.Preempts != nil {
 			s.preempting[planned.ID] = true
 		}

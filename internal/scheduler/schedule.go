@@ -64,6 +64,7 @@ func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Verd
 	now.bars, now.objections = o.bars, o.objections
 	*o = now
 	releases, verdict := s.decide(ctx, now)
+	s.followWaits(now, &verdict)
 	// Under the same lock, so that no change of the cluster comes in between.
 	s.queue.setWaiting(client.ObjectKeyFromObject(o.dgd), len(verdict.Waiting)+len(verdict.Surplus) > 0, waiting{verdict.preemptsBelow, verdict.unmet})
 	verdict.unmet = nil
@@ -125,7 +126,6 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 			continue
 		}
 		if replica.Refusal != nil {
-			replicasRefused.WithLabelValues(replica.Refusal.Code).Inc()
 			list := &verdict.Waiting
 			if v.surplus[replicaKey{replica.Service, replica.Ordinal}] {
 				list = &verdict.Surplus
@@ -138,7 +138,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 		if !v.surplus[replicaKey{replica.Service, replica.Ordinal}] {
 			verdict.Placed++
 		}
-		replicasPlaced.Inc()
+		s.observePlaced(o, v, replica)
 		s.tell(ctx, o.dgd, v, replica)
 		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)
 	}
@@ -152,6 +152,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 	}
 	if len(releases) > 0 {
 		verdict.Score = result.Score
+		placementScore.Observe(result.Score)
 		logger(ctx, o.dgd).Info("placed", "domain", verdict.Domain.String(), "pods", len(releases), "replicas", verdict.Placed, "waiting", len(verdict.Waiting))
 	}
 	slices.SortStableFunc(verdict.Waiting, func(a, b Waiting) int {

@@ -61,7 +61,10 @@ type Options struct {
 	KeepAfter, KeepFor time.Duration
 	// KeepShare is the largest share of a topology's nodes that is kept, 0 < share <= 1. A gang that needs more has none kept.
 	KeepShare float64
-	Clock     clock.Clock
+	// MetricResources are what the metrics by level count, such as nvidia.com/gpu; MetricGraphs is how many graphs have metrics of their own.
+	MetricResources []string
+	MetricGraphs    int
+	Clock           clock.Clock
 }
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
@@ -98,6 +101,10 @@ type Scheduler struct {
 	keeper keeper
 	// backoff counts how often a graph's gangs were taken back.
 	backoff map[types.NamespacedName]takeBack
+	// waits are the gangs that wait, and released since when a pod that is not bound yet is released; both are for the metrics.
+	waits    waits
+	released map[string]time.Time
+	gathered gathered
 }
 
 // New returns a loop that reads from c and reports to verdicts.
@@ -114,7 +121,7 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
 		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter), freed: map[string]bool{},
-		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{},
+		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{}, waits: waits{}, released: map[string]time.Time{},
 	}
 	s.cluster.GangOf = gangOf
 	// A graph is looked at again when its engine may work now, or when something of the engine's own that concerns the graph has changed.
@@ -135,6 +142,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if err := s.recoverAll(ctx); err != nil {
 		return err
 	}
+	running.Store(s)
+	defer running.CompareAndSwap(s, nil)
 	for {
 		s.wakeFreed()
 		due, next := s.queue.take(s.options.Clock.Now())
@@ -203,6 +212,7 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.verdicts.drop(name)
 	s.mu.Lock()
 	delete(s.backoff, name)
+	delete(s.waits, name)
 	s.leaveLine(name, false)
 	s.mu.Unlock()
 	s.dropHolds(name)

@@ -71,7 +71,7 @@ func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
 func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
-	gangs, name := map[string]string{}, client.ObjectKeyFromObject(o.dgd)
+	gangs, reasons, name := map[string]string{}, map[string]string{}, client.ObjectKeyFromObject(o.dgd)
 	s.mu.Lock()
 	s.forgiveWhileEmptying(o.pods)
 	for _, pod := range o.pods {
@@ -81,6 +81,7 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 		case s.options.Clock.Now().Before(due):
 			s.queue.addAt(name, due)
 		default:
+			reasons[pod.Annotations[graph.AnnotationGang]] = s.evictionReason(pod)
 			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 		}
 	}
@@ -90,7 +91,7 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 	}
 	for gang, why := range gangs {
 		s.backOff(name, why)
-		gangsTakenBack.Inc()
+		gangEvictions.WithLabelValues(reasons[gang]).Inc()
 		logger(ctx, o.dgd).Info("taking a gang back that cannot be bound", "gang", gang, "why", why)
 		s.recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, CodeTakenBack, "TakeBack", "gang %s is taken back and planned again: %s", gang, why)
 	}
@@ -104,6 +105,14 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 		}
 	}
 	return true
+}
+
+// evictionReason says who found that a pod cannot be bound. Called with the lock held.
+func (s *Scheduler) evictionReason(pod *corev1.Pod) string {
+	if _, stuck := s.stuck[topology.PodID(pod)]; stuck {
+		return ReasonUnschedulable
+	}
+	return CodeSchedulerRefuses
 }
 
 func (s *Scheduler) backOff(name types.NamespacedName, why string) {

@@ -144,6 +144,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 		s.cluster.DeletePod(id)
 	case pod.Spec.NodeName != "":
 		s.cluster.SetPod(pod)
+		s.observeBound(id)
 		delete(s.preempting, id)
 	}
 	if pod.Spec.NodeName != "" || !gates.Closed(pod) || pod.DeletionTimestamp != nil {
@@ -172,6 +173,7 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.holdRoomOf(pod)
 	s.cluster.DeletePod(id)
 	delete(s.releasing, id)
+	delete(s.released, id)
 	delete(s.stuck, id)
 	s.idle.forget(id)
 	delete(s.objected, id)

@@ -94,7 +94,7 @@ func TestOtherKustomizations(t *testing.T) {
 	if len(whole)-len(bare) != len(definitions) {
 		t.Errorf("without definitions there are %d objects, with them %d, and %d definitions", len(bare), len(whole), len(definitions))
 	}
-	for _, dir := range []string{"crd", "samples", "prometheus", "podmonitors"} {
+	for _, dir := range []string{"crd", "samples", "prometheus", "grafana", "podmonitors"} {
 		rendered, err := kustomize(root + "/config/" + dir)
 		if err != nil || len(rendered) == 0 {
 			t.Errorf("config/%s: %d objects, %v", dir, len(rendered), err)

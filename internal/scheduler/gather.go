@@ -1,0 +1,166 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// What is read from the scheduler's state when metrics are gathered.
+var (
+	gangsWaiting = desc("trellis_gangs_waiting", "Gangs that wait to be placed, by reason.", "reason")
+	longestWait  = desc("trellis_longest_wait_seconds", "How long the gang that waits longest has been waiting; 0 when none waits.")
+
+	levelDomains     = desc("trellis_level_domains", "Domains of a topology level.", "level")
+	levelUnlabelled  = desc("trellis_level_nodes_without_label", "Nodes with the resource that are in no domain of the level, because they lack its label or a broader one.", "level", "resource")
+	levelCapacity    = desc("trellis_level_capacity", "Allocatable amount of the resource on usable nodes in the level's domains.", "level", "resource")
+	levelFree        = desc("trellis_level_free", "Free amount of the resource on usable nodes in the level's domains.", "level", "resource")
+	levelLargestGang = desc("trellis_level_largest_gang", "Amount of the resource of the largest gang that fits one domain of the level, of pods of the size.", "level", "resource", "pod_size")
+	levelFragmented  = desc("trellis_level_fragmentation_ratio", "How much smaller the largest gang is than if all free capacity lay together: 0 to 1.", "level", "resource", "pod_size")
+
+	graphReplicas = desc("trellis_graph_replicas", "Replicas of a graph that Trellis places, by state.", "namespace", "graph", "state")
+	graphWait     = desc("trellis_graph_longest_wait_seconds", "How long the gang of a graph that waits longest has been waiting.", "namespace", "graph")
+	graphScore    = desc("trellis_graph_placement_score", "Placement score of the last plan that placed something of a graph.", "namespace", "graph")
+	graphOmitted  = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// gatherEvery is how often the cluster is counted at most; who asks more often gets the last answer.
+const gatherEvery = 10 * time.Second
+
+// running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
+var running atomic.Pointer[Scheduler]
+
+// gatherer hands out the metrics of the running loop. On a standby there are none.
+type gatherer struct{}
+
+// Describe implements prometheus.Collector.
+func (*gatherer) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		gangsWaiting, longestWait, levelDomains, levelUnlabelled, levelCapacity, levelFree, levelLargestGang, levelFragmented,
+		graphReplicas, graphWait, graphScore, graphOmitted,
+	} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (*gatherer) Collect(out chan<- prometheus.Metric) {
+	if s := running.Load(); s != nil {
+		s.gathered.collect(s, out)
+	}
+}
+
+// gathered is the last answer.
+type gathered struct {
+	mu      sync.Mutex
+	at      time.Time
+	metrics []prometheus.Metric
+}
+
+func (g *gathered) collect(s *Scheduler, out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := s.options.Clock.Now(); g.at.IsZero() || now.Sub(g.at) >= gatherEvery {
+		g.at, g.metrics = now, s.gather(context.Background())
+	}
+	for _, metric := range g.metrics {
+		out <- metric
+	}
+}
+
+// readings collects gauges.
+type readings struct{ metrics []prometheus.Metric }
+
+func (r *readings) gauge(d *prometheus.Desc, value float64, labels ...string) {
+	r.metrics = append(r.metrics, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
+}
+
+func (s *Scheduler) gather(ctx context.Context) []prometheus.Metric {
+	r := &readings{}
+	waiting := s.gatherWaits(r)
+	s.gatherGraphs(r, waiting)
+	s.gatherLevels(ctx, r)
+	return r.metrics
+}
+
+// gatherWaits counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
+func (s *Scheduler) gatherWaits(r *readings) map[types.NamespacedName]time.Time {
+	counts, first := map[string]int{}, map[types.NamespacedName]time.Time{}
+	now := s.options.Clock.Now()
+	oldest := now
+	s.mu.Lock()
+	for name, gangs := range s.waits {
+		since := now
+		for _, w := range gangs {
+			counts[w.reason]++
+			if w.since.Before(since) {
+				since = w.since
+			}
+		}
+		first[name] = since
+		if since.Before(oldest) {
+			oldest = since
+		}
+	}
+	s.mu.Unlock()
+	for _, reason := range waitReasons {
+		r.gauge(gangsWaiting, float64(counts[reason]), reason)
+	}
+	r.gauge(longestWait, now.Sub(oldest).Seconds())
+	return first
+}
+
+// gatherLevels counts what is free by level, of every ClusterTopology.
+func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
+	profiles := &grovev1alpha1.ClusterTopologyList{}
+	if err := s.reader.List(ctx, profiles, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "listing topologies for metrics")
+	}
+	domains := map[string]int{}
+	for _, resource := range s.options.MetricResources {
+		room := s.room(resource, profiles.Items)
+		for _, level := range room.Levels {
+			domains[level.Level] = level.Domains
+			r.gauge(levelCapacity, float64(level.Capacity), level.Level, resource)
+			r.gauge(levelFree, float64(level.Free), level.Level, resource)
+			r.gauge(levelUnlabelled, float64(level.Unlabelled), level.Level, resource)
+			for i, size := range room.Sizes {
+				r.gauge(levelLargestGang, float64(level.Largest[i]), level.Level, resource, strconv.FormatInt(size, 10))
+				r.gauge(levelFragmented, level.Fragmentation(i), level.Level, resource, strconv.FormatInt(size, 10))
+			}
+		}
+	}
+	for level, count := range domains {
+		r.gauge(levelDomains, float64(count), level)
+	}
+}
+
+// room counts one resource. Planning waits meanwhile, hence one resource at a time.
+func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopology) topology.Room {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var trees []*topology.Tree
+	for i := range profiles {
+		if profiles[i].DeletionTimestamp == nil {
+			trees = append(trees, s.cluster.Tree(LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
+		}
+	}
+	return s.cluster.Room(resource, trees...)
+}

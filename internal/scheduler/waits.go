@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// waits are the gangs that wait to be placed, by graph, from one look at the graph to the next.
+type waits map[types.NamespacedName]map[replicaKey]wait
+
+// wait is one gang that waits.
+type wait struct {
+	// since is when the first of its pods was created, whatever pods it had then.
+	since time.Time
+	// reason is the last one it was refused for.
+	reason string
+}
+
+// followWaits takes over what a look at a graph came to, and counts what is new in it. Called with the lock held.
+func (s *Scheduler) followWaits(o observed, verdict *Verdict) {
+	name := client.ObjectKeyFromObject(o.dgd)
+	before := s.waits[name]
+	if len(verdict.Waiting) == 0 {
+		delete(s.waits, name)
+		return
+	}
+	created, groups, now := createdBy(o.pods), groupsByService(o.groups), make(map[replicaKey]wait, len(verdict.Waiting))
+	for _, w := range verdict.Waiting {
+		key := replicaKey{w.Service, w.Ordinal}
+		was, known := before[key]
+		if !known {
+			was.since = s.options.Clock.Now()
+			s.countRequeue(name, groups[w.Service], w.Ordinal)
+		}
+		if w.Code != CodeCreating && w.Code != was.reason {
+			replicasRefused.WithLabelValues(w.Code).Inc()
+		}
+		if first, ok := created[replicaKey{graph.LabelValue(w.Service), w.Ordinal}]; ok && first.Before(was.since) {
+			was.since = first
+		}
+		now[key] = wait{since: was.since, reason: w.Code}
+	}
+	s.waits[name] = now
+}
+
+// createdBy is when the first pod of each replica was created, by component label and ordinal.
+func createdBy(pods []*corev1.Pod) map[replicaKey]time.Time {
+	created := map[replicaKey]time.Time{}
+	for _, pod := range pods {
+		ordinal, _, ok := graph.ReplicaOf(pod)
+		if !ok || leaving(pod) || pod.CreationTimestamp.IsZero() {
+			continue
+		}
+		key := replicaKey{pod.Labels[graph.LabelComponent], int(ordinal)}
+		if first, known := created[key]; !known || pod.CreationTimestamp.Time.Before(first) {
+			created[key] = pod.CreationTimestamp.Time
+		}
+	}
+	return created
+}
+
+// placedGroup is a scaling group with the replicas that were placed before.
+type placedGroup struct {
+	*trellisv1alpha1.ScalingGroup
+	placed map[int32]bool
+}
+
+func groupsByService(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGroup {
+	out := map[string]placedGroup{}
+	for _, sg := range groups {
+		placed := map[int32]bool{}
+		for _, p := range sg.Status.Placements {
+			placed[p.Replica] = true
+		}
+		out[sg.Spec.Service] = placedGroup{sg, placed}
+	}
+	return out
+}
+
+// countRequeue counts a gang that begins to wait, if it was placed before.
+func (s *Scheduler) countRequeue(name types.NamespacedName, sg placedGroup, ordinal int) {
+	if !sg.placed[int32(ordinal)] {
+		return
+	}
+	reason := ReasonReplaced
+	if _, preempted := s.preempted[fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)]; preempted {
+		reason = ReasonPreempted
+	} else if s.backoff[name].times > 0 {
+		reason = ReasonEvicted
+	}
+	gangRequeues.WithLabelValues(reason).Inc()
+}
+
+// observePlaced counts a replica that was just placed, and how long it waited. Called with the lock held.
+func (s *Scheduler) observePlaced(o observed, v *view, replica placement.ReplicaResult) {
+	replicasPlaced.Inc()
+	now := s.options.Clock.Now()
+	since, class := now, ""
+	if was, waited := s.waits[client.ObjectKeyFromObject(o.dgd)][replicaKey{replica.Service, replica.Ordinal}]; waited {
+		since = was.since
+	}
+	for _, planned := range replica.Pods {
+		pod := v.gated[planned.ID]
+		if pod == nil {
+			continue
+		}
+		class = pod.Spec.PriorityClassName
+		if created := pod.CreationTimestamp.Time; !created.IsZero() && created.Before(since) {
+			since = created
+		}
+	}
+	timeToPlacement.WithLabelValues(classes.label(class)).Observe(now.Sub(since).Seconds())
+}
+
+// observeBound counts how long a released pod took to be bound. Called with the lock held.
+func (s *Scheduler) observeBound(id string) {
+	if released, known := s.released[id]; known {
+		releaseToBound.Observe(s.options.Clock.Since(released).Seconds())
+		delete(s.released, id)
+	}
+}
