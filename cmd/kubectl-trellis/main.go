@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/cli/suggest"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/cli/version"
 )
@@ -51,6 +52,7 @@ func newRootCommand() *cobra.Command {
 		plan.NewCommand(streams),
 		newSandboxCommand(),
 		newGraphStatusCommand(),
+		suggest.NewCommand(streams),
 		tree.NewCommand(streams),
 		version.NewCommand(streams),
 	)

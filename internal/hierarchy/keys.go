@@ -25,6 +25,7 @@ const (
 	rack
 	clique
 	host
+	machine = host - 1 // what a virtual host runs on
 )
 
 // Key is a node label key whose place in a hierarchy is known.
@@ -52,7 +53,7 @@ var known = []Key{
 	{"network.topology.nvidia.com/accelerator", "accelerator", clique, true, "Topograph"},
 	{"cloud.google.com/gce-topology-block", "block", block, true, "Google GKE"},
 	{"cloud.google.com/gce-topology-subblock", "subblock", subblock, true, "Google GKE"},
-	{"cloud.google.com/gce-topology-host", "machine", host - 1, true, "Google GKE"},
+	{"cloud.google.com/gce-topology-host", "machine", machine, true, "Google GKE"},
 	{"topology.k8s.aws/network-node-layer-1", "network-1", superblock, true, "Amazon EKS"},
 	{"topology.k8s.aws/network-node-layer-2", "network-2", block, true, "Amazon EKS"},
 	{"topology.k8s.aws/network-node-layer-3", "network-3", subblock, true, "Amazon EKS"},
@@ -61,7 +62,7 @@ var known = []Key{
 	{"oci.oraclecloud.com/rdma.hpc_island_id", "island", superblock, true, "Oracle OKE"},
 	{"oci.oraclecloud.com/rdma.network_block_id", "block", block, true, "Oracle OKE"},
 	{"oci.oraclecloud.com/rdma.local_block_id", "local-block", subblock, true, "Oracle OKE"},
-	{"oci.oraclecloud.com/rdma.host_id", "machine", host - 1, true, "Oracle OKE"},
+	{"oci.oraclecloud.com/rdma.host_id", "machine", machine, true, "Oracle OKE"},
 	{"backend.coreweave.cloud/fabric", "fabric", fabric, true, "CoreWeave"},
 	{"ib.coreweave.cloud/fabric", "fabric", fabric, true, "CoreWeave"},
 	{"ib.coreweave.cloud/superpod", "superpod", superblock, false, "CoreWeave"},
