@@ -77,7 +77,7 @@ func pluginArgs(words []string) ([]string, bool) {
 // in the Makefile.
 func TestCommandsExist(t *testing.T) {
 	plugin := filepath.Join(t.TempDir(), "kubectl-trellis")
-	if out, err := exec.Command("go", "build", "-o", plugin, "../cmd/kubectl-trellis").CombinedOutput(); err != nil { //nolint:gosec // fixed words
+	if out, err := exec.Command("go", "build", "-o", plugin, "../cmd/kubectl-trellis").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
@@ -112,7 +112,7 @@ func TestCommandsExist(t *testing.T) {
 // checkHelp asks for the help of a command with its flags: a flag that it lacks is refused before, and the usage names the command.
 func checkHelp(t *testing.T, plugin, page string, args []string) {
 	t.Helper()
-	out, err := exec.Command(plugin, append(slices.Clone(args), "--help")...).CombinedOutput() //nolint:gosec // the project's own documentation
+	out, err := exec.Command(plugin, append(slices.Clone(args), "--help")...).CombinedOutput()
 	path := "kubectl trellis"
 	for _, word := range args {
 		if strings.HasPrefix(word, "-") || !regexp.MustCompile(`^[a-z]+$`).MatchString(word) {

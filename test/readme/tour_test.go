@@ -55,7 +55,7 @@ func (r *tour) run(script string) string {
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
-		state := exec.CommandContext(r.t.Context(), "kubectl", "get", "ctopo,dgd,sg,pods", "-o", "wide") //nolint:gosec // fixed words
+		state := exec.CommandContext(r.t.Context(), "kubectl", "get", "ctopo,dgd,sg,pods", "-o", "wide")
 		state.Env = r.env
 		now, _ := state.CombinedOutput() // says why it cannot
 		r.t.Fatalf("%s\n%v: %s%s\n%s", script, err, out, errs.String(), now)
@@ -108,7 +108,7 @@ func start(t *testing.T) *tour {
 		}
 	})
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "kubectl-trellis"), "./cmd/kubectl-trellis") //nolint:gosec // fixed words
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "kubectl-trellis"), "./cmd/kubectl-trellis")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
