@@ -5,10 +5,8 @@ package docs
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -62,66 +60,32 @@ func commandsIn(t *testing.T, page, script string) [][]string {
 	return out
 }
 
-// pluginArgs are the arguments of a call of the plugin.
-func pluginArgs(words []string) ([]string, bool) {
-	switch {
-	case words[0] == "kubectl" && len(words) > 1 && words[1] == "trellis":
-		return words[2:], true
-	case filepath.Base(words[0]) == "kubectl-trellis":
-		return words[1:], true
-	}
-	return nil, false
-}
-
-// TestCommandsExist: every command of the plugin in a shell block is one that there is, with flags that it has, and every target of make is
-// in the Makefile.
-func TestCommandsExist(t *testing.T) {
-	plugin := filepath.Join(t.TempDir(), "kubectl-trellis")
-	if out, err := exec.Command("go", "build", "-o", plugin, "../cmd/kubectl-trellis").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+// TestTargetsExist: every target of make in a shell block is in the Makefile.
+func TestTargetsExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried := 0
+	found := 0
 	for page, content := range pages(t) {
 		for _, script := range scripts(content) {
 			for _, words := range commandsIn(t, page, script) {
-				if words[0] == "make" {
-					for _, target := range words[1:] {
-						if regexp.MustCompile(`^[a-z-]+$`).MatchString(target) && !regexp.MustCompile(`(?m)^(\.PHONY:.* )?`+target+`( .*)?:`).Match(makefile) {
-							t.Errorf("%s: make %s: there is no such target", page, target)
-						}
-					}
-				}
-				args, ok := pluginArgs(words)
-				if !ok {
+				if words[0] != "make" {
 					continue
 				}
-				tried++
-				checkHelp(t, plugin, page, args)
+				for _, target := range words[1:] {
+					if !regexp.MustCompile(`^[a-z-]+$`).MatchString(target) {
+						continue // a variable
+					}
+					if found++; !regexp.MustCompile(`(?m)^` + target + `( .*)?:`).Match(makefile) {
+						t.Errorf("%s: make %s: there is no such target", page, target)
+					}
+				}
 			}
 		}
 	}
-	if tried < 20 {
-		t.Errorf("this test finds %d commands of the plugin only", tried)
-	}
-}
-
-// checkHelp asks for the help of a command with its flags: a flag that it lacks is refused before, and the usage names the command.
-func checkHelp(t *testing.T, plugin, page string, args []string) {
-	t.Helper()
-	out, err := exec.Command(plugin, append(slices.Clone(args), "--help")...).CombinedOutput()
-	path := "kubectl trellis"
-	for _, word := range args {
-		if strings.HasPrefix(word, "-") || !regexp.MustCompile(`^[a-z]+$`).MatchString(word) {
-			break
-		}
-		path += " " + word
-	}
-	if err != nil || !strings.Contains(string(out), "\n  "+path) {
-		t.Errorf("%s: %q: %v: the help is not of %q:\n%s", page, args, err, path, out)
+	if found == 0 {
+		t.Error("this test finds no targets any more")
 	}
 }
 
@@ -139,7 +103,7 @@ func TestManifestsAreRead(t *testing.T) {
 		for _, script := range scripts(content) {
 			file, err := syntax.NewParser().Parse(strings.NewReader(script), page)
 			if err != nil {
-				continue // TestCommandsExist says so
+				continue // TestTargetsExist says so
 			}
 			syntax.Walk(file, func(n syntax.Node) bool {
 				if r, ok := n.(*syntax.Redirect); ok && r.Hdoc != nil {
