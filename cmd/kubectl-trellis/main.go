@@ -11,13 +11,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/cli/suggest"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/cli/version"
 )
@@ -34,6 +37,7 @@ func main() {
 }
 
 func newRootCommand() *cobra.Command {
+	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients complain after half a minute that there is none
 	cmd := &cobra.Command{
 		Use:           "kubectl-trellis",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl trellis"},
@@ -48,8 +52,28 @@ func newRootCommand() *cobra.Command {
 		plan.NewCommand(streams),
 		newSandboxCommand(),
 		newGraphStatusCommand(),
+		suggest.NewCommand(streams),
 		tree.NewCommand(streams),
 		version.NewCommand(streams),
 	)
+	refuseUnknown(cmd)
 	return cmd
+}
+
+// refuseUnknown makes a command that only has subcommands fail for a name that is none of them, with its usage. Alone it prints its help.
+func refuseUnknown(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		refuseUnknown(sub)
+	}
+	if cmd.Runnable() || !cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		cmd.PrintErr(cmd.UsageString() + "\n")
+		return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	}
 }

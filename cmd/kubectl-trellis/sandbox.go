@@ -52,6 +52,9 @@ func newUpCommand(p *place) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Name, opts.Dir, opts.Engine = p.name, p.dir, sandbox.Engine(engine)
+			if err := checkShape(opts.Shape); err != nil {
+				return err
+			}
 			if opts.GPUs == 0 {
 				opts.GPUs = -1 // none was asked for, not the default
 			}
@@ -72,6 +75,19 @@ func newUpCommand(p *place) *cobra.Command {
 		cmd.MarkFlagsMutuallyExclusive("nodes", shape)
 	}
 	return cmd
+}
+
+// checkShape refuses what the sandbox would take for its default.
+func checkShape(s sandbox.Shape) error {
+	for _, c := range []struct {
+		flag         string
+		count, least int
+	}{{"zones", s.Zones, 1}, {"blocks", s.Blocks, 1}, {"racks", s.Racks, 1}, {"hosts", s.Hosts, 1}, {"gpus", s.GPUs, 0}} {
+		if c.count < c.least {
+			return fmt.Errorf("--%s %d: want at least %d", c.flag, c.count, c.least)
+		}
+	}
+	return nil
 }
 
 func up(cmd *cobra.Command, opts sandbox.Options) error {

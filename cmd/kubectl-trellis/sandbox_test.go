@@ -64,6 +64,9 @@ func TestSandboxRefusals(t *testing.T) {
 		"two sources of nodes": {[]string{"up", "--nodes=x", "--zones=2"}, "[nodes zones]"},
 		"unknown engine":       {[]string{"up", "--engine=Magic"}, `engine "Magic": the sandbox knows [Gates PodGroup]`},
 		"missing nodes file":   {[]string{"up", "--operator=false", "--nodes=/no/such/file"}, "/no/such/file"},
+		"no zones":             {[]string{"up", "--zones=0", "--operator=false"}, "--zones 0: want at least 1"},
+		"no hosts":             {[]string{"up", "--hosts=0", "--operator=false"}, "--hosts 0: want at least 1"},
+		"fewer than no GPUs":   {[]string{"up", "--gpus=-1", "--operator=false"}, "--gpus -1: want at least 0"},
 		"stray argument":       {[]string{"up", "stray"}, "stray"},
 	}
 	for name, tc := range tests {

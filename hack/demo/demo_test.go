@@ -5,10 +5,12 @@ package main
 
 import (
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func TestTyped(t *testing.T) {
@@ -81,5 +83,17 @@ func TestFirstComment(t *testing.T) {
 		if got := firstComment(manifest); got != want {
 			t.Errorf("%q: got %q, want %q", manifest, got, want)
 		}
+	}
+}
+
+// TestClientsHaveALogger: without one, controller-runtime writes a stack trace to the terminal after 30 seconds. Outside of a clone the demo
+// ends at once.
+func TestClientsHaveALogger(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if code := run(t.Context(), "none", false); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	if promise := reflect.ValueOf(log.Log.GetSink()).Elem().FieldByName("promise"); !promise.IsNil() {
+		t.Error("no logger is set")
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
@@ -39,6 +42,7 @@ func main() {
 }
 
 func run(ctx context.Context, name string, keep bool) int {
+	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients complain after half a minute that there is none
 	d := &demo{stage: newStage(os.Stdout), name: name, keep: keep, started: time.Now()}
 	at, err := d.perform(ctx)
 	switch {

@@ -5,8 +5,6 @@ package framework
 
 import (
 	"fmt"
-	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,26 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// gap is the white space of a shell script, continued lines included.
-const gap = `(?:\s|\\\n)+`
-
-// invocation matches a Python that runs one of the frameworks; the framework is the first group.
-var invocation = regexp.MustCompile(`\bpython[0-9.]*` + gap + `(?:-[A-Za-z]` + gap + `)*?-m` + gap + `dynamo\.(vllm|sglang|trtllm)(?:\.[A-Za-z0-9_.]+)?(?:[^A-Za-z0-9_.-]|$)`)
-
-// comment matches what a shell does not run: a line that starts with '#'.
-var comment = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
-
-// Detect tells the framework of a container: from its command, else as declared for the deployment. It is an error when these differ or
-// when the command runs several.
+// Detect tells the framework of a container: from the module of Dynamo that its command runs, else as declared for the deployment. It is an
+// error when these differ or when the command runs several.
 func Detect(c *corev1.Container, declared string) (string, error) {
-	var found []string
-	for _, word := range words(c) {
-		for _, match := range invocation.FindAllStringSubmatch(word, -1) {
-			if !slices.Contains(found, match[1]) {
-				found = append(found, match[1])
-			}
-		}
-	}
+	found := names(programs(c), func(p program) bool { return p.module })
 	switch {
 	case len(found) > 1:
 		return None, fmt.Errorf("the command runs several frameworks (%s); give each a service of its own", strings.Join(found, ", "))
@@ -45,57 +27,29 @@ func Detect(c *corev1.Container, declared string) (string, error) {
 	return found[0], nil
 }
 
-// Found is the one framework that the command itself shows, or None.
+// Found is the one framework that the command itself starts, as a module of Dynamo or by "vllm serve", or None.
 func Found(c *corev1.Container) string {
-	name, err := Detect(c, None)
-	if err != nil {
+	found := names(programs(c), func(p program) bool { return p.framework != ray })
+	if len(found) != 1 {
 		return None
 	}
-	return name
+	return found[0]
 }
 
-// words returns the texts to search: the shell script if there is one, else the whole list of words as one.
-func words(c *corev1.Container) []string {
-	if script := shellScript(c); script != nil {
-		return []string{blankComments(*script)}
-	}
-	return []string{strings.Join(slices.Concat(c.Command, c.Args), " ")}
+// startsRay says that the command starts a Ray cluster itself.
+func startsRay(c *corev1.Container) bool {
+	return slices.ContainsFunc(programs(c), func(p program) bool { return p.framework == ray })
 }
 
-// blankComments keeps every other character where it is.
-func blankComments(script string) string {
-	return comment.ReplaceAllStringFunc(script, func(s string) string { return strings.Repeat(" ", len(s)) })
-}
-
-// shellScript finds the script of "sh -c script", however the words are divided between command and args.
-func shellScript(c *corev1.Container) *string {
-	all := make([]*string, 0, len(c.Command)+len(c.Args))
-	for _, list := range [][]string{c.Command, c.Args} {
-		for i := range list {
-			all = append(all, &list[i])
+// names are the frameworks of some programs, in order, each once.
+func names(all []program, which func(program) bool) []string {
+	var out []string
+	for _, p := range all {
+		if which(p) && !slices.Contains(out, p.framework) {
+			out = append(out, p.framework)
 		}
 	}
-	if len(all) < 3 {
-		return nil
-	}
-	switch path.Base(*all[0]) {
-	case "sh", "bash", "dash", "ash", "zsh":
-	default:
-		return nil
-	}
-	for i := 1; i < len(all)-1; i++ {
-		option := *all[i]
-		switch {
-		case strings.HasPrefix(option, "--"): // --login and the like
-		case !strings.HasPrefix(option, "-"):
-			return nil // a script file, or a program to run
-		case strings.Contains(option, "c"):
-			return all[i+1]
-		case strings.HasSuffix(option, "o"): // -o pipefail
-			i++
-		}
-	}
-	return nil
+	return out
 }
 
 // flag is one command line flag; a nil value stands alone.
@@ -137,6 +91,7 @@ func throughShell(c *corev1.Container, script string) {
 	c.Command = slices.Concat([]string{"/bin/sh", "-c", script}, c.Command)
 }
 
+// insertFlags puts flags behind every start of the framework's program. All else of the script stays.
 func insertFlags(script string, flags []flag) string {
 	var text strings.Builder
 	for _, f := range flags {
@@ -147,27 +102,36 @@ func insertFlags(script string, flags []flag) string {
 	}
 	var out strings.Builder
 	done := 0
-	for _, match := range invocation.FindAllStringSubmatchIndex(blankComments(script), -1) {
-		end := match[3] // of the framework's name; the rest of the module's name follows
-		for end < len(script) && isModuleChar(script[end]) {
-			end++
+	for _, p := range scan(script) {
+		if p.framework == ray {
+			continue
 		}
-		out.WriteString(script[done:end] + text.String())
-		done = end
+		out.WriteString(script[done:p.end] + text.String())
+		done = p.end
 	}
 	return out.String() + script[done:]
 }
 
-func isModuleChar(b byte) bool {
-	return b == '.' || b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
-}
-
-// commandWords splits the command into words, scripts at white space: enough to find flags and their plain values.
-func commandWords(c *corev1.Container) []string {
-	if script := shellScript(c); script != nil {
-		return strings.Fields(strings.ReplaceAll(blankComments(*script), "\\\n", " "))
+// programWords are the words of the framework's programs. Where one of them is a variable, the words of the whole script count, because
+// flags may be set anywhere in it.
+func programWords(c *corev1.Container) []string {
+	if shellScript(c) == nil {
+		return slices.Concat(c.Command, c.Args)
 	}
-	return slices.Concat(c.Command, c.Args)
+	var out []string
+	for _, p := range programs(c) {
+		if p.framework == ray {
+			continue
+		}
+		for _, w := range p.words {
+			if w.open {
+				out = append(out, strings.Fields(strings.ReplaceAll(w.script, "\\\n", " "))...)
+				break
+			}
+		}
+		out = append(out, texts(p.words)...)
+	}
+	return out
 }
 
 func hasFlag(c *corev1.Container, name string) bool {
@@ -177,7 +141,7 @@ func hasFlag(c *corev1.Container, name string) bool {
 
 // flagValue finds "--name value" or "--name=value"; the last one counts.
 func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
-	all := commandWords(c)
+	all := programWords(c)
 	for i, word := range all {
 		name, inline, joined := strings.Cut(word, "=")
 		if !slices.Contains(names, name) {

@@ -12,8 +12,9 @@
 //	              --dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 --nnodes 2 --node-rank $(TRELLIS_POD_INDEX)
 //
 // The command stays in the user's shape: words are appended to a list of words, and flags go right behind the module's name in a shell
-// script, wherever that script stands. Nothing is quoted anew. A flag the user gave himself is never given again, and a command in which no
-// known framework can be found starts as written.
+// script, wherever that script stands. The script is parsed, so that comments and printed text are not taken for commands; every other
+// byte of it stays. A flag the user gave himself is never given again, and a command in which no known framework can be found, or that
+// does not parse, starts as written. "vllm serve" is launched as Dynamo's module of vLLM is, with the flags behind the model.
 package framework
 
 import (

@@ -17,24 +17,37 @@ func TestDetect(t *testing.T) {
 		declared      string
 		want, wantErr string
 	}{
-		"words in command":           {command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--model", "m"}, want: VLLM},
-		"module in args":             {command: []string{"python3"}, args: []string{"-m", "dynamo.sglang"}, want: SGLang},
-		"script in args":             {command: []string{"/bin/sh", "-c"}, args: []string{"python3 -m dynamo.trtllm --x"}, want: TRTLLM},
-		"login shell":                {command: []string{"/bin/bash", "-lc"}, args: []string{"set -eu\npython3 -m dynamo.vllm \\\n  --model m"}, want: VLLM},
-		"script in command":          {command: []string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm --model m"}, want: VLLM},
-		"after other commands":       {command: []string{"bash", "-c"}, args: []string{"ulimit -l unlimited && exec python3 -m dynamo.sglang --tp 16"}, want: SGLang},
-		"a submodule":                {command: []string{"python3.12", "-u", "-m", "dynamo.sglang.worker"}, want: SGLang},
-		"continued line":             {command: []string{"sh", "-c"}, args: []string{"python3 \\\n -m dynamo.vllm"}, want: VLLM},
-		"quoted inside":              {command: []string{"sh", "-c"}, args: []string{"sh -c 'python3 -m dynamo.vllm'"}, want: VLLM},
-		"commented out":              {command: []string{"sh", "-c"}, args: []string{"# python3 -m dynamo.vllm\npython3 -m my.server"}, want: None},
-		"another module":             {command: []string{"python3", "-m", "dynamo.mocker"}, want: None},
-		"similar module":             {command: []string{"python3", "-m", "dynamo.vllm_omni"}, want: None},
-		"no command":                 {want: None},
-		"declared":                   {command: []string{"./start"}, declared: VLLM, want: VLLM},
-		"declared the same":          {command: []string{"python3", "-m", "dynamo.vllm"}, declared: VLLM, want: VLLM},
-		"declared another":           {command: []string{"python3", "-m", "dynamo.vllm"}, declared: SGLang, wantErr: `backend framework mismatch: detected "vllm" from command but explicitly configured as "sglang"`},
-		"several in one script":      {command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm & python3 -m dynamo.sglang"}, wantErr: "several frameworks (vllm, sglang)"},
-		"the same twice in a script": {command: []string{"sh", "-c"}, args: []string{"if x; then python3 -m dynamo.vllm; else python3 -m dynamo.vllm -q; fi"}, want: VLLM},
+		"words in command":              {command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--model", "m"}, want: VLLM},
+		"module in args":                {command: []string{"python3"}, args: []string{"-m", "dynamo.sglang"}, want: SGLang},
+		"script in args":                {command: []string{"/bin/sh", "-c"}, args: []string{"python3 -m dynamo.trtllm --x"}, want: TRTLLM},
+		"login shell":                   {command: []string{"/bin/bash", "-lc"}, args: []string{"set -eu\npython3 -m dynamo.vllm \\\n  --model m"}, want: VLLM},
+		"script in command":             {command: []string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm --model m"}, want: VLLM},
+		"after other commands":          {command: []string{"bash", "-c"}, args: []string{"ulimit -l unlimited && exec python3 -m dynamo.sglang --tp 16"}, want: SGLang},
+		"a submodule":                   {command: []string{"python3.12", "-u", "-m", "dynamo.sglang.worker"}, want: SGLang},
+		"continued line":                {command: []string{"sh", "-c"}, args: []string{"python3 \\\n -m dynamo.vllm"}, want: VLLM},
+		"quoted inside":                 {command: []string{"sh", "-c"}, args: []string{"sh -c 'python3 -m dynamo.vllm'"}, want: VLLM},
+		"commented out":                 {command: []string{"sh", "-c"}, args: []string{"# python3 -m dynamo.vllm\npython3 -m my.server"}, want: None},
+		"another behind a comment":      {command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm # was: python3 -m dynamo.sglang"}, want: VLLM},
+		"another in printed text":       {command: []string{"sh", "-c"}, args: []string{"echo \"use python3 -m dynamo.sglang\"; echo python3 -m dynamo.trtllm\npython3 -m dynamo.vllm"}, want: VLLM},
+		"another in a flag's value":     {command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm --note 'not python3 -m dynamo.sglang'"}, want: VLLM},
+		"another in a list of words":    {command: []string{"python3", "-m", "dynamo.vllm", "--note", "not python3 -m dynamo.sglang"}, want: VLLM},
+		"in an array":                   {command: []string{"bash", "-c"}, args: []string{"CMD=(python3 -m dynamo.sglang --tp 2)\nexec \"${CMD[@]}\""}, want: SGLang},
+		"in a variable":                 {command: []string{"bash", "-c"}, args: []string{"CMD=\"python3 -m dynamo.sglang --tp $TP\"; exec $CMD"}, want: SGLang},
+		"a variable only printed":       {command: []string{"bash", "-c"}, args: []string{"OLD=\"python3 -m dynamo.sglang\"; echo $OLD; python3 -m dynamo.vllm"}, want: VLLM},
+		"a script behind an entrypoint": {command: []string{"/opt/entrypoint.sh", "bash", "-c"}, args: []string{"python3 -m dynamo.vllm"}, want: VLLM},
+		"a line for an entrypoint":      {command: []string{"/entrypoint.sh"}, args: []string{"python3 -m dynamo.vllm --model m"}, want: VLLM},
+		"in a file that is run":         {command: []string{"bash", "-c"}, args: []string{"cat > /tmp/run <<'EOF'\npython3 -m dynamo.vllm\nEOF\nbash /tmp/run"}, want: VLLM},
+		"a value for Kubernetes":        {command: []string{"sh", "-c"}, args: []string{"A=$$(date) python3 -m dynamo.vllm --host $(POD_IP)"}, want: VLLM},
+		"vllm serve is no module":       {command: []string{"vllm", "serve", "m"}, declared: SGLang, want: SGLang},
+		"no shell script":               {command: []string{"sh", "-c"}, args: []string{"if then python3 -m dynamo.vllm"}, want: None},
+		"another module":                {command: []string{"python3", "-m", "dynamo.mocker"}, want: None},
+		"similar module":                {command: []string{"python3", "-m", "dynamo.vllm_omni"}, want: None},
+		"no command":                    {want: None},
+		"declared":                      {command: []string{"./start"}, declared: VLLM, want: VLLM},
+		"declared the same":             {command: []string{"python3", "-m", "dynamo.vllm"}, declared: VLLM, want: VLLM},
+		"declared another":              {command: []string{"python3", "-m", "dynamo.vllm"}, declared: SGLang, wantErr: `backend framework mismatch: detected "vllm" from command but explicitly configured as "sglang"`},
+		"several in one script":         {command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm & python3 -m dynamo.sglang"}, wantErr: "several frameworks (vllm, sglang)"},
+		"the same twice in a script":    {command: []string{"sh", "-c"}, args: []string{"if x; then python3 -m dynamo.vllm; else python3 -m dynamo.vllm -q; fi"}, want: VLLM},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +150,62 @@ func TestLaunch(t *testing.T) {
 				[]string{"/bin/sh", "-c", `ray start --head --port=6379 && exec "$0" "$@"`, "python3", "-m", "dynamo.vllm", "--tensor-parallel-size", "16", "--distributed-executor-backend", "ray"},
 				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
 			},
+		},
+		"sglang, the module's name in printed text": {
+			command: []string{"sh", "-c"}, args: []string{"echo 'python3 -m dynamo.sglang starts'; python3 -m dynamo.sglang # not python3 -m dynamo.sglang"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"sh", "-c", "echo 'python3 -m dynamo.sglang starts'; python3 -m dynamo.sglang " + sglang + " # not python3 -m dynamo.sglang"}),
+		},
+		"sglang, a shell within a shell": {
+			command: []string{"sh", "-c"}, args: []string{`exec bash -c "python3 -m dynamo.sglang --name \"a b\"" && echo "done"`}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"sh", "-c", `exec bash -c "python3 -m dynamo.sglang ` + sglang + ` --name \"a b\"" && echo "done"`}),
+		},
+		"sglang, another program's flag": {
+			command: []string{"sh", "-c"}, args: []string{"prepare --nnodes 4; python3 -m dynamo.sglang --tp 8"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"sh", "-c", "prepare --nnodes 4; python3 -m dynamo.sglang " + sglang + " --tp 8"}),
+		},
+		"sglang, flags in a variable": {
+			command: []string{"sh", "-c"}, args: []string{"FLAGS='--tp 8 --nnodes 2 --node-rank 1' # --dist-init-addr x\npython3 -m dynamo.sglang $FLAGS"}, replica: Replica{Nodes: 2, GPUs: 4},
+			want: same([]string{"sh", "-c", "FLAGS='--tp 8 --nnodes 2 --node-rank 1' # --dist-init-addr x\npython3 -m dynamo.sglang --dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 $FLAGS"}),
+		},
+		"vllm serve, words": {
+			command: []string{"vllm", "serve", "big/model"}, args: []string{"-tp", "16"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: started{words1("vllm serve big/model -tp 16 " + mp), words1("vllm serve big/model -tp 16 " + mp + " --headless")},
+		},
+		"vllm serve, script": {
+			command: []string{"/bin/sh", "-c"}, args: []string{"exec /opt/venv/bin/vllm serve big/model -tp 16"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: started{
+				[]string{"/bin/sh", "-c", "exec /opt/venv/bin/vllm serve big/model " + mp + " -tp 16"},
+				[]string{"/bin/sh", "-c", "exec /opt/venv/bin/vllm serve big/model --headless " + mp + " -tp 16"},
+			},
+		},
+		"vllm serve, the model as a flag": {
+			command: []string{"/bin/sh", "-c"}, args: []string{"vllm serve --model big/model -tp 16"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: started{
+				[]string{"/bin/sh", "-c", "vllm serve " + mp + " --model big/model -tp 16"},
+				[]string{"/bin/sh", "-c", "vllm serve --headless " + mp + " --model big/model -tp 16"},
+			},
+		},
+		"vllm, ray by flag": {
+			command: []string{"sh", "-c"}, args: []string{"python3 -m dynamo.vllm -tp 16 --distributed-executor-backend ray"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: started{
+				[]string{"sh", "-c", "ray start --head --port=6379 || exit 1\npython3 -m dynamo.vllm -tp 16 --distributed-executor-backend ray"},
+				[]string{"/bin/sh", "-c", `exec ray start --address="$TRELLIS_LEADER_ADDRESS:6379" --block`},
+			},
+		},
+		"vllm, the flag counts before the annotation": {
+			command: []string{"python3", "-m", "dynamo.vllm", "-tp", "2", "--distributed-executor-backend=mp"}, replica: Replica{Nodes: 2, GPUs: 1, Executor: "ray"},
+			want: started{
+				words1("python3 -m dynamo.vllm -tp 2 --distributed-executor-backend=mp " + strings.TrimPrefix(mp, "--distributed-executor-backend mp ")),
+				words1("python3 -m dynamo.vllm -tp 2 --distributed-executor-backend=mp " + strings.TrimPrefix(mp, "--distributed-executor-backend mp ") + " --headless"),
+			},
+		},
+		"vllm, a cluster of Ray of its own": {
+			command: []string{"sh", "-c"}, args: []string{"ray start --head; vllm serve m -tp 16 --distributed-executor-backend ray"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: same([]string{"sh", "-c", "ray start --head; vllm serve m -tp 16 --distributed-executor-backend ray"}), asWritten: true,
+		},
+		"vllm, another backend": {
+			command: []string{"python3", "-m", "dynamo.vllm", "-tp", "16", "--distributed-executor-backend", "external_launcher"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: same(words1("python3 -m dynamo.vllm -tp 16 --distributed-executor-backend external_launcher")), asWritten: true,
 		},
 		"an unknown program": {
 			command: []string{"python3", "-m", "dynamo.mocker"}, replica: Replica{Nodes: 2, GPUs: 8},

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -18,6 +19,11 @@ const (
 // ExecutorRay spreads vLLM over nodes by Ray.
 const ExecutorRay = "ray"
 
+const (
+	executorMP   = "mp"
+	executorFlag = "--distributed-executor-backend"
+)
+
 // launchVLLM chooses by how many GPUs the model asks for (tensor x pipeline x data parallel) and a node has:
 //
 //	one copy of the model does not fit on a node  -> its ranks span nodes, by vLLM's own processes or, if asked for, Ray
@@ -25,11 +31,18 @@ const ExecutorRay = "ray"
 //	all fit on a node                             -> nothing to add
 //
 // Elastic expert parallelism adds nodes while it runs, so it always starts a Ray cluster and lets the workers join it.
+//
+// The command's own --distributed-executor-backend counts before the replica's executor. A command that spans nodes starts as written when
+// it starts Ray itself or names a backend other than mp and ray.
 func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	main := &leader.Containers[0]
 	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
 	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")
 	data, okData := flagNumber(main, "--data-parallel-size", "-dp")
+	executor, given := flagValue(main, executorFlag)
+	if !given {
+		executor = cmp.Or(replica.Executor, executorMP)
+	}
 	if !okTensor || !okPipeline || !okData {
 		return false
 	}
@@ -41,8 +54,10 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	switch {
 	case hasFlag(main, "--enable-elastic-ep"):
 		vllmRay(leader, worker, joinWhenLive)
-	case model > gpus && replica.Executor == ExecutorRay:
-		addFlags(main, flag{name: "--distributed-executor-backend", value: ExecutorRay})
+	case model > gpus && (startsRay(main) || executor != executorMP && executor != ExecutorRay):
+		return false
+	case model > gpus && executor == ExecutorRay:
+		addFlags(main, flag{name: executorFlag, value: ExecutorRay})
 		vllmRay(leader, worker, join)
 	case model > gpus:
 		vllmProcesses(replica, leader, worker)
@@ -62,7 +77,7 @@ func vllmProcesses(replica Replica, leader, worker *corev1.PodSpec) {
 	for _, pod := range []*corev1.PodSpec{leader, worker} {
 		main := &pod.Containers[0]
 		addFlags(main,
-			flag{name: "--distributed-executor-backend", value: "mp"},
+			flag{name: executorFlag, value: executorMP},
 			flag{name: "--nnodes", value: strconv.Itoa(int(replica.Nodes))},
 			flag{name: "--master-addr", value: leaderAddress},
 			flag{name: "--master-port", value: distributedPort},

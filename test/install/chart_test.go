@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -86,6 +87,7 @@ func TestChartValues(t *testing.T) {
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
 		`watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `logging={"level":2,"format":"console"}`,
+		`engine="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
 		`nodeSelector={"pool":"system"}`, `tolerations=[{"operator":"Exists"}]`, `affinity={"nodeAffinity":{}}`,
@@ -112,10 +114,13 @@ func TestChartValues(t *testing.T) {
 	pod := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec
 	checkPod(t, pod)
 	container := pod.Containers[0]
-	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--take-back-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console"} {
+	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--take-back-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console", "--engine=PodGroup", "--shutdown-delay=10s"} {
 		if !slices.Contains(container.Args, arg) {
 			t.Errorf("%s is missing in %v", arg, container.Args)
 		}
+	}
+	if o := parse(t, container.Args); o.Engine != "PodGroup" || o.ShutdownDelay != 10*time.Second || container.Args[len(container.Args)-1] != "--zap-encoder=json" {
+		t.Errorf("engine %s, shutdown delay %s, last argument of %v", o.Engine, o.ShutdownDelay, container.Args)
 	}
 	if want := "registry.example/trellis@sha256:" + strings.Repeat("a", 64); container.Image != want {
 		t.Errorf("image %s, want %s", container.Image, want)
@@ -162,6 +167,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`holdFor="soon"`, "holdFor"},
 		{`keepDomainAfter="-1s"`, "keepDomainAfter"},
 		{`keepShare=1.5`, "keepShare"},
+		{`engine="Magic"`, "engine"},
+		{`extraArgs=["shutdown-delay"]`, "extraArgs"},
 		{`image.tag="a tag"`, "tag"},
 		{`resources.limits=null`, "limits"},
 		{`webhook.timeoutSeconds=31`, "timeoutSeconds"},

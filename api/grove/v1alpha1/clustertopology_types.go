@@ -61,7 +61,7 @@ type SchedulerTopologyReference struct {
 const (
 	// ConditionLevelsLabeled is True when every node the topology covers carries the label of every level.
 	ConditionLevelsLabeled = "LevelsLabeled"
-	// ConditionHierarchyConsistent is True when each hostname value belongs to one node.
+	// ConditionHierarchyConsistent is True when each hostname value belongs to one node and each domain is one place.
 	ConditionHierarchyConsistent = "HierarchyConsistent"
 	// ConditionInUse is True while a deployment names this topology.
 	ConditionInUse = "InUse"
@@ -78,6 +78,7 @@ const (
 	ReasonNoNodes            = "NoNodes"
 	ReasonHierarchyValid     = "HierarchyValid"
 	ReasonDuplicateHostnames = "DuplicateHostnames"
+	ReasonLevelOmitted       = "LevelOmitted"
 	ReasonReferenced         = "Referenced"
 	ReasonUnreferenced       = "Unreferenced"
 	ReasonDefault            = "IsDefault"

@@ -5,7 +5,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +98,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden b
 // show is how reports are shown as they come: objects for programs, a table drawn anew on a terminal, lines elsewhere.
 func (o *options) show() Show {
 	if o.JSON() {
-		return func(r Report, _ *Report) error { return json.NewEncoder(o.Out).Encode(r) }
+		return func(r Report, _ *Report) error { return o.ShowNext(r) }
 	}
 	if out, ok := o.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
 		return func(r Report, before *Report) error {

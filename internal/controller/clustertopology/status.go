@@ -14,13 +14,14 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/hierarchy"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // maxNames is how many nodes or deployments a message lists.
 const maxNames = 5
 
-func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvidiav1beta1.DynamoGraphDeployment,
+func statusOf(ct *grovev1alpha1.ClusterTopology, s survey, users []nvidiav1beta1.DynamoGraphDeployment,
 	defaults []*grovev1alpha1.ClusterTopology,
 ) grovev1alpha1.ClusterTopologyStatus {
 	status := *ct.Status.DeepCopy()
@@ -36,7 +37,7 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s topology.Survey, users []nvid
 		})
 	}
 	status.Summary = strings.Join(domains, " > ")
-	for _, c := range []metav1.Condition{labelled(s), consistent(s), inUse(users)} {
+	for _, c := range []metav1.Condition{labelled(s.Survey), consistent(s), inUse(users)} {
 		c.ObservedGeneration = ct.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -99,12 +100,17 @@ func labelled(s topology.Survey) metav1.Condition {
 	return c
 }
 
-func consistent(s topology.Survey) metav1.Condition {
+// consistent: each domain is one place. Two nodes of one hostname are named before a level that is omitted.
+func consistent(s survey) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
-		Message: "every hostname belongs to one node",
+		Message: "every hostname belongs to one node, and no path means several places",
+	}
+	if s.DuplicateCount == 0 && len(s.omitted) == 0 {
+		return c
 	}
 	if s.DuplicateCount == 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonLevelOmitted, omittedText(s.omitted)
 		return c
 	}
 	var duplicates []string
@@ -112,7 +118,18 @@ func consistent(s topology.Survey) metav1.Condition {
 		duplicates = append(duplicates, fmt.Sprintf("hostname %q on nodes %s", d.Value, some(d.Nodes, d.Count)))
 	}
 	c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonDuplicateHostnames, some(duplicates, s.DuplicateCount)
+	if len(s.omitted) > 0 {
+		c.Message += "; " + omittedText(s.omitted)
+	}
 	return c
+}
+
+func omittedText(omitted []hierarchy.Omitted) string {
+	texts := make([]string, 0, len(omitted))
+	for _, o := range omitted {
+		texts = append(texts, o.String())
+	}
+	return strings.Join(texts, "; ")
 }
 
 func inUse(users []nvidiav1beta1.DynamoGraphDeployment) metav1.Condition {

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/hierarchy"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -26,20 +28,27 @@ type surveys struct {
 }
 
 type surveyed struct {
-	survey     topology.Survey
+	survey     survey
 	nodes      uint64
 	generation int64
 }
 
+// survey is what the nodes say of a topology.
+type survey struct {
+	topology.Survey
+	// omitted are levels that the nodes' labels have and the topology lacks, so that one path means several places.
+	omitted []hierarchy.Omitted
+}
+
 // of surveys the nodes for a topology, unless it is known what comes of that. An event that is counted during a survey makes it an old one.
-func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (topology.Survey, error) {
+func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (survey, error) {
 	now := surveyed{nodes: s.nodes.Load(), generation: ct.Generation}
 	if last, known := s.known[ct.UID]; known && last.nodes == now.nodes && last.generation == now.generation {
 		return last.survey, nil
 	}
 	nodes := &corev1.NodeList{}
 	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only looked at
-		return topology.Survey{}, fmt.Errorf("listing nodes: %w", err)
+		return survey{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	now.survey = surveyNodes(ct, nodes.Items)
 	for uid, old := range s.known { // of topologies that are gone, or that come again
@@ -54,14 +63,18 @@ func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, rea
 	return now.survey, nil
 }
 
-func surveyNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) topology.Survey {
+func surveyNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) survey {
 	pointers := make([]*corev1.Node, len(nodes))
+	selector, covered := labels.SelectorFromSet(ct.Spec.NodeSelector), make([]map[string]string, 0, len(nodes))
 	for i := range nodes {
 		pointers[i] = &nodes[i]
+		if selector.Matches(labels.Set(nodes[i].Labels)) {
+			covered = append(covered, nodes[i].Labels)
+		}
 	}
 	levels := make(topology.Levels, 0, len(ct.Spec.Levels))
 	for _, level := range ct.Spec.Levels {
 		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
 	}
-	return topology.SurveyNodes(pointers, levels, ct.Spec.NodeSelector)
+	return survey{Survey: topology.SurveyNodes(pointers, levels, ct.Spec.NodeSelector), omitted: hierarchy.FindOmitted(covered, levels)}
 }

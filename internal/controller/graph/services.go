@@ -81,7 +81,7 @@ func (s service) notReady() string {
 	what := ""
 	switch why := s.refused(); {
 	case behind(s):
-		what = "being updated"
+		what = s.change()
 	case why != "":
 		what = why
 	case status.UpdatedReplicas < s.desired:
@@ -94,6 +94,19 @@ func (s service) notReady() string {
 		return ""
 	}
 	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
+}
+
+// change says what the group has not counted yet.
+func (s service) change() string {
+	switch spec, status := s.group.Spec, s.group.Status; {
+	case s.otherRevision():
+		return "being updated"
+	case spec.Replicas != s.desired:
+		return fmt.Sprintf("being scaled from %d to %d replicas", spec.Replicas, s.desired)
+	case status.Replicas != s.desired:
+		return fmt.Sprintf("being scaled from %d to %d replicas", status.Replicas, s.desired)
+	}
+	return "being updated"
 }
 
 func summaryOf(services []service) string {

@@ -98,7 +98,13 @@ func TestConditions(t *testing.T) {
 		},
 		"the scaling group has other replicas": {
 			change: func(o *observed) { o.groups["work"].Spec.Replicas = 3 }, behind: true,
-			want: []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
+			want:    []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: being scaled from 3 to 2 replicas",
+		},
+		"the scaling group has not counted a scale-out yet": {
+			change: func(o *observed) { status(*o).ObservedGeneration, status(*o).Replicas = 4, 1 }, behind: true,
+			want:    []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: being scaled from 1 to 2 replicas",
 		},
 		"the adapter and the deployment disagree: what was agreed on before counts": {
 			change: func(o *observed) {

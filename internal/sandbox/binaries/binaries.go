@@ -70,7 +70,7 @@ func CacheDir() (string, error) {
 
 // Ensure returns the directory that holds the programs, and builds them first when they are missing. After a build it removes the builds
 // that nobody asked for in a month.
-// Of several processes that need the same build one does it and the others wait.
+// Of several processes that need the same build one does it; the others wait and report how far it is.
 func Ensure(ctx context.Context, root string, report progress.Func) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -88,9 +88,12 @@ func Ensure(ctx context.Context, root string, report progress.Func) (string, err
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", err
 	}
+	finished := func() {}
 	unlock, err := filelock.Lock(ctx, dir+".lock", func() {
 		report.Say("another process is building the control plane; waiting for it")
+		finished = relay(ctx, dir+newsSuffix, report)
 	})
+	finished()
 	if err != nil {
 		return "", fmt.Errorf("waiting for the build in %s: %w", cache, err)
 	}
@@ -98,7 +101,8 @@ func Ensure(ctx context.Context, root string, report progress.Func) (string, err
 	if complete(dir) { // by the process we waited for
 		return dir, nil
 	}
-	if err := install(ctx, filepath.Join(root, moduleDir), dir, report); err != nil {
+	defer os.Remove(dir + newsSuffix)
+	if err := install(ctx, filepath.Join(root, moduleDir), dir, shared(dir+newsSuffix, report)); err != nil {
 		return "", err
 	}
 	if err := prune(cache, time.Now(), report); err != nil {

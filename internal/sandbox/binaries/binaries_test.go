@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +84,42 @@ func TestEnsureBuildsOnce(t *testing.T) {
 	}
 	if scratch, _ := filepath.Glob(filepath.Join(filepath.Dir(changed), "*-building-*")); len(scratch) != 0 {
 		t.Errorf("left behind: %v", scratch)
+	}
+}
+
+// TestWaitersSeeTheProgress holds one build until a second process, which waits for it, has reported how far it is.
+func TestWaitersSeeTheProgress(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	root, _ := clone(t, "echo a >&2; until [ -e "+gate+" ]; do sleep 0.05; done; echo program > $out; chmod +x $out")
+	building := make(chan struct{})
+	var once sync.Once
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := Ensure(t.Context(), root, func(e progress.Event) {
+			if e.Text == compiling {
+				once.Do(func() { close(building) })
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-building
+	var heard []string
+	dir, err := Ensure(t.Context(), root, func(e progress.Event) {
+		heard = append(heard, e.Text)
+		if e.Total > 0 {
+			write(t, gate, "", 0o600)
+		}
+	})
+	wg.Wait()
+	if err != nil || !complete(dir) {
+		t.Fatalf("%q, %v, want a whole build", dir, err)
+	}
+	if !strings.Contains(heard[0], "waiting") || !slices.Contains(heard, compiling) {
+		t.Errorf("heard %q, want that it waits, and how far the build is", heard)
+	}
+	if _, err := os.Stat(dir + newsSuffix); !os.IsNotExist(err) {
+		t.Errorf("the progress is left behind: %v", err)
 	}
 }
 

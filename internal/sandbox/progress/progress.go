@@ -27,18 +27,19 @@ type Func func(Event)
 // Discard tells nobody.
 func Discard(Event) {}
 
-// Say reports a sentence.
-func (f Func) Say(format string, args ...any) {
+// Tell reports an event.
+func (f Func) Tell(e Event) {
 	if f != nil {
-		f(Event{Text: fmt.Sprintf(format, args...)})
+		f(e)
 	}
 }
 
+// Say reports a sentence.
+func (f Func) Say(format string, args ...any) { f.Tell(Event{Text: fmt.Sprintf(format, args...)}) }
+
 // Count reports how much of some work is done.
 func (f Func) Count(text string, done, total int) {
-	if f != nil {
-		f(Event{Text: text, Done: done, Total: total})
-	}
+	f.Tell(Event{Text: text, Done: done, Total: total})
 }
 
 // Plain output says something again after so much more work or time, and never more often than leastStep.

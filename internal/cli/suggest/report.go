@@ -1,0 +1,78 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suggest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/hierarchy"
+)
+
+// Report is what -o json writes.
+type Report struct {
+	// Name of the ClusterTopology.
+	Name string `json:"name"`
+	hierarchy.Proposal
+}
+
+// Build proposes a topology of that name.
+func Build(name string, nodes []corev1.Node) Report {
+	in := make([]hierarchy.Node, 0, len(nodes))
+	for i := range nodes {
+		in = append(in, hierarchy.Node{Name: nodes[i].Name, Labels: nodes[i].Labels, Accelerated: accelerated(&nodes[i])})
+	}
+	return Report{Name: name, Proposal: hierarchy.Propose(in)}
+}
+
+// accelerated says that a node offers GPUs, under whatever resource name, or is labelled to have some.
+func accelerated(node *corev1.Node) bool {
+	if node.Labels["nvidia.com/gpu.present"] == "true" {
+		return true
+	}
+	for name, amount := range node.Status.Allocatable {
+		if strings.Contains(string(name), "/") && strings.Contains(string(name), "gpu") && !amount.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is the manifest, with all else in comments.
+func (r Report) Text() string {
+	var comments []string
+	what := fmt.Sprintf("Proposed from the labels of %d nodes.", r.Nodes)
+	if r.Others > 0 {
+		what = fmt.Sprintf("Proposed from the labels of the %d nodes with accelerators, of %d nodes.", r.Nodes, r.Nodes+r.Others)
+	}
+	comments = append(comments, what, "")
+	rows := [][]string{{"LEVEL", "DOMAINS", "NODES", "LABELED BY"}}
+	for _, l := range r.Levels {
+		rows = append(rows, []string{l.Domain, strconv.Itoa(l.Domains), fmt.Sprintf("%d/%d", l.Nodes, r.Nodes), l.From})
+	}
+	comments = append(comments, strings.Split(strings.TrimSuffix(text.Table(rows, 2, 1, 2), "\n"), "\n")...)
+	if len(r.Notes) > 0 {
+		comments = append(comments, "", "To look at:")
+	}
+	for _, note := range r.Notes {
+		comments = append(comments, strings.Split(text.Wrap("- "+note, "  "), "\n")...)
+	}
+	var b strings.Builder
+	for _, line := range comments {
+		b.WriteString(strings.TrimRight("# "+line, " ") + "\n")
+	}
+	if len(r.Levels) == 0 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "apiVersion: %s\nkind: ClusterTopology\nmetadata:\n  name: %s\nspec:\n  levels:\n", grovev1alpha1.GroupVersion, r.Name)
+	for _, l := range r.Levels {
+		fmt.Fprintf(&b, "  - {domain: %s, key: %s}\n", l.Domain, l.Key)
+	}
+	return b.String()
+}

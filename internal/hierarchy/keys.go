@@ -1,0 +1,115 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hierarchy
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Rank orders levels from the broadest to the narrowest; a smaller rank is broader.
+type Rank int
+
+// Ranks of levels. Unknown is the rank of a key that says nothing of its place.
+const (
+	Unknown Rank = 0
+	region  Rank = 10 * iota
+	zone
+	building
+	fabric
+	superblock
+	block
+	subblock
+	rack
+	clique
+	host
+	machine = host - 1 // what a virtual host runs on
+)
+
+// Key is a node label key whose place in a hierarchy is known.
+type Key struct {
+	Name string
+	// Domain is the name that a level with this key gets.
+	Domain string
+	// Rank among other keys.
+	Rank Rank
+	// Unique: a value names one domain in the whole cluster. Values of other keys may repeat, as rack-1 in two zones.
+	Unique bool
+	// From says who writes the label.
+	From string
+}
+
+// known keys. Where two of them group the nodes in the same way, the first in this list is proposed.
+var known = []Key{
+	{corev1.LabelTopologyZone, "zone", zone, true, "Kubernetes"},
+	{corev1.LabelHostname, "host", host, true, "Kubernetes"},
+	{"nvidia.com/gpu.clique", "nvlink", clique, true, "NVIDIA GPU Operator"},
+	{"ds.coreweave.com/nvlink.domain", "rack", rack, true, "CoreWeave"},
+	{"topology.k8s.aws/ultraserver-id", "ultraserver", rack, true, "Amazon EKS"},
+	{"accelerator.topograph.run/sub-domain", "nvlink-partition", clique + 1, true, "Topograph"},
+	{"accelerator.topograph.run/domain", "accelerator", clique, true, "Topograph"},
+	{"network.topology.nvidia.com/accelerator", "accelerator", clique, true, "Topograph"},
+	{"cloud.google.com/gce-topology-block", "block", block, true, "Google GKE"},
+	{"cloud.google.com/gce-topology-subblock", "subblock", subblock, true, "Google GKE"},
+	{"cloud.google.com/gce-topology-host", "machine", machine, true, "Google GKE"},
+	{"topology.k8s.aws/network-node-layer-1", "network-1", superblock, true, "Amazon EKS"},
+	{"topology.k8s.aws/network-node-layer-2", "network-2", block, true, "Amazon EKS"},
+	{"topology.k8s.aws/network-node-layer-3", "network-3", subblock, true, "Amazon EKS"},
+	{"topology.k8s.aws/network-node-layer-4", "network-4", subblock + 1, true, "Amazon EKS"},
+	{"kubernetes.azure.com/ppg", "placement-group", block, true, "Azure AKS"},
+	{"oci.oraclecloud.com/rdma.hpc_island_id", "island", superblock, true, "Oracle OKE"},
+	{"oci.oraclecloud.com/rdma.network_block_id", "block", block, true, "Oracle OKE"},
+	{"oci.oraclecloud.com/rdma.local_block_id", "local-block", subblock, true, "Oracle OKE"},
+	{"oci.oraclecloud.com/rdma.host_id", "machine", machine, true, "Oracle OKE"},
+	{"backend.coreweave.cloud/fabric", "fabric", fabric, true, "CoreWeave"},
+	{"ib.coreweave.cloud/fabric", "fabric", fabric, true, "CoreWeave"},
+	{"ib.coreweave.cloud/superpod", "superpod", superblock, false, "CoreWeave"},
+	{"backend.coreweave.cloud/leafgroup", "leafgroup", block, false, "CoreWeave"},
+	{"ib.coreweave.cloud/leafgroup", "leafgroup", block, false, "CoreWeave"},
+	{"node.coreweave.cloud/rack", "rack", rack, false, "CoreWeave"},
+	{"network.topology.nvidia.com/datacenter", "datacenter", building, true, "Topograph"},
+	{"network.topology.nvidia.com/core", "core", superblock, true, "Topograph"},
+	{"network.topology.nvidia.com/spine", "spine", block, true, "Topograph"},
+	{"network.topology.nvidia.com/block", "block", block + 1, true, "Topograph"},
+	{"network.topology.nvidia.com/leaf", "leaf", subblock, true, "Topograph"},
+	{"fabric.topograph.run/tier-2", "core", superblock, true, "Topograph"},
+	{"fabric.topograph.run/tier-1", "spine", block, true, "Topograph"},
+	{"fabric.topograph.run/tier-0", "leaf", subblock, true, "Topograph"},
+	{corev1.LabelTopologyRegion, "region", region, true, "Kubernetes"},
+	{corev1.LabelFailureDomainBetaZone, "zone", zone, true, "Kubernetes, before 1.17"},
+	{corev1.LabelFailureDomainBetaRegion, "region", region, true, "Kubernetes, before 1.17"},
+}
+
+// words are what keys of one's own end in, as topology.example.com/rack.
+var words = map[string]Rank{
+	"region": region, "zone": zone, "availability-zone": zone, "datacenter": building, "building": building, "room": building + 1,
+	"hall": building + 1, "fabric": fabric, "row": fabric + 1, "superpod": superblock, "superblock": superblock, "island": superblock,
+	"core": superblock, "pod": block - 1, "block": block, "spine": block, "leafgroup": subblock - 1, "subblock": subblock, "leaf": subblock,
+	"switch": subblock, "rack": rack, "chassis": rack + 1, "nvlink": clique, "nvlink-domain": clique, "clique": clique, "host": host,
+}
+
+// Look tells what is known of a label key.
+func Look(name string) (Key, bool) {
+	for _, k := range known {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	word := name[strings.LastIndexByte(name, '/')+1:]
+	if rank := words[word]; rank != Unknown {
+		return Key{Name: name, Domain: word, Rank: rank, From: "named so"}, true
+	}
+	return Key{Name: name}, false
+}
+
+// preference is the place of a key in the list of known ones; keys of one's own come after the ones that are unique.
+func preference(name string) int {
+	for i, k := range known {
+		if k.Name == name {
+			return i
+		}
+	}
+	return len(known)
+}
