@@ -50,6 +50,7 @@ test: lint verify build control-plane bench-smoke release-smoke ## Lint, check g
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
 test-browser: the map drawn in a headless Chromium equals what tree says (needs Chromium)
+test-peers: the rules of docs/engines.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
@@ -59,6 +60,10 @@ export NOT_RUN
 not-run: ## List the checks that make test leaves out
 	@echo "Not run by make test:"
 	@echo "$$NOT_RUN" | sed 's/^/  make /'
+
+.PHONY: test-peers
+test-peers: build control-plane ## Tell the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)
+	@cd hack/peers && go test -count=1 -timeout 60m -v $(GOTESTFLAGS) .
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew
@@ -98,7 +103,7 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
-	@for module in bench browser release; do \
+	@for module in bench browser peers release; do \
 		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
 	done
 
