@@ -23,8 +23,8 @@ var kept = []string{
 }
 
 // chart renders a chart with helm, and returns what of it is installed.
-func chart(root, dir, namespace string) ([]*unstructured.Unstructured, error) {
-	cmd := exec.Command("go", "tool", "-modfile=hack/tools/go.mod", "helm", "template", "peer", dir, "--namespace="+namespace, "--no-hooks")
+func chart(root, dir string, p peer) ([]*unstructured.Unstructured, error) {
+	cmd := exec.Command("go", "tool", "-modfile=hack/tools/go.mod", "helm", "template", strings.ToLower(p.name), dir, "--namespace="+p.namespace, "--no-hooks")
 	cmd.Dir = root
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -50,19 +50,19 @@ func objects(r io.Reader) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// accounts are the ServiceAccounts that bindings name, by namespace/name: not every chart has them itself.
-func accounts(all []*unstructured.Unstructured) []*unstructured.Unstructured {
+// accounts are the ServiceAccounts of a namespace that bindings name: not every chart has them itself.
+func accounts(all []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, o := range all {
 		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
 		for _, s := range subjects {
 			subject, _ := s.(map[string]any)
-			if subject["kind"] != "ServiceAccount" {
+			if subject["kind"] != "ServiceAccount" || subject["namespace"] != namespace {
 				continue
 			}
 			account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
 			account.SetName(fmt.Sprint(subject["name"]))
-			account.SetNamespace(fmt.Sprint(subject["namespace"]))
+			account.SetNamespace(namespace)
 			out = append(out, account)
 		}
 	}

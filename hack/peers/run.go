@@ -41,21 +41,22 @@ type Cluster struct {
 // Start installs and starts the peers beside a sandbox. dir is for certificates, kubeconfigs and logs, and is not the sandbox's.
 func Start(ctx context.Context, s *sandbox.Sandbox, sources Sources, dir string) (*Cluster, error) {
 	c := &Cluster{Sandbox: s, sources: sources, dir: dir}
-	certificate, err := writeCertificate(dir)
+	certificate, err := writeCertificate(c.certificates())
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	c.ca = base64.StdEncoding.EncodeToString(certificate)
-	// KAI's podgroupcontroller looks for its certificate below the temporary directory.
-	if err := os.CopyFS(filepath.Join(dir, "k8s-webhook-server", "serving-certs"), os.DirFS(dir)); err != nil {
-		return nil, err
-	}
 	for _, p := range sources.peers {
 		if err := c.start(ctx, p); err != nil {
 			return c, errors.Join(err, c.Stop())
 		}
 	}
 	return c, nil
+}
+
+// certificates are below the temporary directory of the programs, where KAI's podgroupcontroller looks for them: it has no flag for that.
+func (c *Cluster) certificates() string {
+	return filepath.Join(c.dir, "k8s-webhook-server", "serving-certs")
 }
 
 func (c *Cluster) start(ctx context.Context, p peer) error {
@@ -76,12 +77,13 @@ func (c *Cluster) start(ctx context.Context, p peer) error {
 		return err
 	}
 	// The API server may take a moment until it serves a new definition.
+	var last error
 	err = wait.PollUntilContextTimeout(ctx, time.Second, 30*time.Second, true, func(context.Context) (bool, error) {
-		err = c.Kubectl(installed, "apply", "--server-side", "-f", "-")
-		return err == nil, nil
+		last = c.Kubectl(installed, "apply", "--server-side", "-f", "-")
+		return last == nil, nil
 	})
 	if err != nil {
-		return err
+		return last
 	}
 	for _, program := range p.programs {
 		if err := c.launch(ctx, p, program); err != nil {
@@ -93,14 +95,14 @@ func (c *Cluster) start(ctx context.Context, p peer) error {
 
 // objects of a peer besides its definitions, namespaces first.
 func (c *Cluster) objects(p peer, dir string) ([]byte, error) {
-	rendered, err := chart(c.sources.Root, dir, p.namespace)
+	rendered, err := chart(c.sources.Root, dir, p)
 	if err != nil {
 		return nil, err
 	}
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
 	namespace.SetName(p.namespace)
 	out := []*unstructured.Unstructured{namespace}
-	out = append(append(out, accounts(rendered)...), rendered...)
+	out = append(append(out, accounts(rendered, p.namespace)...), rendered...)
 	if p.namespace == "kai-scheduler" {
 		webhooks, err := objects(strings.NewReader(podGroupWebhook))
 		if err != nil {
@@ -162,7 +164,7 @@ func (c *Cluster) launch(ctx context.Context, p peer, program program) error {
 	args := program.args
 	if program.config != "" {
 		file := filepath.Join(c.dir, program.name+".yaml")
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(program.config, "DIR", c.dir)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(program.config, "DIR", c.certificates())), 0o600); err != nil {
 			return err
 		}
 		args = append(args, "--config="+file)

@@ -36,7 +36,7 @@ const (
 	rackKey = "topology.trellis.dev/rack"
 	poolKey = "peers.trellis.dev/pool"
 	// patience with one step: KAI and Grove work in cycles, and a lost node is noticed by Kubernetes after its own while.
-	patience = 2 * time.Minute
+	patience = time.Minute
 )
 
 type services = graphs.Services

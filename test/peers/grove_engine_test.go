@@ -4,6 +4,7 @@
 package peers
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -24,6 +25,7 @@ import (
 func probed(t *testing.T) *workload.Workload {
 	t.Helper()
 	w := workload.New(typed, typed)
+	w.TopologyKept = func(context.Context) bool { return true }
 	if state, err := w.Probe(t.Context()); err != nil || !state.Ready {
 		t.Fatalf("%+v %v", state, err)
 	}
@@ -136,6 +138,12 @@ func TestGroveKeepsBindings(t *testing.T) {
 	binding := read[grove.ClusterTopologyBinding](t, k.get())
 	if refs := binding.Spec.SchedulerTopologyBindings; len(refs) != 1 || refs[0].TopologyReference != "bound" {
 		t.Errorf("references %v", refs)
+	}
+	alone := probed(t)
+	alone.TopologyKept = func(context.Context) bool { return false }
+	k.write = alone.KeepBinding
+	if why := k.keep(); why != "" || len(read[grove.ClusterTopologyBinding](t, k.get()).Spec.SchedulerTopologyBindings) != 0 {
+		t.Errorf("it refers to a Topology that nobody keeps: %s", why)
 	}
 	k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
 	if why := k.keep(); why != "" || k.get().GetUID() != binding.UID || len(read[grove.ClusterTopologyBinding](t, k.get()).Spec.Levels) != 3 {
