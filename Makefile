@@ -45,6 +45,7 @@ push: ## Push the images of make release (IMAGE=registry.example/trellis-manager
 test: lint verify build control-plane bench-smoke release-smoke ## Lint, check generated files, run every test
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
 		-timeout 20m $(GOTESTFLAGS) ./...
+	@test ! -d $(SHARED)/crds || { $(MAKE) --no-print-directory test-definitions; }
 	@$(MAKE) --no-print-directory not-run
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
@@ -56,10 +57,19 @@ vulncheck: known vulnerabilities in what is linked (needs the vulnerability data
 endef
 export NOT_RUN
 
+# What tests use when it lies beside the repository: real deployments, and the peers' own custom resource definitions.
+SHARED := $(abspath ../shared)
+
+.PHONY: test-definitions
+test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/peers/...
+
 .PHONY: not-run
 not-run: ## List the checks that make test leaves out
 	@echo "Not run by make test:"
 	@echo "$$NOT_RUN" | sed 's/^/  make /'
+	@test -d $(SHARED)/crds || echo "  make test-definitions: the peers' own definitions ($(SHARED)/crds is not there; those derived from them were tested)"
+	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
 
 .PHONY: test-peers
 test-peers: build control-plane ## Tell the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)
