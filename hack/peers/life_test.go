@@ -221,6 +221,29 @@ func (w *world) lacks(uid types.UID) error {
 	return nil
 }
 
+// lost does something to the first pod of the replica of Worker, and waits until its n pods are there again: all new where Trellis makes them,
+// since it makes a replica whole; under Grove that one.
+func (w *world) lost(n int, do func(*corev1.Pod)) {
+	w.Helper()
+	first := w.pods("g", "Worker")[0]
+	if w.engine != "Grove" {
+		w.replaced("Worker", n, func() { do(&first) })
+		return
+	}
+	do(&first)
+	w.until("the pod is new", func() error {
+		if err := w.lacks(first.UID); err != nil {
+			return err
+		}
+		return count(w.pods("g", "Worker"), n)
+	})
+}
+
+func (w *world) removeOne(pod *corev1.Pod) {
+	w.Helper()
+	w.remove(pod)
+}
+
 // loseNode takes a node out of the cluster, as when its machine is gone for good.
 func (w *world) loseNode(name string) {
 	w.Helper()

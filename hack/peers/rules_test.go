@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -108,9 +109,7 @@ var rules = map[string]rule{
 		nodes: append(racks(2, "a/r0"), racks(3, "a/r1")...), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)},
 		after: func(w *world) {
 			first := w.domains("rack", w.pods("g", "Worker")...)
-			before := w.pods("g", "Worker")
-			w.remove(&before[0])
-			w.until("the pod is gone", func() error { return w.lacks(before[0].UID) })
+			w.lost(2, w.removeOne)
 			w.ready("g")
 			if w.engine != "Grove" {
 				w.in("Worker", "rack", first...)
@@ -121,9 +120,8 @@ var rules = map[string]rule{
 	"a node is lost": {
 		nodes: racks(3, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
 		after: func(w *world) {
-			first, before := w.domains("rack", w.pods("g", "")...), w.pods("g", "Worker")
-			w.loseNode(before[0].Spec.NodeName)
-			w.until("the pod is gone", func() error { return w.lacks(before[0].UID) })
+			first := w.domains("rack", w.pods("g", "")...)
+			w.lost(2, func(pod *corev1.Pod) { w.loseNode(pod.Spec.NodeName) })
 			w.ready("g")
 			if w.engine != "Grove" {
 				w.in("", "rack", first...)
@@ -133,10 +131,9 @@ var rules = map[string]rule{
 	"the rack is cordoned": {
 		nodes: racks(2, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
 		after: func(w *world) {
-			first, before := w.domains("rack", w.pods("g", "")...), w.pods("g", "Worker")
+			first := w.domains("rack", w.pods("g", "")...)
 			w.cordon(first[0], true)
-			w.remove(&before[0])
-			w.until("the pod is gone", func() error { return w.lacks(before[0].UID) })
+			w.lost(2, w.removeOne)
 			if w.engine == "Grove" {
 				w.says("g", placed, metav1.ConditionFalse, "OutsideReplicaDomain", "Worker-0 is in rack")
 				return

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers proves on a real API server that the definitions of KAI Scheduler, Grove and LeaderWorkerSet accept what Trellis renders,
-// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand, and Grove's admission
-// webhooks are played (see peertest.GroveDefaults). Trellis' own operator does, for the deployments of one namespace; what is told there goes
+// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand, and their admission
+// webhooks are played (see peertest). Trellis' own operator does, for the deployments of one namespace; what is told there goes
 // through all of it.
 //
 // The definitions are those derived from the peers' own (see package definitions). With TRELLIS_PEER_DEFINITIONS set to a folder that has the
@@ -76,7 +76,7 @@ func runSuite(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
 		return 1
 	}
-	env := &envtest.Environment{WebhookInstallOptions: groveWebhooks()}
+	env := &envtest.Environment{WebhookInstallOptions: registered()}
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)
@@ -95,7 +95,7 @@ func runSuite(m *testing.M) int {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	serveGroveWebhooks(ctx, env.WebhookInstallOptions)
+	serveWebhooks(ctx, env.WebhookInstallOptions)
 	config.QPS = -1
 	restConfig = config
 	config.WarningHandler = rest.NoWarnings{}
