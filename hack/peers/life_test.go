@@ -180,8 +180,8 @@ func TestQueueOverLimit(t *testing.T) {
 			w.create(g)
 			w.says("g", placed, metav1.ConditionFalse, "SchedulerRefuses|WaitsForGrove", w.name)
 			w.noneBound("Worker")
-			if c := w.condition("g", placed); !strings.Contains(c.Message, "limit") {
-				t.Errorf("it says %s", c.Message)
+			if err := said(w.condition("g", placed), "limit"); err != nil {
+				t.Error(err)
 			}
 			w.limit(queue, 16)
 			w.ready("g")
@@ -194,11 +194,24 @@ func (w *world) limit(queue *unstructured.Unstructured, gpus int) {
 	w.patch(queue, fmt.Sprintf(`{"spec":{"resources":{"gpu":{"limit":%d,"quota":0,"overQuotaWeight":1},"cpu":{"limit":-1,"quota":-1,"overQuotaWeight":1},"memory":{"limit":-1,"quota":-1,"overQuotaWeight":1}}}}`, gpus))
 }
 
+func said(c metav1.Condition, words string) error {
+	if !strings.Contains(c.Message, words) {
+		return fmt.Errorf("it says %s/%s: %s", c.Status, c.Reason, c.Message)
+	}
+	return nil
+}
+
 func count(pods []corev1.Pod, want int) error {
 	if len(pods) != want {
 		return fmt.Errorf("%d pods, want %d", len(pods), want)
 	}
 	return nil
+}
+
+// bound are the pods of a service that have a node.
+func (w *world) bound(service string) []corev1.Pod {
+	w.Helper()
+	return slices.DeleteFunc(w.pods("g", service), func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
 }
 
 // stay: these pods are all there still.

@@ -22,9 +22,9 @@ type rule struct {
 	// level and services of the deployment "g"; preferred is its preferred level.
 	level, preferred string
 	services         services
-	// short: it does not fit at first.
-	short bool
-	after func(w *world)
+	// short: it does not fit at first. narrow: Grove's scheduler may choose too small a domain.
+	short, narrow bool
+	after         func(w *world)
 	// only under these engines; nil for all.
 	only []string
 }
@@ -40,8 +40,18 @@ var rules = map[string]rule{
 		after: func(w *world) { w.eachInOne("Worker", 2, 2) },
 	},
 	"required domain of a single-node service": {
-		nodes: append(racks(1, "a/r0"), racks(2, "a/r1")...), services: services{"Worker": worker(2, 1, 8, "rack")},
-		after: func(w *world) { w.in("Worker", "rack", "a/r1") },
+		nodes: append(racks(1, "a/r0"), racks(2, "a/r1")...), services: services{"Worker": worker(2, 1, 8, "rack")}, narrow: true,
+		after: func(w *world) {
+			if len(w.bound("Worker")) == 1 { // its scheduler looked at the first pod only
+				in := w.domains("rack", w.bound("Worker")...)[0]
+				w.addHosts(host{zone: "a", rack: in[2:], name: "a-new", gpus: 8})
+				w.ready("g")
+				w.in("Worker", "rack", in)
+				return
+			}
+			w.ready("g")
+			w.in("Worker", "rack", "a/r1")
+		},
 	},
 	"racks of one name in two zones are two": {
 		nodes: racks(1, "a/r0", "b/r0"), services: services{"Worker": worker(1, 2, 8, "rack")}, short: true,
@@ -53,7 +63,7 @@ var rules = map[string]rule{
 		},
 	},
 	"preferred is reached": {
-		nodes: append(racks(1, "a/r0"), racks(2, "a/r1")...), level: "zone", preferred: "rack", services: services{"Worker": worker(2, 1, 8, "")},
+		nodes: append(racks(1, "a/r0"), racks(2, "a/r1")...), level: "zone", preferred: "rack", services: services{"Worker": worker(1, 2, 8, "")},
 		after: func(w *world) { w.in("", "rack", "a/r1") },
 	},
 	"preferred is climbed from": {
@@ -65,7 +75,7 @@ var rules = map[string]rule{
 		after: func(w *world) {
 			w.noneBound("Worker")
 			if w.engine == "Grove" { // the words of its scheduler, on the pods
-				w.says("g", placed, metav1.ConditionFalse, "WaitsForGrove", "kai-scheduler: ")
+				w.says("g", placed, metav1.ConditionFalse, "WaitsForGrove", "only 2 of 3 required pods")
 			} else {
 				w.says("g", placed, metav1.ConditionFalse, "InsufficientCapacity", "2 of 3")
 			}
@@ -163,9 +173,17 @@ func tell(t *testing.T, name, engine string, r rule) {
 		dgd := w.graph("g", r.level, r.services)
 		dgd.Spec.TopologyConstraint.PreferredPackDomain = r.preferred
 		w.create(dgd)
-		if r.short {
+		switch {
+		case r.short:
 			w.says("g", placed, metav1.ConditionFalse, "InsufficientCapacity|WaitsForGrove", "")
-		} else {
+		case r.narrow && engine == "Grove":
+			w.until("Grove's scheduler has chosen", func() error {
+				if len(w.bound("Worker")) == 2 {
+					return nil
+				}
+				return said(w.condition("g", placed), "1 of 2 replicas scheduled; KAI: ")
+			})
+		default:
 			w.ready("g")
 		}
 		r.after(w)

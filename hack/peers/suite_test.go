@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,9 @@ func run(m *testing.M, sources Sources) (code int) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	maps.DeleteFunc(engines, func(name string, _ map[string]string) bool { return !sources.Has(name) })
+	maps.DeleteFunc(engines, func(name string, _ map[string]string) bool {
+		return slices.ContainsFunc(strings.Split(name, " with "), func(peer string) bool { return !sources.Has(peer) })
+	})
 	s, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "peers", Dir: filepath.Join(dir, "s"), Root: sources.Root, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
 		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--take-back-after=" + takeBackAfter.String()}},
