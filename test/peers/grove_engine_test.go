@@ -129,6 +129,19 @@ func TestGroveProbe(t *testing.T) {
 	}
 }
 
+// TestGroveAlone: where Trellis keeps no Topology of KAI, the binding refers to none, and Grove makes its own.
+func TestGroveAlone(t *testing.T) {
+	alone := probed(t)
+	alone.TopologyKept = func(context.Context) bool { return false }
+	k := newKeeping(t, "alone", "ClusterTopologyBinding", alone.KeepBinding)
+	if why := k.keep(); why != "" {
+		t.Fatal(why)
+	}
+	if refs := read[grove.ClusterTopologyBinding](t, k.get()).Spec.SchedulerTopologyBindings; len(refs) != 0 {
+		t.Errorf("references %v", refs)
+	}
+}
+
 // TestGroveKeepsBindings: made with a reference to KAI's topology, brought in step in place, and left alone when another's.
 func TestGroveKeepsBindings(t *testing.T) {
 	k := newKeeping(t, "bound", "ClusterTopologyBinding", probed(t).KeepBinding)
@@ -138,12 +151,6 @@ func TestGroveKeepsBindings(t *testing.T) {
 	binding := read[grove.ClusterTopologyBinding](t, k.get())
 	if refs := binding.Spec.SchedulerTopologyBindings; len(refs) != 1 || refs[0].TopologyReference != "bound" {
 		t.Errorf("references %v", refs)
-	}
-	alone := probed(t)
-	alone.TopologyKept = func(context.Context) bool { return false }
-	k.write = alone.KeepBinding
-	if why := k.keep(); why != "" || len(read[grove.ClusterTopologyBinding](t, k.get()).Spec.SchedulerTopologyBindings) != 0 {
-		t.Errorf("it refers to a Topology that nobody keeps: %s", why)
 	}
 	k.ct.Spec.Levels = k.ct.Spec.Levels[1:]
 	if why := k.keep(); why != "" || k.get().GetUID() != binding.UID || len(read[grove.ClusterTopologyBinding](t, k.get()).Spec.Levels) != 3 {
