@@ -181,7 +181,7 @@ func tell(t *testing.T, name, engine string, r rule) {
 				if len(w.bound("Worker")) == 2 {
 					return nil
 				}
-				return said(w.condition("g", placed), "1 of 2 replicas scheduled; KAI: ")
+				return said(w.condition("g", placed), "can allocate only 0 of 1 required pods")
 			})
 		default:
 			w.ready("g")
