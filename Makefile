@@ -51,15 +51,29 @@ test: lint verify build control-plane bench-smoke release-smoke dashboards-smoke
 define NOT_RUN
 test-browser: the map drawn in a headless Chromium equals what tree says (needs Chromium)
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
+test-peers: the rules of docs/engines.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
+test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
 export NOT_RUN
 
+# What tests use when it lies beside the repository: real deployments, and the peers' own custom resource definitions.
+SHARED := $(abspath ../shared)
+
+.PHONY: test-definitions
+test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/peers/...
+
 .PHONY: not-run
 not-run: ## List the checks that make test leaves out
 	@echo "Not run by make test:"
 	@echo "$$NOT_RUN" | sed 's/^/  make /'
+	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
+
+.PHONY: test-peers
+test-peers: build control-plane ## Tell the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)
+	@cd hack/peers && go test -count=1 -timeout 60m -v $(GOTESTFLAGS) .
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew
@@ -112,7 +126,7 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
-	@for module in bench browser dashboards release; do \
+	@for module in bench browser dashboards peers release; do \
 		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
 	done
 

@@ -35,14 +35,19 @@ func newEngines(mgr ctrl.Manager, writer client.Client, o Options) (*engine.Engi
 	gated := pods
 	gated.NameNodes = true
 	kai, grove := kaiplacer.New(writer, mgr.GetAPIReader()), groveworkload.New(writer, mgr.GetAPIReader())
-	peers := []clustertopology.Peer{{Engine: kai.Name(), Keep: kai.KeepTopology}, {Engine: grove.Name(), Keep: grove.KeepBinding}}
-	return engine.New(engine.Options{Open: ownCache(mgr, o)},
+	peers := []clustertopology.Peer{
+		{Engine: kai.Name(), For: []string{grove.Name()}, Keep: kai.KeepTopology}, // first: the binding refers to it
+		{Engine: grove.Name(), Keep: grove.KeepBinding},
+	}
+	engines := engine.New(engine.Options{Open: ownCache(mgr, o)},
 		gated,
 		podgroup.Placer{Placer: pods, Discovery: served, Namespace: o.Namespace},
 		kai,
 		grove,
 		lwsmaker.New(writer, mgr.GetAPIReader()),
-	), peers, nil
+	)
+	grove.TopologyKept = func(ctx context.Context) bool { return engines.State(ctx, kai.Name()).Ready }
+	return engines, peers, nil
 }
 
 // ownCache opens caches beside the manager's for kinds that come and go.

@@ -4,6 +4,7 @@
 package peers
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -24,6 +25,7 @@ import (
 func probed(t *testing.T) *workload.Workload {
 	t.Helper()
 	w := workload.New(typed, typed)
+	w.TopologyKept = func(context.Context) bool { return true }
 	if state, err := w.Probe(t.Context()); err != nil || !state.Ready {
 		t.Fatalf("%+v %v", state, err)
 	}
@@ -124,6 +126,19 @@ func TestGroveProbe(t *testing.T) {
 	state, err := workload.New(empty, empty).Probe(t.Context())
 	if err != nil || state.Ready || state.Reason != nvidiav1alpha1.ReasonAPINotServed {
 		t.Errorf("not served: %+v %v", state, err)
+	}
+}
+
+// TestGroveAlone: where Trellis keeps no Topology of KAI, the binding refers to none, and Grove makes its own.
+func TestGroveAlone(t *testing.T) {
+	alone := probed(t)
+	alone.TopologyKept = func(context.Context) bool { return false }
+	k := newKeeping(t, "alone", "ClusterTopologyBinding", alone.KeepBinding)
+	if why := k.keep(); why != "" {
+		t.Fatal(why)
+	}
+	if refs := read[grove.ClusterTopologyBinding](t, k.get()).Spec.SchedulerTopologyBindings; len(refs) != 0 {
+		t.Errorf("references %v", refs)
 	}
 }
 

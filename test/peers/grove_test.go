@@ -61,7 +61,7 @@ func TestPodCliqueSets(t *testing.T) {
 			t.Errorf("%s reads back as\n%s", shape, sketch)
 		}
 	}
-	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapeNamed)), grove.ShapePack), "packDomain is deprecated")
+	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapeNamed)), grove.ShapePack), "packDomain")
 	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapePack)), grove.ShapePackDomain), "pack")
 	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapeNamed)), grove.ShapePackDomain), "topologyName")
 	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapePack)), grove.ShapeNamed), "pack")

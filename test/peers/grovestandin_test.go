@@ -127,9 +127,15 @@ func (w *world) groveSays(levelsUnavailable, reason string, updating bool) {
 		object.GetGeneration(), end, levelsUnavailable, reason, object.GetGeneration()))
 }
 
-// groveServes: Grove has done all that it was asked for.
+// groveServes: Grove has done all that it was asked for. Its scheduler places no constrained gang without a Topology of its own.
 func (w *world) groveServes() {
 	w.t.Helper()
+	if pcs, _ := w.podCliqueSet(); pcs.Spec.Template.TopologyConstraint != nil {
+		w.until("KAI has the Topology", func() error {
+			_, err := client.Resource(resources["Topology"]).Get(w.t.Context(), w.name, metav1.GetOptions{})
+			return err
+		})
+	}
 	w.groveSays("False", "AllClusterTopologyLevelsAvailable", false)
 	w.groveCounts("", func(_ string, wanted int64) (int64, int64, int64) { return wanted, wanted, wanted })
 }

@@ -80,7 +80,7 @@ func TestKAITopology(t *testing.T) {
 		topology.Spec.Levels[i].NodeLabel = hostFirst.Spec.Levels[i].Key
 	}
 	topology.Name = "host-first"
-	refused(t, sent(t, topology, ""), "lowest level")
+	refused(t, sent(t, topology, ""), "spec.levels")
 }
 
 // TestPodGroups: taken whole; a second write of the same says nothing new; what KAI and others set in between stays.

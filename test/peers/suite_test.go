@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers proves on a real API server that the definitions of KAI Scheduler, Grove and LeaderWorkerSet accept what Trellis renders,
-// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand, and Grove's admission
-// webhooks are played (see peertest.GroveDefaults). Trellis' own operator does, for the deployments of one namespace; what is told there goes
+// keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand, and their admission
+// webhooks are played (see peertest). Trellis' own operator does, for the deployments of one namespace; what is told there goes
 // through all of it.
 //
-// The definitions lie beside the repository, in ../shared/crds; without them there is nothing to test against.
+// The definitions are those derived from the peers' own (see package definitions). With TRELLIS_PEER_DEFINITIONS set to a folder that has the
+// real ones, they are these.
 package peers
 
 import (
@@ -35,6 +36,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/test/conversion"
+	"github.com/trellis-k8s/trellis/test/peers/definitions"
 )
 
 const missingAssets = `KUBEBUILDER_ASSETS is not set: these tests need the directory that holds kube-apiserver and etcd.
@@ -60,10 +62,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if _, err := os.Stat(filepath.Join(sharedDir, "crds")); err != nil {
-		fmt.Println("skipped: the peers' definitions are not there:", err)
-		return
-	}
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		fmt.Fprint(os.Stderr, missingAssets)
 		os.Exit(1)
@@ -73,12 +71,12 @@ func TestMain(m *testing.M) {
 
 func runSuite(m *testing.M) int {
 	log.SetLogger(logr.Discard())
-	crds, err := definitions()
+	crds, err := allDefinitions()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reading the definitions:", err)
 		return 1
 	}
-	env := &envtest.Environment{WebhookInstallOptions: groveWebhooks()}
+	env := &envtest.Environment{WebhookInstallOptions: registered()}
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)
@@ -97,7 +95,7 @@ func runSuite(m *testing.M) int {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	serveGroveWebhooks(ctx, env.WebhookInstallOptions)
+	serveWebhooks(ctx, env.WebhookInstallOptions)
 	config.QPS = -1
 	restConfig = config
 	config.WarningHandler = rest.NoWarnings{}
@@ -120,9 +118,9 @@ func runSuite(m *testing.M) int {
 	return m.Run()
 }
 
-// definitions are those of the newest releases and, in groups of their own, of Grove's older shapes. No file holds the shape between the
+// allDefinitions are those of the newest releases and, in groups of their own, of Grove's older shapes. No file holds the shape between the
 // oldest and the newest; it is the oldest with a name beside the domain and without the fixed list of domains.
-func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func allDefinitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for kind, file := range map[schema.GroupVersionKind]string{
 		kai.TopologyKind:                 "kai/kai.scheduler_topologies.yaml",
@@ -163,7 +161,11 @@ func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 func definition(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	raw, err := os.ReadFile(filepath.Join(sharedDir, "crds", file))
+	dir := os.Getenv("TRELLIS_PEER_DEFINITIONS")
+	if dir == "" {
+		return definitions.Load(file)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return nil, err
 	}

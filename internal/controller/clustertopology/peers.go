@@ -24,6 +24,8 @@ import (
 // Peer is an engine with a topology object of its own.
 type Peer struct {
 	Engine string
+	// For are other engines whose scheduler reads the object.
+	For []string
 	// Keep brings the engine's object in step and says what cannot be, or "".
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
@@ -71,7 +73,7 @@ func (r *Reconciler) keepPeers(ctx context.Context, ct *grovev1alpha1.ClusterTop
 	var failures []error
 	for _, peer := range r.Peers {
 		used := slices.ContainsFunc(groups.Items, func(sg trellisv1alpha1.ScalingGroup) bool {
-			return sg.Spec.Engine == peer.Engine && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
+			return (sg.Spec.Engine == peer.Engine || slices.Contains(peer.For, sg.Spec.Engine)) && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
 		})
 		if !used || ct.DeletionTimestamp != nil || !r.Engines.State(ctx, peer.Engine).Ready {
 			continue

@@ -52,8 +52,8 @@ const maxBindingKey = 63
 var bindingDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // RenderBinding returns the binding of a ClusterTopology, or why Grove would not take it. kaiTopology is the name of KAI's Topology where
-// Trellis or the author of the ClusterTopology keeps one: without the reference Grove would make one of the binding's name itself, and
-// fail over the one that is there.
+// Trellis keeps one: without the reference Grove would make one of the binding's name itself, and fail over the one that is there. With a
+// reference to one that is not there, KAI places no constrained gang.
 func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*ClusterTopologyBinding, error) {
 	b := &ClusterTopologyBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: ClusterTopologyBindingKind.Kind},

@@ -37,6 +37,8 @@ const (
 // Workload is the engine Grove.
 type Workload struct {
 	write.Writer
+	// TopologyKept says whether Trellis keeps KAI's Topology of a ClusterTopology. Without it Grove makes its own.
+	TopologyKept func(context.Context) bool
 
 	mu     sync.Mutex
 	served served
@@ -52,7 +54,7 @@ var _ engine.Workload = &Workload{}
 
 // New returns the engine.
 func New(writer client.Client, live client.Reader) *Workload {
-	return &Workload{Writer: write.Writer{Client: writer, Live: live}}
+	return &Workload{Writer: write.Writer{Client: writer, Live: live}, TopologyKept: func(context.Context) bool { return false }}
 }
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podcliquesets.grove.io;clustertopologybindings.grove.io;podgroups.scheduling.run.ai,verbs=get
@@ -226,8 +228,8 @@ func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTop
 		return grove.BindingDrift(ct, binding), nil
 	}
 	kaiTopology := ""
-	if seen.kai {
-		kaiTopology, _ = kai.Reference(ct)
+	if name, managed := kai.Reference(ct); managed && w.TopologyKept(ctx) {
+		kaiTopology = name
 	}
 	binding, err := grove.RenderBinding(ct, kaiTopology)
 	if err != nil {

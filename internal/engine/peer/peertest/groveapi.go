@@ -31,6 +31,11 @@ func GroveDefaults(pcs *unstructured.Unstructured) error {
 	if err := unstructured.SetNestedField(pcs.Object, duration.String(), "spec", "template", "terminationDelay"); err != nil {
 		return err
 	}
+	if _, set, _ := unstructured.NestedMap(pcs.Object, "spec", "template", "headlessServiceConfig"); !set {
+		if err := unstructured.SetNestedField(pcs.Object, true, "spec", "template", "headlessServiceConfig", "publishNotReadyAddresses"); err != nil {
+			return err
+		}
+	}
 	cliques, _, err := unstructured.NestedSlice(pcs.Object, "spec", "template", "cliques")
 	if err != nil {
 		return err

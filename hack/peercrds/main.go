@@ -1,0 +1,86 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command peercrds derives test/peers/definitions/data from the real custom resource definitions of KAI Scheduler, Grove and
+// LeaderWorkerSet. They are to be in one folder as definitions.Types names them. Run it from the repository's root:
+//
+//	go run ./hack/peercrds DIR
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/peers/definitions"
+)
+
+const target = "test/peers/definitions/data"
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./hack/peercrds DIR")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "peercrds:", err)
+		os.Exit(1)
+	}
+}
+
+func run(from string) error {
+	files, err := texts(from)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(target); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(target, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts are the files of the target by name.
+func texts(from string) (map[string]string, error) {
+	names := slices.Sorted(maps.Keys(definitions.Types))
+	digests := map[string]string{}
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, name := range names {
+		raw, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, err
+		}
+		full := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(raw, full); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		digests[name] = fmt.Sprintf("%x", sha256.Sum256(raw))
+		crds = append(crds, definitions.Derive(full, definitions.Types[name]))
+	}
+	pods, err := definitions.Collect(crds)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for i, name := range names {
+		if out[definitions.Name(name)], err = definitions.Text(crds[i], path.Base(name), digests[name], pods); err != nil {
+			return nil, err
+		}
+	}
+	out["podspec.txt"], err = pods.Text()
+	return out, err
+}
