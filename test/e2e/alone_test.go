@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"github.com/trellis-k8s/trellis/test/conversion"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,9 +50,15 @@ func newEnvironment(t *testing.T, name string, change ...func(*sandbox.Options))
 	return environment{cluster: cluster, c: newClient(cluster)}
 }
 
-// deleteWebhooks deletes the webhook configurations and waits until the API server has noticed.
+// deleteWebhooks deletes the webhook configurations and waits until the API server has noticed. From then on the test converts between the
+// versions, whether or not an operator is there.
 func (e environment) deleteWebhooks(t *testing.T) {
 	t.Helper()
+	server := conversion.Serve()
+	t.Cleanup(server.Close)
+	if err := server.TakeOver(t.Context(), e.c); err != nil {
+		t.Fatal(err)
+	}
 	for _, o := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
 		if err := e.c.DeleteAllOf(t.Context(), o); err != nil {
 			t.Fatal(err)
