@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // annotated makes the annotations of "topology required preferred"; "-" leaves one out.

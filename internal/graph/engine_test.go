@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"slices"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 func TestChooseEngine(t *testing.T) {

@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestGolden shows, for each deployment below testdata/graphs, every object Trellis makes of it: groups, Services, and the first two

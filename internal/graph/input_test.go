@@ -5,7 +5,6 @@ package graph
 
 import (
 	"fmt"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestInputs holds the hashes of what the examples' pods are made from. When they change without inputForm, the next upgrade of the

@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 func TestGroupOf(t *testing.T) {

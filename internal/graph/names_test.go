@@ -5,7 +5,6 @@ package graph
 
 import (
 	"fmt"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"math"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 func TestNames(t *testing.T) {

@@ -5,7 +5,6 @@ package graph
 
 import (
 	"encoding/json"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 func TestNotActedOn(t *testing.T) {

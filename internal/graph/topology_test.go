@@ -5,7 +5,6 @@ package graph
 
 import (
 	"errors"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // constraints of a deployment with services Decode (multinode) and Frontend.

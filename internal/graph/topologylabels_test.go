@@ -4,7 +4,6 @@
 package graph
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // packedPod is pod 0 of the example whose deployment level is zone and whose worker sits in one rack.

@@ -4,12 +4,12 @@
 package validation
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // byAnnotations states the constraint by annotations only: topology, required key, preferred key.

@@ -4,7 +4,6 @@
 package validation
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 type (

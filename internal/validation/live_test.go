@@ -5,7 +5,6 @@ package validation
 
 import (
 	"context"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +15,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // newTopology has the levels zone > block > rack > host.

@@ -4,7 +4,6 @@
 package validation
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"math"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // sizes is a deployment of services of so many replicas and nodes; no nodes: single-node.

@@ -4,8 +4,6 @@
 package validation
 
 import (
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"math"
 	"strings"
 	"testing"
@@ -14,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/randfill"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
 // filler makes random objects. Half of the short strings are words the rules know, so that the rules get past their first line.

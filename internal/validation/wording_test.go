@@ -4,13 +4,13 @@
 package validation
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestWording: who writes v1beta1 reads its paths and words, with components counted in the order in which they were written.

@@ -39,7 +39,7 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	}
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return nil
+		return err
 	}
 	keepMemory(req, dgd)
 	lines := keepReplicas(req, d.scalingUsers, dgd)

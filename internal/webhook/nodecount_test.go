@@ -4,15 +4,15 @@
 package webhook
 
 import (
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/validation"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestNodeCountUnderGrove: Grove would refuse the new size of its gangs after admission, and the deployment would stay failed.

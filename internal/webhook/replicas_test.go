@@ -4,8 +4,8 @@
 package webhook
 
 import (
-	"fmt"
 	"encoding/json"
+	"fmt"
 	"maps"
 
 	. "github.com/onsi/ginkgo/v2"

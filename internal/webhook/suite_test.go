@@ -7,8 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
 	"maps"
 	"net"
 	"net/http"
@@ -38,6 +36,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 

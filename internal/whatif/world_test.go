@@ -5,7 +5,6 @@ package whatif
 
 import (
 	"fmt"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -17,6 +16,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // newWorld has two zones of two racks of hosts of 8 GPUs, ZONE-RACK-HOST.

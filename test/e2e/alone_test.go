@@ -6,7 +6,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"github.com/trellis-k8s/trellis/test/conversion"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
+	"github.com/trellis-k8s/trellis/test/conversion"
 )
 
 // newEnvironment brings up a cluster of its own, beside the shared one, for stories in which the operator or its webhooks go away.

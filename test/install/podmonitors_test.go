@@ -4,7 +4,6 @@
 package install
 
 import (
-	"github.com/trellis-k8s/trellis/test/hub"
 	"slices"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestPodMonitors: kustomize and Helm install the same PodMonitors, and each pod of a deployment is scraped by exactly one of them, at a port

@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,9 +24,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // mixed has all there is: both places of a constraint, required and preferred, a gang and single pods.

@@ -5,8 +5,6 @@ package peers
 
 import (
 	"context"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // made creates an object and deletes it after the test.

@@ -4,8 +4,6 @@
 package files
 
 import (
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // defaultsOf collects the defaults of a schema by path.

@@ -8,8 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,9 +19,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // snapshot reads a graph, all of it, and pods written short: "service ordinal index state".

@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
-
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/component-helpers/resource"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )

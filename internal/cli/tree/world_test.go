@@ -5,8 +5,6 @@ package tree
 
 import (
 	"fmt"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -17,8 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // world makes snapshots: hosts of 8 GPUs called ZONE-RACK-HOST ("a-1-0") and graphs whose pods are bound by name.

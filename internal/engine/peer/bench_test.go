@@ -5,7 +5,6 @@ package peer_test
 
 import (
 	"fmt"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // BenchmarkRender renders a deployment of 25 multinode services, 2 replicas of 8 pods each, which has to take less than 2 ms. Encoding what

@@ -5,7 +5,6 @@ package peer_test
 
 import (
 	"fmt"
-	"github.com/trellis-k8s/trellis/test/hub"
 	"strings"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestEveryPodHasItsLeaf: each pod that is let go names a leaf that is in its PodGroup, and the leaves' minima are the pods there are.
