@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
@@ -31,9 +31,9 @@ import (
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // recipes are the topologies and the deployments of the cookbook, by name.
-func recipes(t *testing.T) (map[string]*grovev1alpha1.ClusterTopology, map[string]*nvidiav1alpha1.DynamoGraphDeployment) {
+func recipes(t *testing.T) (map[string]*grovev1alpha1.ClusterTopology, map[string]*nvidiav1beta1.DynamoGraphDeployment) {
 	t.Helper()
-	topologies, graphs := map[string]*grovev1alpha1.ClusterTopology{}, map[string]*nvidiav1alpha1.DynamoGraphDeployment{}
+	topologies, graphs := map[string]*grovev1alpha1.ClusterTopology{}, map[string]*nvidiav1beta1.DynamoGraphDeployment{}
 	for _, block := range yamlBlock.FindAllStringSubmatch(pages(t)["cookbook.md"], -1) {
 		objects, skipped, err := files.Read([]string{files.Stdin}, strings.NewReader(block[1]))
 		if err != nil || len(skipped) > 0 {
@@ -43,7 +43,7 @@ func recipes(t *testing.T) (map[string]*grovev1alpha1.ClusterTopology, map[strin
 			switch o := object.Object.(type) {
 			case *grovev1alpha1.ClusterTopology:
 				topologies[o.Name] = o
-			case *nvidiav1alpha1.DynamoGraphDeployment:
+			case *nvidiav1beta1.DynamoGraphDeployment:
 				graphs[o.Name] = o
 			}
 		}
@@ -155,7 +155,7 @@ func TestRecipesPlan(t *testing.T) {
 		})
 	}
 	for name, graph := range graphs {
-		ct := topologies[graph.Spec.TopologyConstraint.TopologyProfile]
+		ct := topologies[graph.Spec.TopologyConstraint.ClusterTopologyName]
 		if ct == nil {
 			t.Fatalf("graph %s names a topology that is not in the cookbook", name)
 		}

@@ -198,7 +198,7 @@ func TestBadFlags(t *testing.T) {
 		want string
 	}{
 		"nothing":       {nil, "nothing to plan: give manifests with -f FILE"},
-		"format":        {[]string{"-f", "x", "-o", "yaml"}, "-o yaml: want text or json"},
+		"format":        {[]string{"-f", "x", "-o", "xml"}, "-o xml: want text, json or yaml"},
 		"name, offline": {[]string{"dgd/a"}, "a deployment that exists is planned with --cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
