@@ -34,6 +34,9 @@ const (
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
 	// ConditionWithinPodLimit is False when the deployment asks for more pods than one graph may have, past admission.
 	ConditionWithinPodLimit = "WithinPodLimit"
+	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
+	// and are ignored.
+	ConditionMemoryReadable = "MemoryReadable"
 	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
 	ConditionRolledOut = "RolledOut"
 	// ConditionEngineReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
@@ -97,6 +100,9 @@ const ReasonInvalid = "Invalid"
 
 // ReasonPodLimitExceeded says that the graph has fewer replicas than it asks for (ConditionWithinPodLimit), and is not Ready for that reason.
 const ReasonPodLimitExceeded = "PodLimitExceeded"
+
+// ReasonMemoryIgnored says that the annotations are ignored (ConditionMemoryReadable).
+const ReasonMemoryIgnored = "MemoryIgnored"
 
 // ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -37,6 +38,11 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 		set(&status, o, no(nvidiav1beta1.ConditionValid, p.reason, p.message))
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionValid)
+	}
+	if why := nvidiav1alpha1.PayloadProblem(o.dgd); why != "" {
+		set(&status, o, no(nvidiav1beta1.ConditionMemoryReadable, nvidiav1beta1.ReasonMemoryIgnored, truncate(why)))
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionMemoryReadable)
 	}
 	if o.overLimit != "" {
 		set(&status, o, no(nvidiav1beta1.ConditionWithinPodLimit, nvidiav1beta1.ReasonPodLimitExceeded, o.overLimit))

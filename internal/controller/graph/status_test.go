@@ -6,13 +6,16 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -52,6 +55,21 @@ func fine() observed {
 }
 
 var resolved = &graph.Graph{Services: []graph.Service{{Name: "work"}}}
+
+// TestMemoryReadable: annotations that cannot be read are ignored, and a condition says so until they are gone.
+func TestMemoryReadable(t *testing.T) {
+	o := fine()
+	o.dgd.Annotations = map[string]string{nvidiav1alpha1.AnnotationSpecMemory: "no JSON"}
+	status := statusOf(o, resolved, nil, nil)
+	c := meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionMemoryReadable)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != nvidiav1beta1.ReasonMemoryIgnored || !strings.Contains(c.Message, "metadata.annotations[nvidia.com/dgd-spec] is not JSON") {
+		t.Errorf("got %+v", c)
+	}
+	o.dgd.Annotations, o.dgd.Status = nil, status
+	if c := meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1beta1.ConditionMemoryReadable); c != nil {
+		t.Errorf("it stays: %+v", c)
+	}
+}
 
 func TestConditions(t *testing.T) {
 	status := func(o observed) *trellisv1alpha1.ScalingGroupStatus { return &o.groups["work"].Status }
