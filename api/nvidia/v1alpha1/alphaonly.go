@@ -46,7 +46,7 @@ func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 		return out, nil
 	}
 	alpha := &DynamoGraphDeployment{}
-	if err := alpha.ConvertFrom(dgd); err != nil {
+	if err := retype(dgd, alpha, false); err != nil {
 		return out, err
 	}
 	out.PVCs, out.Deployment, out.Ignored = alpha.Spec.PVCs, alpha, ignored(alpha, dgd)

@@ -45,7 +45,7 @@ func MemoryProblem(annotations map[string]string, version string) string {
 
 // ConvertTo makes a deployment of v1beta1.
 func (src *DynamoGraphDeployment) ConvertTo(dst conversion.Hub) error {
-	return retype(src, dst)
+	return retype(src, dst, true)
 }
 
 // ConvertFrom makes a deployment of one of v1beta1.
@@ -54,12 +54,12 @@ func (dst *DynamoGraphDeployment) ConvertFrom(src conversion.Hub) error {
 	if !ok {
 		return fmt.Errorf("no conversion from %T", src)
 	}
-	return retype(hub, dst)
+	return retype(hub, dst, true)
 }
 
 // ConvertTo makes an adapter of v1beta1.
 func (src *DynamoGraphDeploymentScalingAdapter) ConvertTo(dst conversion.Hub) error {
-	return retype(src, dst)
+	return retype(src, dst, true)
 }
 
 // ConvertFrom makes an adapter of one of v1beta1.
@@ -68,11 +68,11 @@ func (dst *DynamoGraphDeploymentScalingAdapter) ConvertFrom(src conversion.Hub) 
 	if !ok {
 		return fmt.Errorf("no conversion from %T", src)
 	}
-	return retype(hub, dst)
+	return retype(hub, dst, true)
 }
 
 // retype converts one typed object into another through JSON. Objects that a client has read may lack their kind; the types say it.
-func retype(src, dst any) error {
+func retype(src, dst any, remembers bool) error {
 	var kind, version string
 	switch out := dst.(type) {
 	case *DynamoGraphDeployment:
@@ -94,7 +94,7 @@ func retype(src, dst any) error {
 	if err != nil {
 		return fmt.Errorf("writing the %s: %w", kind, err)
 	}
-	converted, err := convert.Typed(raw, kind, version)
+	converted, err := convert.Typed(raw, kind, version, remembers)
 	if err != nil {
 		return err
 	}

@@ -50,11 +50,12 @@ func JSON(raw []byte, to string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(convertObject(in, to)), nil
+	return encode(convertObject(in, to, true)), nil
 }
 
-// Typed converts an object of the kind and the version that is not to, which it may leave out, as typed clients do.
-func Typed(raw []byte, kind, to string) ([]byte, error) {
+// Typed converts an object of the kind and the version that is not to, which it may leave out, as typed clients do. It remembers what the
+// version it comes from alone can say if remembers is set: who only reads the object needs no way back.
+func Typed(raw []byte, kind, to string, remembers bool) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func Typed(raw []byte, kind, to string) ([]byte, error) {
 		dropNull(objectAt(entry, "extraPodSpec"), "containers")
 		dropNull(objectAt(objectAt(entry, "podTemplate"), "spec"), "containers")
 	}
-	return encode(convertObject(in, to)), nil
+	return encode(convertObject(in, to, remembers)), nil
 }
 
 // dropNull drops what a Go type writes of a list that is not there.
@@ -90,7 +91,7 @@ func readObject(raw []byte, to string) (object, error) {
 }
 
 // convertObject returns an object of the version, which shares parts with in.
-func convertObject(in object, to string) object {
+func convertObject(in object, to string, remembers bool) object {
 	if textAt(in, "apiVersion") == group+to {
 		return in
 	}
@@ -104,7 +105,7 @@ func convertObject(in object, to string) object {
 	switch textAt(in, "kind") {
 	case KindDeployment:
 		for i := range parts {
-			parts[i].convert(in, out, meta, to)
+			parts[i].convert(in, out, meta, to, remembers)
 		}
 		fit(meta)
 	case KindAdapter:
@@ -121,7 +122,7 @@ func other(version string) string {
 }
 
 // convert one part of in into out, and write into meta what out cannot say of it.
-func (p *part) convert(in, out, meta object, to string) {
+func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	annotation, annotated := objectAt(meta, "annotations")[p.annotation].(string)
 	setAnnotation(meta, p.annotation, "")
 	live, ok := in[p.field].(object)
@@ -135,6 +136,9 @@ func (p *part) convert(in, out, meta object, to string) {
 	remembered, _ := readMemory(annotation, to)
 	result, exact := recall(live, remembered, forward, back)
 	out[p.field] = result
+	if !remembers {
+		return
+	}
 	if exact && remembered.raw != nil {
 		setAnnotation(meta, p.annotation, *remembered.raw)
 		return

@@ -203,7 +203,7 @@ func Fits(raw []byte) error {
 	}
 	out := object{}
 	for i := range parts {
-		parts[i].convert(in, out, meta, to)
+		parts[i].convert(in, out, meta, to, true)
 	}
 	annotations := objectAt(meta, "annotations")
 	size := sizeOf(annotations)
