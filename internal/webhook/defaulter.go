@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -89,7 +90,7 @@ func namesOf(dgd *unstructured.Unstructured) []string {
 // fits refuses what could not be kept in the other version.
 func fits(raw []byte) field.ErrorList {
 	if err := nvidiav1alpha1.ConversionFits(raw); err != nil {
-		return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: "metadata.annotations", BadValue: field.OmitValueType{}, Detail: err.Error()}}
+		return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: "metadata.annotations", BadValue: field.OmitValueType{}, Detail: strings.TrimPrefix(err.Error(), "metadata.annotations: ")}}
 	}
 	return nil
 }
