@@ -185,8 +185,12 @@ func TestOnPrometheus(t *testing.T) {
 			`trellis_level_largest_gang{level="rack",resource="nvidia.com/gpu",pod_size="8"}`: "8", `trellis_release_to_bound_seconds_count`: "4",
 			`sum(leader_election_master_status{name="trellis-manager.trellis.dev"})`: "1",
 		} {
-			if _, value, err := s.series(expr); err != nil || value != want {
-				return fmt.Errorf("%s is %q, want %s (%v)", expr, value, want, err)
+			_, value, err := s.series(expr)
+			if err != nil {
+				return fmt.Errorf("%s: %w", expr, err)
+			}
+			if value != want {
+				return fmt.Errorf("%s is %q, want %s", expr, value, want)
 			}
 		}
 		return nil
@@ -194,8 +198,12 @@ func TestOnPrometheus(t *testing.T) {
 	all := expressions(t)
 	s.until("every expression comes to something", func() error {
 		for where, expr := range all {
-			if n, _, err := s.series(expr); err != nil || n == 0 && !empty(where, expr) {
-				return fmt.Errorf("%s: %s: %d series, %v", where, expr, n, err)
+			n, _, err := s.series(expr)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", where, expr, err)
+			}
+			if n == 0 && !empty(where, expr) {
+				return fmt.Errorf("%s: %s: no series", where, expr)
 			}
 		}
 		return nil
