@@ -223,10 +223,10 @@ func (c *Cluster) listens(ctx context.Context, port int) error {
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			return true, conn.Close()
+		if err != nil {
+			return false, nil //nolint:nilerr // nobody listens yet
 		}
-		return false, nil
+		return true, conn.Close()
 	})
 	if err != nil {
 		return fmt.Errorf("nobody listens on %s; the logs are in %s", address, c.dir)
