@@ -9,7 +9,7 @@
 //
 //	events ──> cluster picture ──┐
 //	events ──> queue of graphs ──> observe ──> placement.PlanGraph ──> release (writers) ──> pods
-//	                                                  └──> verdicts ──> DGD status
+//	                                                  └──> results ──> DGD status
 //
 // A graph is looked at when one of its objects changes, and, while something of it waits, when capacity may have been freed.
 package scheduler
@@ -73,7 +73,7 @@ type Scheduler struct {
 	cache    cache.Cache
 	engines  *engine.Engines
 	recorder events.EventRecorder
-	verdicts *Verdicts
+	results  *Results
 	options  Options
 	queue    *queue
 	writes   chan struct{}
@@ -107,8 +107,8 @@ type Scheduler struct {
 	gathered gathered
 }
 
-// New returns a loop that reads from c and reports to verdicts.
-func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
+// New returns a loop that reads from c and reports to results.
+func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, results *Results, o Options) *Scheduler {
 	o.TakeBackAfter = cmp.Or(o.TakeBackAfter, DefaultTakeBackAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
 	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
@@ -117,7 +117,7 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		o.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{
-		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
+		reader: c, cache: c, engines: engines, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
 		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter), freed: map[string]bool{},
@@ -209,7 +209,7 @@ func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) [
 
 func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
-	s.verdicts.drop(name)
+	s.results.drop(name)
 	s.mu.Lock()
 	delete(s.backoff, name)
 	delete(s.waits, name)

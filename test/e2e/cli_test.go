@@ -146,7 +146,7 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator says the same.", "Warning InsufficientCapacity")
 	}
 	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
-	if !why.Verdict.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
+	if !why.Result.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
 		t.Errorf("got %+v", why)
 	}
 

@@ -41,7 +41,7 @@ func Build(s *Snapshot) Report {
 	if problem == "" && s.mayPlan() {
 		r.Waiting = WaitingOf(planner, plan, maxHosts)
 	}
-	r.Verdict = s.verdict(plan, problem == "" && s.mayPlan())
+	r.Result = s.result(plan, problem == "" && s.mayPlan())
 	return r
 }
 

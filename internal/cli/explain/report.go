@@ -19,8 +19,8 @@ type Report struct {
 	Replicas []Replica `json:"replicas"`
 	// Waiting tells why replicas have no place, those with the same words together.
 	Waiting []Waiting `json:"waiting"`
-	// Verdict compares the plan with what the operator says.
-	Verdict Verdict `json:"verdict"`
+	// Result compares the plan with what the operator says.
+	Result Result `json:"result"`
 	// Conditions that are not as they should be.
 	Conditions []Condition `json:"conditions"`
 	// Events, the latest first.
@@ -144,8 +144,8 @@ type Occupant struct {
 	Planned bool `json:"planned,omitempty"`
 }
 
-// Verdict is the operator's word, and whether the plan of now says the same.
-type Verdict struct {
+// Result is the operator's word, and whether the plan of now says the same.
+type Result struct {
 	// Reason and Message of the condition Placed, True or not; empty when there is none.
 	Placed  *bool        `json:"placed,omitempty"`
 	Reason  string       `json:"reason,omitempty"`

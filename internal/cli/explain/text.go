@@ -25,7 +25,7 @@ const (
 // Text renders the report for a terminal of 100 columns; long names may need more.
 func (r Report) Text(now time.Time) string {
 	ages := ages{now}
-	sections := []string{r.head(), r.replicasText(ages), r.waitingText(), r.verdictText(ages), r.conditionsText(ages), r.eventsText(ages), r.notesText()}
+	sections := []string{r.head(), r.replicasText(ages), r.waitingText(), r.resultText(ages), r.conditionsText(ages), r.eventsText(ages), r.notesText()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
@@ -204,9 +204,9 @@ func (h *Host) way() string {
 	return "used by " + strings.Join(parts, ", ")
 }
 
-func (r Report) verdictText(a ages) string {
-	lines := []string{text.Wrap(r.Verdict.Text, "  ")}
-	if v := r.Verdict; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
+func (r Report) resultText(a ages) string {
+	lines := []string{text.Wrap(r.Result.Text, "  ")}
+	if v := r.Result; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
 		lines = append(lines, text.Wrap(fmt.Sprintf("  Its word, %s old: %s: %s", a.of(v.Since), v.Reason, v.Message), "    "))
 	}
 	return "OPERATOR\n" + strings.Join(lines, "\n") + "\n"

@@ -15,7 +15,7 @@ import (
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
 func (r *Report) Text() string {
-	sections := []string{r.drawing(), r.summary(), r.preemptions(), r.reasons(), r.verdict()}
+	sections := []string{r.drawing(), r.summary(), r.preemptions(), r.reasons(), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
@@ -117,8 +117,8 @@ func (r *Report) reasons() string {
 	return b.String()
 }
 
-// verdict is the last line.
-func (r *Report) verdict() string {
+// result is the last line.
+func (r *Report) result() string {
 	placed := 0
 	for i := range r.Graphs {
 		if r.Graphs[i].Placed {

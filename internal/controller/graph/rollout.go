@@ -59,7 +59,7 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 	if !graph.Gated(sg) {
 		return "", true
 	}
-	for _, w := range slices.Concat(o.verdict.Waiting, o.verdict.Surplus) {
+	for _, w := range slices.Concat(o.result.Waiting, o.result.Surplus) {
 		if w.Service == sg.Spec.Service && w.Code != scheduler.CodeCreating {
 			return fmt.Sprintf(": replica %d: %s", w.Ordinal, w.Message), true
 		}

@@ -110,11 +110,11 @@ func TestRolloutCondition(t *testing.T) {
 			nvidiav1beta1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
 		},
 		"one more has no room": {
-			func(o *observed) { waits(o); o.verdict.Surplus = []scheduler.Waiting{refusal} },
+			func(o *observed) { waits(o); o.result.Surplus = []scheduler.Waiting{refusal} },
 			nvidiav1beta1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
 		"a successor has no room": {
-			func(o *observed) { waits(o); o.verdict.Waiting = []scheduler.Waiting{refusal} },
+			func(o *observed) { waits(o); o.result.Waiting = []scheduler.Waiting{refusal} },
 			nvidiav1beta1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
 		"just made, nobody has looked for room yet": {

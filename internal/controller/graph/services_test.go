@@ -60,7 +60,7 @@ func TestCountersOfServices(t *testing.T) {
 func TestPlacementState(t *testing.T) {
 	for want, change := range map[string]func(*observed){
 		"Reported": func(*observed) {},
-		"Partial":  func(o *observed) { o.verdict.Placed = 1 },
+		"Partial":  func(o *observed) { o.result.Placed = 1 },
 		"Unknown":  func(o *observed) { o.judged = false },
 	} {
 		o := fine()

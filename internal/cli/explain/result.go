@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// verdict puts the operator's word, the condition Placed, beside the plan of now.
-func (s *Snapshot) verdict(plan whatif.Graph, planned bool) Verdict {
-	v := Verdict{Planned: planned}
+// result puts the operator's word, the condition Placed, beside the plan of now.
+func (s *Snapshot) result(plan whatif.Graph, planned bool) Result {
+	v := Result{Planned: planned}
 	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	if c == nil {
 		v.Text = "The operator has not judged the deployment yet: it has no condition Placed. Is the operator running?"

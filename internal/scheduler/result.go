@@ -29,8 +29,8 @@ type Waiting struct {
 	Code, Message string
 }
 
-// Verdict is what the scheduler last decided about a graph. It lives in memory only and is made anew after a restart.
-type Verdict struct {
+// Result is the scheduling result of a graph: what the scheduler last decided about it. It lives in memory only and is decided again after a restart.
+type Result struct {
 	// UID of the DynamoGraphDeployment it is about.
 	UID types.UID
 	// Creating: scaling groups or pods of the graph are still to be made, so that the counts are not final.
@@ -52,44 +52,44 @@ type Verdict struct {
 	unmet *placement.Unmet
 }
 
-// Verdicts hands decisions to the graph reconciler.
-type Verdicts struct {
+// Results holds the last scheduling result of every graph, for the graph reconciler.
+type Results struct {
 	mu     sync.Mutex
-	byName map[types.NamespacedName]Verdict
+	byName map[types.NamespacedName]Result
 	notify func(types.NamespacedName)
 }
 
-// NewVerdicts returns an empty store; notify is called, outside any lock, when a verdict has changed.
-func NewVerdicts(notify func(types.NamespacedName)) *Verdicts {
-	return &Verdicts{byName: map[types.NamespacedName]Verdict{}, notify: notify}
+// NewResults returns an empty store; notify is called, outside any lock, when a graph's result has changed.
+func NewResults(notify func(types.NamespacedName)) *Results {
+	return &Results{byName: map[types.NamespacedName]Result{}, notify: notify}
 }
 
-// Get returns the last verdict about the graph with this UID; ok is false while it has not been looked at since the operator started.
-func (v *Verdicts) Get(name types.NamespacedName, uid types.UID) (verdict Verdict, ok bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	verdict, ok = v.byName[name]
-	return verdict, ok && verdict.UID == uid
+// Get returns the last result about the graph with this UID; ok is false while it has not been looked at since the operator started.
+func (r *Results) Get(name types.NamespacedName, uid types.UID) (result Result, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result, ok = r.byName[name]
+	return result, ok && result.UID == uid
 }
 
-// set keeps a verdict and returns whether it says something new.
-func (v *Verdicts) set(name types.NamespacedName, verdict Verdict) bool {
-	v.mu.Lock()
-	old, had := v.byName[name]
-	if verdict.Score < 0 && had && old.UID == verdict.UID {
-		verdict.Score = old.Score
+// set keeps a result and returns whether it says something new.
+func (r *Results) set(name types.NamespacedName, result Result) bool {
+	r.mu.Lock()
+	old, had := r.byName[name]
+	if result.Score < 0 && had && old.UID == result.UID {
+		result.Score = old.Score
 	}
-	changed := !had || !reflect.DeepEqual(old, verdict)
-	v.byName[name] = verdict
-	v.mu.Unlock()
+	changed := !had || !reflect.DeepEqual(old, result)
+	r.byName[name] = result
+	r.mu.Unlock()
 	if changed {
-		v.notify(name)
+		r.notify(name)
 	}
 	return changed
 }
 
-func (v *Verdicts) drop(name types.NamespacedName) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.byName, name)
+func (r *Results) drop(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byName, name)
 }
