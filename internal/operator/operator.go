@@ -90,7 +90,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	groupsChanged := make(chan event.GenericEvent, 4096)
 	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
 	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
-		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
+		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
 	})
 	for _, add := range []func() error{

@@ -178,7 +178,7 @@ func inner(u *unit) *unit {
 	return u
 }
 
-// refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: room has not grown since.
+// refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: capacity has not grown since.
 func (a *attempt) refusedBefore(si, ri int) *Refusal {
 	s := a.p.services[si]
 	for i := ri - 1; i >= 0; i-- {

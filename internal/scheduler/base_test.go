@@ -12,7 +12,7 @@ import (
 )
 
 // A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
-// anew, or they might choose a domain that has no room for it.
+// anew, or they might choose a domain that has no capacity for it.
 func TestBaseGangWaitsForWhatIsMadeAnew(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 1, 0)

@@ -21,7 +21,7 @@ import (
 
 // newIdleBench is a bench whose loop reads nothing, so that pod events can be delivered.
 func newIdleBench(t *testing.T) *bench {
-	b := newBench(t, Options{TakeBackAfter: 30 * time.Second})
+	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, trellisv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -70,7 +70,7 @@ func (b *bench) bound(scheduler string) {
 	b.s.podSet(nil, pod)
 }
 
-// A reservation ends when nothing tries to bind the pod, Placed says what holds it, and those who wait get the room. After a restart it is the same.
+// A reservation ends when nothing tries to bind the pod, Placed says what holds it, and those who wait get the capacity. After a restart it is the same.
 func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 	gated := func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}}
@@ -128,7 +128,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 	}
 }
 
-// A pod whose gate is removed is reserved again if there is room, and is given its time from then on.
+// A pod whose gate is removed is reserved again if there is capacity, and is given its time from then on.
 func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 	b := newIdleBench(t)
 	b.bound("")

@@ -140,7 +140,7 @@ func TestKeepsADomainForALargeGang(t *testing.T) {
 	b.s.cluster.Forget("g6-work-0")
 	b.expect("both hosts are free", big, "rack a")
 	if b.s.keeper.current != nil {
-		t.Error("the rack is still kept although the gang has its place")
+		t.Error("the rack is still kept although the gang is placed")
 	}
 	b.s.cluster.Forget("g5-work-0-0")
 	b.expect("a newcomer after that", asking(11, 1, 0), "rack a")

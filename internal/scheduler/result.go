@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// CodeTakenBack means that the replica was released, could not be bound, and was taken back.
-const CodeTakenBack = "TakenBack"
+// CodeRequeued means that the replica was released, could not be bound, and was requeued.
+const CodeRequeued = "Requeued"
 
 // CodeCreating means that not all pods of the gang are made yet.
 const CodeCreating = "Creating"
@@ -43,10 +43,10 @@ type Result struct {
 	Score float64
 	// Waiting replicas, in service and ordinal order.
 	Waiting []Waiting
-	// Surplus replicas without room: an update would like them, beyond what is wanted for good.
+	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.
 	Surplus []Waiting
 
-	// preemptsBelow: bound pods of a lower priority would make room.
+	// preemptsBelow: bound pods of a lower priority would free capacity.
 	preemptsBelow int32
 	// unmet is what the refused gangs ask for; nil when a change of any node may matter.
 	unmet *placement.Unmet

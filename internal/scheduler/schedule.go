@@ -30,7 +30,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return
 	}
 	s.askEngine(ctx, &o)
-	if s.takeBackStuck(ctx, o) {
+	if s.requeueStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
 	releases, result, err := s.decideNow(ctx, &o)
@@ -51,9 +51,9 @@ func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err 
 	s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
 }
 
-// decideNow reads the graph again and decides, both under the lock. The cache hears of everything before the picture of the cluster does, so
+// decideNow reads the graph again and decides, both under the lock. The API cache sees every event before the cluster cache does, so
 // what is read while the picture stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that
-// the picture has on a node already, and they would be given room a second time.
+// the picture has on a node already, and they would be given capacity a second time.
 func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Result) 
 	}
 	if wait := s.backingOff(o.dgd); wait != nil && v.hasWaiting() {
 		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd))
-		result.Waiting = append(result.Waiting, v.allWaiting(CodeTakenBack, wait.message)...)
+		result.Waiting = append(result.Waiting, v.allWaiting(CodeRequeued, wait.message)...)
 		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), wait.until)
 		return nil, result
 	}
@@ -101,7 +101,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Result) 
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result) ([]release, Result) {
-	s.lendHolds(o.dgd.Namespace, v)
+	s.freeHolds(o.dgd.Namespace, v)
 	s.liftKept(o.dgd, v)
 	s.cluster.Begin()
 	started := s.options.Clock.Now()
@@ -111,8 +111,8 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result
 	result.preemptsBelow = v.preemptsBelow()
 	if v.waitsForCreation(planned) {
 		s.cluster.Rollback()
-		s.takeHoldsBack()
-		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd)) // whether there is room is not known
+		s.restoreHolds()
+		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd)) // whether there is capacity is not known
 		result.Waiting = append(result.Waiting, v.allWaiting(CodeCreating, beingCreated)...)
 		return nil, result
 	}
@@ -145,7 +145,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result
 	if len(result.Waiting)+len(result.Surplus) == refusals(&planned) {
 		result.unmet = placement.UnmetOf(v.graph, &planned)
 	}
-	s.returnHolds(v)
+	s.endHolds(v)
 	s.keep(ctx, o.dgd, v, &planned, &result)
 	if result.Domain == nil {
 		result.Domain = planned.Domain

@@ -96,10 +96,10 @@ func (r *Replica) place() string {
 func (r *Replica) detail() string {
 	parts := []string{r.Detail}
 	if r.WouldGo != "" && r.State == StateGated {
-		parts = append(parts, "there is room for it now in "+r.WouldGo)
+		parts = append(parts, "there is capacity for it now in "+r.WouldGo)
 	}
 	if r.Preempts != "" {
-		parts = append(parts, "pods of lower priority would make room: "+r.Preempts)
+		parts = append(parts, "pods of lower priority would free capacity: "+r.Preempts)
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
@@ -171,7 +171,7 @@ func (w *Waiting) write(b *strings.Builder) {
 	}
 	where := "Easiest to free is " + w.FreeingDomain
 	if w.FreeingDomain == "" {
-		where = "To free room in the cluster"
+		where = "To free capacity in the cluster"
 	}
 	fmt.Fprintf(b, "    %s; these hosts take no pod now, the easiest first:\n", where)
 	rows := make([][]string, 0, len(w.Freeing))

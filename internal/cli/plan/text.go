@@ -60,14 +60,14 @@ func (r *Report) summary() string {
 	return text.Table(rows, 2)
 }
 
-// preemptions tells who would have to make room.
+// preemptions tells who would have to free capacity.
 func (r *Report) preemptions() string {
 	var lines []string
 	for i := range r.Plans {
 		g := &r.Plans[i]
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
-				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the room of pods of lower priority: %d of %s",
+				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
 					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, scheduler.Victims(p)), "  "))
 			}
 		}
@@ -84,7 +84,7 @@ func (r *Report) preemptions() string {
 // maxReasons bounds how many different reasons are told.
 const maxReasons = 20
 
-// reasons tells why replicas have no place, those with the same words together.
+// reasons tells why replicas are not placed, those with the same words together.
 func (r *Report) reasons() string {
 	type said struct {
 		graph, service, reason, message string
@@ -126,7 +126,7 @@ func (r *Report) result() string {
 		}
 	}
 	if placed == len(r.Graphs) {
-		return "Everything has a place.\n"
+		return "Everything is placed.\n"
 	}
 	return fmt.Sprintf("%d of %d graphs would be placed whole.\n", placed, len(r.Graphs))
 }

@@ -127,9 +127,9 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 	var notes []string
 	switch {
 	case s.NodesHidden:
-		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free room.")
+		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free capacity.")
 	case s.OthersHidden:
-		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free room.")
+		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free capacity.")
 	}
 	for _, g := range graphs {
 		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)

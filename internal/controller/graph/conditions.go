@@ -121,7 +121,7 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
-// placedCondition says whether every replica has its place, and if not, why. While the scheduler has not looked at the graph since the
+// placedCondition says whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
 // operator started, the condition stays as it is.
 func placedCondition(o observed, p *problem) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
@@ -139,13 +139,13 @@ func placedCondition(o observed, p *problem) *condition {
 	case len(o.result.Waiting) > 0:
 		return no(kind, reasonOf(o.result.Waiting), aboutClaims(o, waitingMessage(o.result)))
 	case o.result.Placed < o.result.Wanted:
-		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas have a place; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
+		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:
-		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place in %s", o.result.Wanted, o.result.Domain)))
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s", o.result.Wanted, o.result.Domain)))
 	}
-	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place", o.result.Wanted)))
+	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
 }
 
 // reasonOf is the code that says most: a real shortage before a wait that only follows from another.
@@ -176,10 +176,10 @@ func waitingMessage(result scheduler.Result) string {
 		}
 		parts = append(parts, strings.Join(names, ", ")+": "+message)
 	}
-	return fmt.Sprintf("%d of %d packed replicas have a place. %s", result.Placed, result.Wanted, strings.Join(parts, "; "))
+	return fmt.Sprintf("%d of %d packed replicas are placed. %s", result.Placed, result.Wanted, strings.Join(parts, "; "))
 }
 
-// readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of room, pods that do not
+// readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that do not
 // start and an update in progress have reasons of their own, as long as there is only one of them.
 func readyCondition(o observed, services []service, p *problem, failure error, placed *metav1.Condition) *condition {
 	const kind = nvidiav1beta1.ConditionReady

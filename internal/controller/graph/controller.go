@@ -48,7 +48,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Results of the scheduler; Changed delivers an event when one has changed.
 	Results *scheduler.Results
-	Changed  <-chan event.GenericEvent
+	Changed <-chan event.GenericEvent
 	// Engines by name, and Engine, the one for deployments that name none.
 	Engines *engine.Engines
 	Engine  string
@@ -116,7 +116,7 @@ type observed struct {
 	overLimit string
 	// result of the scheduler; judged is false while there is none since the operator started.
 	result scheduler.Result
-	judged  bool
+	judged bool
 	// engine of the deployment, and whether it works.
 	engine engineView
 	// workload is what has come of it under an engine that makes the pods itself; nil under others.

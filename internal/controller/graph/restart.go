@@ -16,7 +16,7 @@ import (
 // each was told of, and how far it is.
 //
 //	Sequential   a service is told once those before it in the order serve again; within it the update's bounds hold
-//	Parallel     all are told to stop; once nothing of the graph is left, all are told to go on, so that it may choose its domain anew.
+//	Parallel     all are told to stop; once nothing of the graph is left, all are told to go on, so that it may choose its domain again.
 //	             An engine that makes the pods itself stops nothing: all are told at once, and it replaces the pods
 //
 // A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.

@@ -39,9 +39,9 @@ func rolloutCondition(o observed) *condition {
 		}
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 		part := name + ": " + c.Message
-		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForRoom {
+		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForCapacity {
 			if why, refused := refusalOf(o, sg); refused {
-				reason = nvidiav1beta1.ReasonRolloutWaitsForRoom
+				reason = nvidiav1beta1.ReasonRolloutWaitsForCapacity
 				part += why
 			}
 		}

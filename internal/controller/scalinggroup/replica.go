@@ -105,7 +105,7 @@ func (r *replica) state() (state rollout.State, why string) {
 // there: some of it exists and is not on its way out.
 func (r *replica) there() bool { return len(r.pods) > 0 || r.set != nil }
 
-// released says that some of the replica's pods were let go: before that, all of them were there.
+// released says that some of the replica's pods were released: before that, all of them were there.
 func (r *replica) released() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), letGo)
 }

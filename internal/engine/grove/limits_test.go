@@ -97,7 +97,7 @@ func TestBinding(t *testing.T) {
 	changed := peertest.Topology()
 	changed.Spec.Levels = changed.Spec.Levels[:2]
 	if got := grove.BindingDrift(changed, ours); got != "" {
-		t.Errorf("ours is written anew, not reported: %q", got)
+		t.Errorf("ours is rewritten, not reported: %q", got)
 	}
 	ours.OwnerReferences = nil
 	if got := grove.BindingDrift(ct, ours); got != "" {

@@ -19,7 +19,7 @@ import (
 var semantics = map[string]struct {
 	// spec is the deployment's, in YAML.
 	spec string
-	// released limits what was let go, as group/ordinal; nil: everything.
+	// released limits what was released, as group/ordinal; nil: everything.
 	released []string
 	kai      string
 	grove    string
@@ -215,7 +215,7 @@ g-deep-r0 size 2 gate trellis.dev/placement
 g-deep-r1 size 2 gate trellis.dev/placement
 g-deep-r2 size 2 gate trellis.dev/placement`,
 	},
-	"4.7 nothing let go, nothing said": {
+	"4.7 nothing released, nothing said": {
 		spec: `
 topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
 services:

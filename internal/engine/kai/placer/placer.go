@@ -3,8 +3,8 @@
 
 // Package placer is the engine KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
 //
-// The pods of a gang are gated until it has its place. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
-// is gone or waits anew leaves the list.
+// The pods of a gang are gated until it is placed. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
+// is gone or waits again leaves the list.
 package placer
 
 import (
@@ -34,7 +34,7 @@ const (
 	topologies = "topologies.kai.scheduler"
 )
 
-// Placer is the engine KAI. A gang is released and taken back as under Gates.
+// Placer is the engine KAI. A gang is released and requeued as under Gates.
 type Placer struct {
 	gates.Placer
 	write.Writer
@@ -133,7 +133,7 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 }
 
 // Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
-// order of its own, and goes on until there is room: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
+// order of its own, and goes on until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
 // that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
 	if pin.Preempts {
@@ -149,7 +149,7 @@ func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev
 	word, said := wordOfGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {
 		switch why := wordOnPod(pod); {
-		case pod.Status.NominatedNodeName != "": // it waits for those who make room
+		case pod.Status.NominatedNodeName != "": // it waits for those who free capacity
 		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
 			out[pod.UID] = engine.Objection{Message: word.Message, Anywhere: word.Anywhere}
 		case why != "":
