@@ -83,7 +83,7 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 	s.trackObjections(*o)
 }
 
-// trim takes lost replicas off what the engine's scheduler is told of the graph.
+// trim takes lost replicas off what the engine's scheduler gets of the graph.
 func (s *Scheduler) trim(ctx context.Context, placer engine.Placer, o observed) {
 	trimmer, ok := placer.(engine.Trimmer)
 	if !ok || o.bars != "" {

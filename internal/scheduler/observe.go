@@ -62,8 +62,8 @@ type view struct {
 	wanted, placed int
 	// ranked says that the graph's priority is that of some pod by now.
 	ranked bool
-	// told: what the base gang costs others has been said.
-	told bool
+	// announced: what the base gang costs others was reported in an event.
+	announced bool
 }
 
 type replicaKey struct {

@@ -94,9 +94,9 @@ func (s *Scheduler) trackPreempted(pod *corev1.Pod) {
 // tell says what is remarkable about a place that was found: who has to free capacity, and that a replica comes back elsewhere.
 func (s *Scheduler) tell(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult) {
 	name := fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
-	if p := replica.Preempts; p != nil && (!replica.Base || !v.told) {
+	if p := replica.Preempts; p != nil && (!replica.Base || !v.announced) {
 		if replica.Base {
-			v.told, name = true, "the base gang"
+			v.announced, name = true, "the base gang"
 		}
 		preemptionsPlanned.Inc()
 		who := victims(p)

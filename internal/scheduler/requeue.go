@@ -38,7 +38,7 @@ func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
 		return
 	}
 	if _, known := s.stuck[id]; !known {
-		s.stuck[id] = s.options.Clock.Now() // the event that told us has the graph looked at
+		s.stuck[id] = s.options.Clock.Now() // the event that reported it has the graph looked at
 	}
 }
 

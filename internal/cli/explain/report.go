@@ -57,7 +57,7 @@ type Replica struct {
 	// Domain and Nodes of its pods, as far as they have any.
 	Domain string   `json:"domain,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
-	// Detail is the kube-scheduler's or the kubelet's word on the first pod that is not ready.
+	// Detail is the kube-scheduler's or the kubelet's message about the first pod that is not ready.
 	Detail string `json:"detail,omitempty"`
 	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
 	WouldGo string `json:"wouldGo,omitempty"`

@@ -207,7 +207,7 @@ func (h *Host) way() string {
 func (r Report) resultText(a ages) string {
 	lines := []string{text.Wrap(r.Result.Text, "  ")}
 	if v := r.Result; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
-		lines = append(lines, text.Wrap(fmt.Sprintf("  Its word, %s old: %s: %s", a.of(v.Since), v.Reason, v.Message), "    "))
+		lines = append(lines, text.Wrap(fmt.Sprintf("  Its last report, %s old: %s: %s", a.of(v.Since), v.Reason, v.Message), "    "))
 	}
 	return "OPERATOR\n" + strings.Join(lines, "\n") + "\n"
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Bounds of what is told about one reason.
+// Bounds of what is shown about one reason.
 const (
 	maxHosts     = 5
 	maxOccupants = 4

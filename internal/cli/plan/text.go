@@ -81,7 +81,7 @@ func (r *Report) preemptions() string {
 	return "PREEMPTS\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// maxReasons bounds how many different reasons are told.
+// maxReasons bounds how many different reasons are shown.
 const maxReasons = 20
 
 // reasons tells why replicas are not placed, those with the same words together.

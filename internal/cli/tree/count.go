@@ -137,10 +137,10 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
 		}
 	}
-	told := map[string]bool{}
+	noted := map[string]bool{}
 	for _, g := range graphs {
-		if t := s.find(g.view.name); t != nil && s.Topology == nil && !told[t.Name] && !g.view.equal(live(t)) {
-			told[t.Name] = true
+		if t := s.find(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(live(t)) {
+			noted[t.Name] = true
 			notes = append(notes, fmt.Sprintf("ClusterTopology %s has other levels now (%s); the tree shows those that the pods were placed by.",
 				t.Name, strings.Join(domains(live(t).levels), " > ")))
 		}

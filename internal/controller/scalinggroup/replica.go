@@ -29,7 +29,7 @@ type replica struct {
 	set client.Object
 }
 
-// addSets tells the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they were told so yet.
+// addSets adds to the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they are being deleted yet.
 func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets map[int32]client.Object) {
 	for ordinal, set := range sets {
 		r := replicas[ordinal]

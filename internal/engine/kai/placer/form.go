@@ -150,7 +150,7 @@ func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	}
 	topology, err := kai.RenderTopology(ct)
 	if err != nil {
-		return err.Error(), nil //nolint:nilerr // it is about the topology: told on its status, and not to be tried again
+		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
 	}
 	want, err := peer.Object(topology)
 	if err != nil {

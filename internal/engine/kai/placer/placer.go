@@ -86,7 +86,7 @@ func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(kai.Graph{Groups: groups}.Problems(), "; ")
 }
 
-// Watches implements engine.Engine: KAI's word on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
+// Watches implements engine.Engine: KAI's report on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
 func (Placer) Watches() []engine.Watch {
 	podGroup, topology := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	podGroup.SetGroupVersionKind(kai.PodGroupKind)
@@ -143,10 +143,10 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) er
 	return p.Placer.Release(ctx, pod, pin)
 }
 
-// Object implements engine.Placer: KAI's word on the deployment's PodGroup, where it came after the pod, or else on the pod.
+// Object implements engine.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
 func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]engine.Objection {
 	out := map[types.UID]engine.Objection{}
-	word, said := wordOfGroup(ctx, own, unbound[0])
+	word, said := reportOnGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {
 		switch why := wordOnPod(pod); {
 		case pod.Status.NominatedNodeName != "": // it waits for those who free capacity
@@ -159,8 +159,8 @@ func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev
 	return out
 }
 
-// wordOfGroup is what KAI said last of the graph's PodGroup; it leaves its word standing when all is well again.
-func wordOfGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
+// reportOnGroup is KAI's last report on the graph's PodGroup; KAI leaves it in place when all is well again.
+func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
 	if own == nil {
 		return kai.Waiting{}, false
 	}
