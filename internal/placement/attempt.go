@@ -158,7 +158,11 @@ func (a *attempt) placeReplica(si, ri int) {
 	}
 	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
 	if !search.place(u, a.bound) {
-		a.refuse(si, ri, search.refusal(inner(u), a.bound))
+		r := search.refusal(inner(u), a.bound)
+		if len(a.p.graph.Anchor) > 0 && len(g.Within) == 0 && r.Code == CodeInsufficientCapacity {
+			r.Elsewhere = search.elsewhere(inner(u), a.bound)
+		}
+		a.refuse(si, ri, r)
 		return
 	}
 	search.keep(u)

@@ -4,6 +4,8 @@
 package placement
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -213,5 +215,28 @@ func TestWhatIfLeavesNoTrace(t *testing.T) {
 	}
 	if r := PlanGraph(c, g, Options{}); !r.Placed() {
 		t.Error("refused after a what-if was dropped")
+	}
+}
+
+// A refusal says when the living pods of the graph are all that keeps a gang out: another domain would hold it.
+func TestRefusalNamesWhereThereIsCapacity(t *testing.T) {
+	ls := levels("zone", "rack")
+	nodes := []string{"a1 a/r1 8 used=8", "a2 a/r1 8", "b1 b/r1 8", "b2 b/r1 8"}
+	g := Graph{Levels: ls, Required: 0, Preferred: none, Anchor: topology.Path{"a"}, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}
+	r := PlanGraph(clusterOf(ls, nodes...), g, Options{})
+	refusal := r.Replicas[0].Refusal
+	if refusal == nil || !refusal.Elsewhere.Equal(topology.Path{"b"}) {
+		t.Fatalf("refusal %+v, want it to name zone b", refusal)
+	}
+	if want := "; b has capacity, but living pods anchor the graph in a: a Parallel restart moves it"; !strings.HasSuffix(refusal.Message(), want) {
+		t.Errorf("%q, want it to end in %q", refusal.Message(), want)
+	}
+	scattered := append(slices.Clone(nodes[:2]), "b1 b/r1 8", "b2 b/r2 8")
+	if refusal := PlanGraph(clusterOf(ls, scattered...), g, Options{}).Replicas[0].Refusal; refusal == nil || len(refusal.Elsewhere) > 0 {
+		t.Errorf("zone b has both hosts, in two racks: %+v", refusal)
+	}
+	g.Anchor = nil
+	if r := PlanGraph(clusterOf(ls, nodes...), g, Options{}); r.Replicas[0].Refusal != nil {
+		t.Errorf("free to choose: %s", r.Replicas[0].Refusal.Message())
 	}
 }

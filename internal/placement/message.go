@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -46,7 +47,7 @@ func sortExcluded(counts map[topology.Exclusion]int) []Excluded {
 //
 //	needs 4 pods x 8 nvidia.com/gpu in one rack; zone-0/block-1/rack-2 holds 3 of 4 (1 host cordoned); 11 other racks hold fewer
 func (r *Refusal) Message() string {
-	return cut(r.sentence(), MaxMessage)
+	return limit.Text(r.sentence(), MaxMessage)
 }
 
 func (r *Refusal) sentence() string {
@@ -63,15 +64,41 @@ func (r *Refusal) sentence() string {
 			pathText(r.Closest.Domain), pathText(r.Within))
 	case CodeBaseGangWaits:
 		if r.Cause != nil {
-			return "waits for the base gang: " + cmp.Or(r.Cause.Gang, baseGang) + " " + r.Cause.sentence()
+			return waitsForBaseGang + ": " + cmp.Or(r.Cause.Gang, baseGang) + " " + r.Cause.sentence()
 		}
-		return "waits for the base gang"
+		return waitsForBaseGang
 	}
 	text := r.needText()
 	if r.Code == CodeBudgetExhausted {
 		text += fmt.Sprintf("; the search stopped after %d steps without an answer", r.Steps)
 	}
-	return text + r.closestText()
+	return text + r.closestText() + r.elsewhereText()
+}
+
+// Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds.
+func (r *Refusal) Short(most int) string {
+	if r.Code == CodeBaseGangWaits {
+		return limit.Text(waitsForBaseGang, most)
+	}
+	full := r.sentence()
+	if r.Code != CodeInsufficientCapacity || len(full) <= most {
+		return limit.Text(full, most)
+	}
+	if r.Cause != nil {
+		gang := name(r.Cause.Gang) + " "
+		return gang + r.Cause.Short(most-len(gang))
+	}
+	bare := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
+	if c := r.Closest; c != nil {
+		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
+	}
+	end := r.elsewhereText()
+	for _, text := range []string{bare.needText() + bare.closestText() + end, bare.needText() + end, bare.needText()} {
+		if len(text) <= most {
+			return text
+		}
+	}
+	return limit.Text(bare.needText(), most)
 }
 
 // needText is "needs 4 pods x 8 nvidia.com/gpu in one rack".
@@ -206,10 +233,10 @@ func pathText(p topology.Path) string {
 	if len(text) <= maxPathBytes {
 		return text
 	}
-	return cut(text, maxPathBytes/2) + cutLeft(text, maxPathBytes/2)
+	return limit.Text(text, maxPathBytes/2) + cutLeft(text, maxPathBytes/2)
 }
 
-func name(s string) string { return cut(s, maxNameBytes) }
+func name(s string) string { return limit.Text(s, maxNameBytes) }
 
 func others(n int, level string) string {
 	if n == 1 {
@@ -225,20 +252,9 @@ func plural(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-const ellipsis = "..."
+const waitsForBaseGang = "waits for the base gang"
 
-// cut shortens a text to at most limit bytes without breaking a character.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	end := limit - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + ellipsis
-}
-
+// cutLeft keeps the last bytes of a text, from a whole character on.
 func cutLeft(s string, limit int) string {
 	start := len(s) - limit
 	for start < len(s) && !utf8.RuneStart(s[start]) {

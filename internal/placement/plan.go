@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -211,5 +212,5 @@ func (s *Shortfall) Text() string {
 	for _, m := range s.Missing {
 		parts = append(parts, fmt.Sprintf("%s %d", name(m.Service), m.Missing))
 	}
-	return cut(fmt.Sprintf("%s holds %d of %d replicas; missing: %s", pathText(s.Domain), s.Placed, s.Wanted, strings.Join(parts, ", ")), MaxMessage)
+	return limit.Text(fmt.Sprintf("%s holds %d of %d replicas; missing: %s", pathText(s.Domain), s.Placed, s.Wanted, strings.Join(parts, ", ")), MaxMessage)
 }

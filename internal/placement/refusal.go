@@ -43,6 +43,9 @@ type Refusal struct {
 	Closest *Closest
 	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and fewer.
 	OthersEqual, OthersFewer int
+	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its living pods; empty when
+	// none was found.
+	Elsewhere topology.Path
 	// Steps is how many search steps were allowed, when they ran out.
 	Steps int
 	// Cause is the part of the gang that the closest domain does not hold, when the gang has parts; or what the base gang waits for.

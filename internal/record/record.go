@@ -7,10 +7,11 @@ package record
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // maxNote is the API server's limit for the note of an event, in bytes.
@@ -23,13 +24,5 @@ type bounded struct{ recorder events.EventRecorder }
 
 // Eventf implements events.EventRecorder.
 func (b bounded) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	b.recorder.Eventf(regarding, related, kind, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
-}
-
-// cut keeps whole characters.
-func cut(note string) string {
-	if len(note) <= maxNote {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNote-len("...")], "") + "..."
+	b.recorder.Eventf(regarding, related, kind, reason, action, "%s", limit.Text(fmt.Sprintf(note, args...), maxNote))
 }

@@ -27,6 +27,8 @@ type Waiting struct {
 	Ordinal int
 	// Code is a reason constant, Message a sentence for the user.
 	Code, Message string
+	// Refusal has the planner's numbers; nil when something else is the cause.
+	Refusal *placement.Refusal
 }
 
 // Result is the scheduling result of a graph: what the scheduler last decided about it. It lives in memory only and is decided again after a restart.

@@ -132,7 +132,7 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result
 				list = &result.Surplus
 			}
 			*list = append(*list, Waiting{
-				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
+				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(), Refusal: replica.Refusal,
 			})
 			continue
 		}

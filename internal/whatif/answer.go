@@ -42,6 +42,16 @@ func (g *Graph) Placed() bool {
 	return !slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Reason != nil })
 }
 
+// Packed counts the replicas that the operator places; the others are the kube-scheduler's.
+func (g *Graph) Packed() (n int) {
+	for i := range g.Replicas {
+		if !g.Replicas[i].Free {
+			n++
+		}
+	}
+	return n
+}
+
 // Replica is one replica: where it sits or would, or why it does not.
 type Replica struct {
 	Service string

@@ -21,10 +21,10 @@ type Obstacle struct {
 	Why  topology.Exclusion
 	// Pods that free capacity for one pod when they are gone, for a resource that is short: the fewest.
 	Pods []Occupant
-	// Own: some of them are pods of the refused graph itself.
-	Own bool
 	// TooSmall: it would not even do if all of its pods were gone.
 	TooSmall bool
+	// own: only pods of the refused graph itself would make it do.
+	own bool
 }
 
 // Occupant is a pod that stands in the way.
@@ -96,9 +96,9 @@ func (p *Planner) obstacles(g Graph, tree *topology.Tree, view *topology.View, d
 	own := g.names()
 	for i, list := range lists {
 		for j := range list {
-			list[j].choose(occupants[list[j].Node])
-			list[j].Own = slices.ContainsFunc(list[j].Pods, func(o Occupant) bool { return own[o.NamespacedName] })
+			list[j].chooseOthers(occupants[list[j].Node], own)
 		}
+		list = slices.DeleteFunc(list, func(o Obstacle) bool { return o.own })
 		slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.effort(), b.effort()) })
 		lists[i] = list
 	}
@@ -189,6 +189,17 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// chooseOthers chooses among the pods of others: nothing is gained by freeing a host of the graph for the graph.
+func (o *Obstacle) chooseOthers(pods []occupant, own map[types.NamespacedName]bool) {
+	o.choose(slices.Clone(pods))
+	if !slices.ContainsFunc(o.Pods, func(one Occupant) bool { return own[one.NamespacedName] }) {
+		return
+	}
+	o.Pods = nil
+	o.choose(slices.DeleteFunc(pods, func(one occupant) bool { return own[one.NamespacedName] }))
+	o.own, o.TooSmall = o.TooSmall, false
+}
+
 // choose picks the fewest pods that free capacity for one: the smallest that does alone, or else the largest ones.
 func (o *Obstacle) choose(pods []occupant) {
 	if o.Why.Kind != topology.KindResource {
@@ -238,8 +249,6 @@ func (o *Obstacle) effort() int {
 		return 0
 	case o.TooSmall:
 		return 1 << 20
-	case o.Own:
-		return 1 << 15
 	case o.Why.Kind != topology.KindResource:
 		return 1 << 10
 	}

@@ -14,6 +14,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -60,13 +61,7 @@ func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {
 	return plan, ""
 }
 
-func bounded(text string) string {
-	const limit = 1000
-	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
-}
+func bounded(text string) string { return limit.Text(text, 1000) }
 
 // notes tells what the report cannot know.
 func (s *Snapshot) notes() []string {

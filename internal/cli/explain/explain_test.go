@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
@@ -39,9 +41,14 @@ func waiting(t *testing.T) *world {
 	return w.event(11*time.Minute, "DynamoGraphDeployment", "chat", "InsufficientCapacity", "Placed: 2 of 3 packed replicas are placed.")
 }
 
-// said is what the operator would say of the world as it is.
+// said is what the operator would say of the world as it is, in the condition Placed.
 func (w *world) said() string {
-	return Build(w.Snapshot).Waiting[0].Message
+	planner := whatif.NewPlanner(w.World)
+	planner.Begin()
+	defer planner.Rollback()
+	plan, _ := w.plan(planner)
+	waits := waitingGangs(plan)
+	return scheduler.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits)
 }
 
 // TestText shows the whole output for one situation each.
@@ -49,7 +56,7 @@ func TestText(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T) *world{
 		"waiting": func(t *testing.T) *world {
 			w := waiting(t)
-			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: "+w.said())
+			return w.condition(placed, false, "InsufficientCapacity", w.said())
 		},
 		"running": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 node a-1-0\nchat-worker-1-1 node a-1-1")
@@ -79,12 +86,12 @@ func TestText(t *testing.T) {
 		"level-gone": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
 			w.Topologies[0].Spec.Levels = w.Topologies[0].Spec.Levels[:1]
-			w.condition(placed, false, "LevelGone", "2 of 3 packed replicas are placed. Worker-1: "+w.said())
+			w.condition(placed, false, "LevelGone", w.said())
 			return w.condition(nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology")
 		},
 		"no-rights": func(t *testing.T) *world {
 			w := waiting(t)
-			w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: "+w.said())
+			w.condition(placed, false, "InsufficientCapacity", w.said())
 			w.Nodes, w.Events, w.EventsHidden, w.Denied = nil, nil, true, []string{"list nodes", "list pods"}
 			return w
 		},

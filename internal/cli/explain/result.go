@@ -58,11 +58,8 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 	case len(waits) == 0:
 		return false, "The operator reports a replica as waiting; planned again now, everything fits. It may be about to act, or hold that capacity for pods that are coming back or for a deployment that has waited longer."
 	}
-	reason, message := false, false
-	for _, w := range waits {
-		reason = reason || w.Code == c.Reason
-		message = message || strings.Contains(c.Message, w.Message)
-	}
+	reason := slices.ContainsFunc(waits, func(w scheduler.Waiting) bool { return w.Code == c.Reason })
+	message := strings.HasPrefix(c.Message, scheduler.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits))
 	switch {
 	case !reason:
 		return false, "The operator reports another reason than the plan of now: " + c.Reason + ". It may not have seen the latest change yet."
@@ -72,17 +69,19 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 	return true, "The operator reports the same."
 }
 
-// waitingGangs are the reasons of what the operator would place; pods without a gate are left to the kube-scheduler.
-func waitingGangs(plan whatif.Graph) []*whatif.Reason {
-	var list []*whatif.Reason
+// waitingGangs are what the operator would place and does not; pods without a gate are left to the kube-scheduler.
+func waitingGangs(plan whatif.Graph) []scheduler.Waiting {
+	var list []scheduler.Waiting
 	for i := range plan.Replicas {
 		if r := &plan.Replicas[i]; r.Reason != nil && !r.Free {
-			list = append(list, r.Reason)
+			list = append(list, scheduler.Waiting{
+				Service: r.Service, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
+			})
 		}
 	}
 	return list
 }
 
-func onlyCreating(reasons []*whatif.Reason) bool {
-	return !slices.ContainsFunc(reasons, func(r *whatif.Reason) bool { return r.Code != scheduler.CodeCreating })
+func onlyCreating(waiting []scheduler.Waiting) bool {
+	return !slices.ContainsFunc(waiting, func(w scheduler.Waiting) bool { return w.Code != scheduler.CodeCreating })
 }

@@ -19,6 +19,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // Peer is an engine with a topology object of its own.
@@ -101,15 +102,7 @@ func setPeers(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTo
 		Reason: grovev1alpha1.ReasonTopologiesAgree, Message: "the topology objects of " + strings.Join(k.engines, ", ") + " say the same",
 	}
 	if len(k.differs) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, truncate(strings.Join(k.differs, "; "))
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, limit.Text(strings.Join(k.differs, "; "), limit.Condition)
 	}
 	meta.SetStatusCondition(&status.Conditions, c)
-}
-
-// truncate keeps a message within what a condition should hold.
-func truncate(s string) string {
-	if len(s) > 1500 {
-		return s[:1497] + "..."
-	}
-	return s
 }

@@ -14,6 +14,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -42,7 +43,7 @@ func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condi
 		value = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: c.kind, Status: value, Reason: c.reason, Message: truncate(c.message), ObservedGeneration: o.dgd.Generation,
+		Type: c.kind, Status: value, Reason: c.reason, Message: limit.Text(c.message, limit.Condition), ObservedGeneration: o.dgd.Generation,
 	})
 }
 
@@ -137,7 +138,8 @@ func placedCondition(o observed, p *problem) *condition {
 	case o.result.Creating && len(o.result.Waiting) == 0:
 		return no(kind, scheduler.CodeCreating, "the scaling groups are being created")
 	case len(o.result.Waiting) > 0:
-		return no(kind, reasonOf(o.result.Waiting), aboutClaims(o, waitingMessage(o.result)))
+		return no(kind, scheduler.LeadingCode(o.result.Waiting),
+			aboutClaims(o, scheduler.WaitingMessage(o.result.Placed, o.result.Wanted, o.result.Waiting)))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
 	case o.result.Wanted == 0:
@@ -146,37 +148,6 @@ func placedCondition(o observed, p *problem) *condition {
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s", o.result.Wanted, o.result.Domain)))
 	}
 	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
-}
-
-// reasonOf is the code that says most: a real shortage before a wait that only follows from another.
-func reasonOf(waiting []scheduler.Waiting) string {
-	for _, w := range waiting {
-		if w.Code != scheduler.CodeCreating && w.Code != placement.CodeBaseGangWaits {
-			return w.Code
-		}
-	}
-	return waiting[0].Code
-}
-
-// waitingMessage lists the waiting replicas, those with the same words together.
-func waitingMessage(result scheduler.Result) string {
-	var order []string
-	who := map[string][]string{}
-	for _, w := range result.Waiting {
-		if who[w.Message] == nil {
-			order = append(order, w.Message)
-		}
-		who[w.Message] = append(who[w.Message], fmt.Sprintf("%s-%d", w.Service, w.Ordinal))
-	}
-	parts := make([]string, 0, len(order))
-	for _, message := range order {
-		names := who[message]
-		if len(names) > 4 {
-			names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", len(names)-3))
-		}
-		parts = append(parts, strings.Join(names, ", ")+": "+message)
-	}
-	return fmt.Sprintf("%d of %d packed replicas are placed. %s", result.Placed, result.Wanted, strings.Join(parts, "; "))
 }
 
 // readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that do not
@@ -211,9 +182,6 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 		reason := reasons[0]
 		if len(reasons) > 1 {
 			reason = nvidiav1beta1.ReasonMixedNotReady
-		}
-		if slices.Contains(reasons, nvidiav1beta1.ReasonInsufficientCapacity) {
-			text += ". Not placed: " + placed.Message
 		}
 		return no(kind, reason, whileMissing(o, text))
 	}

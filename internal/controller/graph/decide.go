@@ -14,6 +14,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -26,7 +27,7 @@ type problem struct {
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
 func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + truncate(wording(o.dgd).Errors(errs).ToAggregate().Error())}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(wording(o.dgd).Errors(errs).ToAggregate().Error(), limit.Condition)}
 	}
 	in := graph.Inputs{
 		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
@@ -37,7 +38,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	case errors.Is(err, graph.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, truncate(wording(o.dgd).Text(err.Error()))}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(wording(o.dgd).Text(err.Error()), limit.Condition)}
 	}
 	return resolved, nil
 }
@@ -102,12 +103,4 @@ func wording(dgd *nvidiav1beta1.DynamoGraphDeployment) validation.Wording {
 		version = nvidiav1alpha1.GroupVersion.Version
 	}
 	return validation.WordingOf(dgd, version)
-}
-
-// truncate keeps a message within what a condition should hold.
-func truncate(s string) string {
-	if len(s) > 1500 {
-		return s[:1497] + "..."
-	}
-	return s
 }

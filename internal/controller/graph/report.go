@@ -16,6 +16,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -58,9 +59,9 @@ func (r *Reconciler) reportAdopted(o observed, wanted *graph.Graph) {
 		}
 	}
 	if len(adopted) > 0 {
-		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventChangeNotRolledOut, "Report", "%s", truncate(fmt.Sprintf(
+		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventChangeNotRolledOut, "Report", "%s", limit.Text(fmt.Sprintf(
 			"the deployment was changed while the operator was upgraded. Replicas are followed; a change of the pods of %s is not rolled out. To roll it out, change another field of their pods, for example an annotation",
-			strings.Join(adopted, ", "))))
+			strings.Join(adopted, ", ")), limit.Condition))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -40,7 +41,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionValid)
 	}
 	if why := nvidiav1alpha1.PayloadProblem(o.dgd); why != "" {
-		set(&status, o, no(nvidiav1beta1.ConditionMemoryReadable, nvidiav1beta1.ReasonMemoryIgnored, truncate(why)))
+		set(&status, o, no(nvidiav1beta1.ConditionMemoryReadable, nvidiav1beta1.ReasonMemoryIgnored, limit.Text(why, limit.Condition)))
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionMemoryReadable)
 	}

@@ -104,7 +104,7 @@ func TestConditions(t *testing.T) {
 				o.result.Waiting = []scheduler.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
 			},
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/mixed_not_ready_reasons", "state pending"},
-			message: "Resources not ready: scalinggroup/g-more: desired=1, updated=0; scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas are placed. more-0: needs more",
+			message: "Resources not ready: scalinggroup/g-more: desired=1, updated=0; scalinggroup/g-work: desired=2, ready=1",
 		},
 		"the scaling group is still of the revision before": {
 			change: func(o *observed) { o.groups["work"].Spec.Revision = "before" }, behind: true,
@@ -159,7 +159,7 @@ func TestConditions(t *testing.T) {
 				o.result.Waiting = []scheduler.Waiting{{Service: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
 			},
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
-			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas are placed. work-1: needs more",
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
 		"a level is gone and the pods run on": {
 			change: func(o *observed) { o.profile.Spec.Levels = o.profile.Spec.Levels[:1] },

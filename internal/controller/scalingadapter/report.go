@@ -17,6 +17,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -76,18 +77,10 @@ func active(o observed, a *adapter, out outcome) metav1.Condition {
 		c.Reason, c.Message = nvidiav1beta1.ReasonNotInUse, "nothing follows this adapter: "+whyIdle(o.dgd, a)
 	case refused:
 		c.Reason = nvidiav1beta1.ReasonReplicasRefused
-		c.Message = truncate(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(service)), a.Spec.Replicas, why))
+		c.Message = limit.Text(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(service)), a.Spec.Replicas, why), limit.Condition)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
 		c.Message = fmt.Sprintf("spec.services[%s].replicas of DynamoGraphDeployment %q follows this adapter", service, o.dgd.Name)
 	}
 	return c
-}
-
-// truncate keeps a message within what a condition should hold.
-func truncate(s string) string {
-	if len(s) > 1024 {
-		return s[:1021] + "..."
-	}
-	return s
 }

@@ -14,6 +14,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -89,17 +90,9 @@ func podsCondition(sg *trellisv1alpha1.ScalingGroup, failure error) metav1.Condi
 		Reason: trellisv1alpha1.ReasonInSync, Message: "all changes to pods were accepted",
 	}
 	if failure != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, trellisv1alpha1.ReasonChangeRefused, truncate(failure.Error())
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, trellisv1alpha1.ReasonChangeRefused, limit.Text(failure.Error(), limit.Condition)
 	}
 	return c
-}
-
-// truncate keeps a message within what a condition should hold.
-func truncate(s string) string {
-	if len(s) > 1024 {
-		return s[:1021] + "..."
-	}
-	return s
 }
 
 // placementsOf says where each replica sits that is there or to be made. One that does not sit anywhere as a whole keeps the entry of

@@ -1,0 +1,41 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// maxElsewhere is how many domains are looked at for one that would hold what its graph's anchor keeps out.
+const maxElsewhere = 256
+
+// elsewhere returns a domain beside the anchor, of its level, that would hold the unit.
+func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
+	tries := 0
+	for i, d := range s.tree.Domains(s.tree.LevelOf(anchor), topology.Root) {
+		if i == maxElsewhere || tries == closestTries {
+			return nil
+		}
+		if d == anchor || atMost(u, d) < u.size {
+			continue
+		}
+		mark, fits := len(s.taken), s.fits(u, d)
+		s.giveBack(mark)
+		if fits {
+			return s.tree.Path(d)
+		}
+		tries++
+	}
+	return nil
+}
+
+// elsewhereText says that the anchor is what binds.
+func (r *Refusal) elsewhereText() string {
+	if len(r.Elsewhere) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s has capacity, but living pods anchor the graph in %s: a Parallel restart moves it", pathText(r.Elsewhere), pathText(r.Within))
+}

@@ -1,0 +1,75 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/test/golden"
+)
+
+// TestWaitingMessage shows what the condition Placed says in each situation: one cause, once, in at most 200 bytes.
+func TestWaitingMessage(t *testing.T) {
+	short := func(change func(*placement.Refusal)) *placement.Refusal {
+		r := &placement.Refusal{
+			Code: placement.CodeInsufficientCapacity, Level: 2, LevelName: "rack", Within: topology.Path{"zone-0"},
+			Need: []placement.Need{{Pods: 4, Requests: []topology.Request{{Name: "nvidia.com/gpu", Amount: 8}}}},
+			Closest: &placement.Closest{Domain: topology.Path{"zone-0", "block-1", "rack-2"}, Holds: 3, Of: 4, Hosts: 4,
+				Excluded: []placement.Excluded{{Reason: topology.Exclusion{Kind: topology.KindCordoned}, Hosts: 1}}},
+			OthersFewer: 11,
+		}
+		if change != nil {
+			change(r)
+		}
+		return r
+	}
+	of := func(service string, ordinal int, r *placement.Refusal) Waiting {
+		return Waiting{Service: service, Ordinal: ordinal, Code: r.Code, Message: r.Message(), Refusal: r}
+	}
+	base := &placement.Refusal{
+		Code: placement.CodeInsufficientCapacity, Gang: "base gang", Level: 0, LevelName: "zone",
+		Need:    []placement.Need{{Pods: 4, Requests: []topology.Request{{Name: "nvidia.com/gpu", Amount: 8}}}, {Pods: 1}},
+		Closest: &placement.Closest{Domain: topology.Path{"zone-0"}, Holds: 1, Of: 5}, Cause: short(func(r *placement.Refusal) { r.Gang = "Worker-0" }),
+	}
+	many := make([]Waiting, 12)
+	for i := range many {
+		many[i] = of("Worker", i, short(nil))
+	}
+	long := make([]Waiting, 5)
+	for i := range long {
+		long[i] = of("a-service-with-a-name-that-is-as-long-as-a-name-may-ever-be-here", i, short(nil))
+	}
+	var out strings.Builder
+	for _, tc := range []struct {
+		title   string
+		waiting []Waiting
+	}{
+		{"one replica", []Waiting{of("Worker", 3, short(nil))}},
+		{"many of one cause", many},
+		{"long names", long},
+		{"two causes", []Waiting{of("Decode", 0, short(nil)), of("Prefill", 0, short(func(r *placement.Refusal) { r.Need[0].Pods = 2 }))}},
+		{"what follows from another comes second", []Waiting{
+			{Service: "Frontend", Code: placement.CodeBaseGangWaits, Message: "waits for the base gang: needs", Refusal: &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}},
+			of("Worker", 0, base), of("Worker", 1, &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}),
+		}},
+		{"the anchor is what binds", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) { r.Elsewhere = topology.Path{"zone-1"} }))}},
+		{"long domains", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) {
+			r.Within = topology.Path{strings.Repeat("z", 60)}
+			r.Closest.Domain = topology.Path{strings.Repeat("z", 60), strings.Repeat("b", 60), strings.Repeat("r", 60)}
+		}))}},
+		{"no planner was asked", []Waiting{{Service: "Worker", Code: CodeRequeued, Message: strings.Repeat("0/4 nodes are available: 4 Insufficient nvidia.com/gpu. ", 5)}}},
+		{"pods are being made", []Waiting{{Service: "Worker", Code: CodeCreating, Message: beingCreated}}},
+	} {
+		message := WaitingMessage(2, 2+len(tc.waiting), tc.waiting)
+		if len(message) > MaxWaitingMessage {
+			t.Errorf("%s: %d bytes", tc.title, len(message))
+		}
+		fmt.Fprintf(&out, "%s (%s)\n    %s\n", tc.title, LeadingCode(tc.waiting), message)
+	}
+	golden.Check(t, "testdata/waiting-messages.golden", out.String())
+}
