@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -111,12 +110,17 @@ func (w *world) apply(file string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	text := strings.NewReplacer(
+	w.applyText(strings.NewReplacer(
 		"${K8S_NAMESPACE}", w.name, "<your-namespace>", w.name, "this-namespace", w.name, "${STORAGE_CLASS_NAME}", "shared",
 		"${DYNAMO_IMAGE}", "example.com/dynamo:1", "${DYNAMO_VLLM_IMAGE}", "example.com/vllm:1", "${IMAGE}", "example.com/vllm:1",
 		"${MODEL_NAME}", "tiny/model", "<your-registry>", "example.com",
-	).Replace(string(raw))
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
+	).Replace(string(raw)))
+}
+
+// applyText creates the objects of a text.
+func (w *world) applyText(text string) {
+	w.t.Helper()
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
 		o := &unstructured.Unstructured{}
 		err := documents.Decode(&o.Object)
@@ -124,7 +128,7 @@ func (w *world) apply(file string) {
 			return
 		}
 		if err != nil {
-			w.t.Fatalf("%s: %v", file, err)
+			w.t.Fatalf("%v in:\n%s", err, text)
 		}
 		if o.Object != nil {
 			w.applyObject(o)
