@@ -15,7 +15,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,7 +78,7 @@ func (w *world) whyNotReady(ctx context.Context) string {
 }
 
 // applyNeeds makes what the manifests in a file presuppose, as the administrator of a cluster does: claims with volumes, classes and templates of
-// devices, topologies, the endpoint picker's kind.
+// devices, classes of priority and of container runtimes, accounts, topologies, the endpoint picker's kind.
 func (w *world) applyNeeds(file string) {
 	w.t.Helper()
 	claims, templates := map[string]*corev1.PersistentVolumeClaim{}, map[string]bool{}
@@ -140,11 +142,21 @@ func (w *world) needsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, claims map[str
 			w.need(claims[name].DeepCopy())
 		}
 	}
+	if name := dgd.Spec.PriorityClassName; name != "" {
+		w.need(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 10})
+	}
 	for _, c := range dgd.Spec.Components {
 		if c.Type == nvidiav1beta1.ComponentTypeEPP {
 			w.apply(poolFile)
 		}
-		for _, r := range ptr.Deref(c.PodTemplate, corev1.PodTemplateSpec{}).Spec.ResourceClaims {
+		pod := ptr.Deref(c.PodTemplate, corev1.PodTemplateSpec{}).Spec
+		if name := pod.ServiceAccountName; name != "" {
+			w.need(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		if name := ptr.Deref(pod.RuntimeClassName, ""); name != "" {
+			w.need(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: name})
+		}
+		for _, r := range pod.ResourceClaims {
 			if name := ptr.Deref(r.ResourceClaimTemplateName, ""); name != "" && !templates[name] {
 				templates[name] = true
 				w.needDeviceClasses(w.channel(name))
