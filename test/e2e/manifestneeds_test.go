@@ -229,15 +229,17 @@ var hardware = []struct {
 	// driver of further devices, and how many of them a node has.
 	driver  string
 	devices int
+	// everywhere: in each zone alike, for pods that follow one which may have gone to any.
+	everywhere bool
 }{
 	{name: "gb200", nodes: 24, gpus: 4, labels: map[string]string{corev1.LabelArchStable: "arm64", productKey: "NVIDIA-GB200"}, driver: computeDomain, devices: 4},
 	{name: "gb300", nodes: 12, gpus: 4, labels: map[string]string{corev1.LabelArchStable: "arm64", productKey: "NVIDIA-GB300"}, driver: computeDomain, devices: 4},
 	{name: "b200", nodes: 8, gpus: 8, labels: map[string]string{productKey: "NVIDIA-B200"}},
 	{name: "h200", nodes: 12, gpus: 8, labels: map[string]string{productKey: "NVIDIA-H200"}},
 	{name: "h100", nodes: 2, gpus: 8, labels: map[string]string{productKey: "NVIDIA-H100-80GB-HBM3"}},
-	{name: "g6e", nodes: 4, gpus: 1, labels: map[string]string{corev1.LabelInstanceTypeStable: "g6e.2xlarge", zoneKey: "z0"}},
-	{name: "g7e", nodes: 4, gpus: 2, labels: map[string]string{corev1.LabelInstanceTypeStable: "g7e.12xlarge", zoneKey: "z0"}},
-	{name: "pool", nodes: 4, gpus: 8, labels: map[string]string{"pool": "gpu", zoneKey: "z0", "topology.trellis.dev/block": "pool", rackKey: "r0"}},
+	{name: "g6e", nodes: 9, gpus: 1, labels: map[string]string{corev1.LabelInstanceTypeStable: "g6e.2xlarge"}, everywhere: true},
+	{name: "g7e", nodes: 9, gpus: 2, labels: map[string]string{corev1.LabelInstanceTypeStable: "g7e.12xlarge"}, everywhere: true},
+	{name: "pool", nodes: 8, gpus: 8, labels: map[string]string{"pool": "gpu", zoneKey: "z0", "topology.trellis.dev/block": "pool", rackKey: "r0"}, driver: computeDomain, devices: 8},
 	{name: "other", nodes: 4, driver: "gpu.intel.com", devices: 8},
 }
 
@@ -257,6 +259,9 @@ func (e environment) addSampleNodes(t *testing.T) {
 	for _, h := range hardware {
 		for i := range h.nodes {
 			node := sampleNode(fmt.Sprintf("%s-%d", h.name, i), h.gpus, h.labels)
+			if h.everywhere {
+				node.Labels[zoneKey] = []string{"z0", "z1", "zone-0"}[i%3]
+			}
 			nodes = append(nodes, node)
 			if h.driver != "" {
 				devices = append(devices, sampleSlice(node.Name, h.driver, h.devices))
