@@ -39,10 +39,14 @@ const atOnce = 8
 // roomy are the samples whose pods take whole nodes, or the few nodes of a special kind: they go first, before others scatter over them.
 var roomy = []string{"topology-aware-scheduling", "deepseek", "glm-5", "llama-3-70b__vllm__disagg-multi-node", "qwen3.8", "kimi-k3"}
 
-// oneOfAKind are samples of v1beta1 that have something which our own examples and the other samples lack.
+// oneOfAKind are samples that have something which our own examples and the other samples lack.
 var oneOfAKind = []string{
-	"examples__backends__trtllm__deploy__disagg-multinode", "examples__backends__vllm__deploy__xpu__disagg_planner_xpu_dra", "examples__global_planner__global-planner-mocker-test",
-	"recipes__llama-3-70b__vllm__disagg-single-node__gaie__deploy", "recipes__nemotron-3.5-lightning__vllm__disagg-b200-dspark-bf16__deploy", "recipes__qwen3.8-2.4t-a95b-fp8__sglang__disagg-gb200-chat__deploy",
+	"docs__kubernetes__topology-aware-scheduling__example3", "examples__backends__vllm__deploy__disagg-multinode", "examples__backends__vllm__deploy__gaie__agg",
+	"examples__global_planner__global-planner-vllm-test", "recipes__deepseek-r1__vllm__disagg__deploy_hopper_16gpu", "recipes__qwen3-235b-a22b-fp8__trtllm__disagg__deploy",
+	"v15__recipes__glm-5-nvfp4__sglang__disagg__efa__deploy", "v15__tests__fault_tolerance__deploy__templates__vllm__multinode_elastic_ep",
+	"v1beta1/examples__backends__trtllm__deploy__disagg-multinode", "v1beta1/examples__backends__vllm__deploy__xpu__disagg_planner_xpu_dra",
+	"v1beta1/examples__global_planner__global-planner-mocker-test", "v1beta1/recipes__llama-3-70b__vllm__disagg-single-node__gaie__deploy",
+	"v1beta1/recipes__deepseek-v4__deepseek-v4-flash__vllm__agg-h200-agentic__deploy", "v1beta1/recipes__qwen3.8-2.4t-a95b-fp8__sglang__disagg-gb200-chat__deploy",
 }
 
 // Every manifest that users are known to have, with what it presupposes, becomes Ready as it is.
@@ -75,8 +79,7 @@ func TestManifestsBecomeReady(t *testing.T) {
 	t.Logf("%d of %d manifests became Ready\n%s", report.ready, len(files), report)
 }
 
-// manifestFiles are those of the folder that is named, or else our own examples and, where they lie beside the repository, those of v1alpha1
-// and some of v1beta1.
+// manifestFiles are those of the folder that is named, or else our own examples and, where they lie beside the repository, some samples.
 func manifestFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -92,12 +95,12 @@ func manifestFiles(t *testing.T) []string {
 		}
 		return files
 	}
-	for _, pattern := range []string{"../../internal/graph/testdata/pairs/*.yaml", samples + "/*.yaml"} {
-		found, _ := filepath.Glob(pattern)
-		files = append(files, found...)
-	}
+	patterns := []string{"../../internal/graph/testdata/pairs/*.yaml"}
 	for _, name := range oneOfAKind {
-		found, _ := filepath.Glob(samples + "/v1beta1/" + name + ".yaml")
+		patterns = append(patterns, filepath.Join(samples, name+".yaml"))
+	}
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern)
 		files = append(files, found...)
 	}
 	return files
