@@ -54,7 +54,7 @@ func TestManifestsBecomeReady(t *testing.T) {
 	files := manifestFiles(t)
 	t.Parallel()
 	e := newEnvironment(t, "manifests", func(o *sandbox.Options) {
-		o.Manager.Args = []string{"--take-back-after=" + takeBackAfter.String()}
+		o.Manager.Args = []string{"--requeue-after=" + requeueAfter.String()}
 	})
 	e.addSampleNodes(t)
 	isRoomy := func(file string) bool {

@@ -153,6 +153,6 @@ func TestPlannerWaitsForAnUpdate(t *testing.T) {
 		t.Errorf("the update is %+v", u)
 	}
 	if pods := p.podsOf("VllmPrefillWorker"); len(pods) != 1 || pods[0].GetUID() == before {
-		t.Errorf("the planner was told of a stable component with %d pods, the old one among them", len(pods))
+		t.Errorf("the component counts as stable with %d pods, the old one among them", len(pods))
 	}
 }
