@@ -51,6 +51,8 @@ test: lint verify build control-plane bench-smoke release-smoke dashboards-smoke
 define NOT_RUN
 test-browser: the map drawn in a headless Chromium equals what tree says (needs Chromium)
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
+test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test brings up a part of them
+test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/engines.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
@@ -64,6 +66,26 @@ SHARED := $(abspath ../shared)
 .PHONY: test-definitions
 test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/peers/...
+
+# A folder of manifests, at any depth, that make test-manifests brings up.
+MANIFESTS ?= $(SHARED)/manifests
+
+.PHONY: test-manifests
+test-manifests: build control-plane ## Bring every manifest below MANIFESTS up in a sandbox (../shared/manifests), with what it presupposes
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_MANIFESTS="$(abspath $(MANIFESTS))" \
+		go test -count=1 -timeout 40m -v -run '^TestManifestsBecomeReady$$' $(GOTESTFLAGS) ./test/e2e
+
+# The Python that has the Kubernetes client: the one in PATH, or Debian's own.
+PYTHON = $(shell for python in python3 /usr/bin/python3; do $$python -c 'import kubernetes' 2> /dev/null && { echo $$python; break; }; done)
+
+.PHONY: test-planner
+test-planner: build control-plane python3-kubernetes ## Send the Dynamo planner's requests by Python's Kubernetes client to a sandbox
+	@$(PYTHON) -W ignore::ResourceWarning hack/planner/planner_test.py -v
+
+.PHONY: python3-kubernetes
+python3-kubernetes:
+	@test -n "$(PYTHON)" || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-kubernetes; } || \
+		{ echo "make test-planner needs Python's Kubernetes client, and can install it (apt-get install python3-kubernetes) only as root" >&2; exit 1; }
 
 .PHONY: not-run
 not-run: ## List the checks that make test leaves out

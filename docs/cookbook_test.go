@@ -85,16 +85,15 @@ func labelledFor(ct *grovev1alpha1.ClusterTopology) []corev1.Node {
 
 // packed is a graph of which one replica of some hosts is packed into a level.
 func packed(ct *grovev1alpha1.ClusterTopology, level string, hosts int) string {
-	return fmt.Sprintf(`apiVersion: nvidia.com/v1alpha1
+	return fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
 metadata: {name: g}
 spec:
-  topologyConstraint: {topologyProfile: %s, packDomain: %s}
-  services:
-    Worker:
-      multinode: {nodeCount: %d}
-      resources: {limits: {gpu: "8"}}
-      extraPodSpec: {mainContainer: {image: i, command: [sleep, infinity]}}
+  topologyConstraint: {clusterTopologyName: %s, packDomain: %s}
+  components:
+  - name: Worker
+    multinode: {nodeCount: %d}
+    podTemplate: {spec: {containers: [{name: main, image: i, command: [sleep, infinity], resources: {limits: {nvidia.com/gpu: "8"}}}]}}
 `, ct.Name, level, hosts)
 }
 

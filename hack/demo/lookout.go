@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
@@ -52,7 +52,7 @@ type sighting struct {
 type want struct {
 	kind   string
 	status metav1.ConditionStatus
-	also   func(*nvidiav1alpha1.DynamoGraphDeployment, *metav1.Condition) bool
+	also   func(*nvidiav1beta1.DynamoGraphDeployment, *metav1.Condition) bool
 }
 
 // lookout watches graphs until a condition of each is as wanted.
@@ -71,7 +71,7 @@ func (d *demo) watchFor(ctx context.Context, names []string, wanted want) (*look
 	if err != nil {
 		return nil, err
 	}
-	w, err := c.Watch(ctx, &nvidiav1alpha1.DynamoGraphDeploymentList{}, client.InNamespace(namespace))
+	w, err := c.Watch(ctx, &nvidiav1beta1.DynamoGraphDeploymentList{}, client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("watching DynamoGraphDeployments: %w", err)
 	}
@@ -101,14 +101,14 @@ func (l *lookout) look(ctx context.Context, w watch.Interface) {
 				l.failed <- errors.New("the API server ended the watch")
 				return
 			}
-			if dgd, ok := e.Object.(*nvidiav1alpha1.DynamoGraphDeployment); ok {
+			if dgd, ok := e.Object.(*nvidiav1beta1.DynamoGraphDeployment); ok {
 				l.note(dgd, time.Now())
 			}
 		}
 	}
 }
 
-func (l *lookout) note(dgd *nvidiav1alpha1.DynamoGraphDeployment, now time.Time) {
+func (l *lookout) note(dgd *nvidiav1beta1.DynamoGraphDeployment, now time.Time) {
 	i := slices.Index(l.waiting, dgd.Name)
 	if i < 0 {
 		return

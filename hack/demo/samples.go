@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Where the manifests are.
@@ -34,7 +33,7 @@ type samples struct {
 
 type graphSample struct {
 	file  string
-	graph nvidiav1alpha1.DynamoGraphDeployment
+	graph nvidiav1beta1.DynamoGraphDeployment
 }
 
 // rejectedSample is a manifest with the comment that it begins with.
@@ -156,8 +155,8 @@ func (s *samples) usersOf(domain string) []string {
 	for _, g := range s.graphs {
 		c := g.graph.Spec.TopologyConstraint
 		uses := c != nil && (c.PackDomain == domain || c.PreferredPackDomain == domain)
-		for _, service := range g.graph.Spec.Services {
-			if c := service.TopologyConstraint; c != nil {
+		for _, component := range g.graph.Spec.Components {
+			if c := component.TopologyConstraint; c != nil {
 				uses = uses || c.PackDomain == domain || c.PreferredPackDomain == domain
 			}
 		}
@@ -168,29 +167,30 @@ func (s *samples) usersOf(domain string) []string {
 	return names
 }
 
-// packed is a multinode service each replica of which takes a whole domain of a level.
+// packed is a multinode component each replica of which takes a whole domain of a level.
 type packed struct {
-	graph, service string
-	replicas       int32
+	graph, component string
+	// index of the component in the graph.
+	index    int
+	replicas int32
 	// within is the level that all of the graph is packed in; empty when there is none.
 	within string
 }
 
-// packedIn finds such a service for a level whose domains have so many hosts.
+// packedIn finds such a component for a level whose domains have so many hosts.
 func (s *samples) packedIn(domain string, hosts int) (packed, error) {
 	for _, g := range s.graphs {
-		for _, name := range slices.Sorted(maps.Keys(g.graph.Spec.Services)) {
-			service := g.graph.Spec.Services[name]
-			c, m := service.TopologyConstraint, service.Multinode
+		for i, component := range g.graph.Spec.Components {
+			c, m := component.TopologyConstraint, component.Multinode
 			if c == nil || c.PackDomain != domain || m == nil || int(m.NodeCount) != hosts {
 				continue
 			}
-			p := packed{graph: g.graph.Name, service: name, replicas: ptr.Deref(service.Replicas, 1)}
+			p := packed{graph: g.graph.Name, component: component.Name, index: i, replicas: ptr.Deref(component.Replicas, 1)}
 			if all := g.graph.Spec.TopologyConstraint; all != nil {
 				p.within = all.PackDomain
 			}
 			return p, nil
 		}
 	}
-	return packed{}, fmt.Errorf("no sample has a multinode service of %d hosts packed in one %s", hosts, domain)
+	return packed{}, fmt.Errorf("no sample has a multinode component of %d hosts packed in one %s", hosts, domain)
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
@@ -45,7 +45,7 @@ func (d *demo) applyTopology(ctx context.Context) error {
 
 // applyGraphs applies the graphs and waits until all are Ready.
 func (d *demo) applyGraphs(ctx context.Context) error {
-	l, err := d.watchFor(ctx, d.samples.graphNames(), want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
+	l, err := d.watchFor(ctx, d.samples.graphNames(), want{kind: nvidiav1beta1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
 	}
@@ -95,13 +95,13 @@ func (d *demo) overload(ctx context.Context) error {
 	if p.within != "" {
 		d.stage.say("All of %s sits in one %s.", p.graph, p.within)
 	}
-	d.stage.say("Each replica of %s/%s fills a %s. %s has %d of them; now there are to be %d replicas:", p.graph, p.service, lostLevel, where, racks, racks+1)
+	d.stage.say("Each replica of %s/%s fills a %s. %s has %d of them; now there are to be %d replicas:", p.graph, p.component, lostLevel, where, racks, racks+1)
 	if err := d.explainOverload(ctx, p, racks+1); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
 	d.stage.say("Replicas without capacity wait as a whole: none of their pods holds a GPU. Back to %d:", p.replicas)
-	l, err := d.watchFor(ctx, []string{p.graph}, want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
+	l, err := d.watchFor(ctx, []string{p.graph}, want{kind: nvidiav1beta1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
 	}
@@ -112,12 +112,12 @@ func (d *demo) overload(ctx context.Context) error {
 	return l.each(func(s sighting) { fmt.Fprintf(d.stage, "%s is Ready again\n", d.stage.bold(s.name)) })
 }
 
-// explainOverload scales a service and shows what the graph says once all of its replicas have been considered.
+// explainOverload scales a component and shows what the graph says once all of its replicas have been considered.
 func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) error {
-	considered := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, c *metav1.Condition) bool {
-		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Services[p.service].Replicas == replicas && !strings.Contains(c.Message, "being created")
+	considered := func(dgd *nvidiav1beta1.DynamoGraphDeployment, c *metav1.Condition) bool {
+		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Components[p.component].Replicas == replicas && !strings.Contains(c.Message, "being created")
 	}
-	l, err := d.watchFor(ctx, []string{p.graph}, want{nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, considered})
+	l, err := d.watchFor(ctx, []string{p.graph}, want{nvidiav1beta1.ConditionPlaced, metav1.ConditionFalse, considered})
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,8 @@ func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) er
 }
 
 func (d *demo) scale(ctx context.Context, p packed, replicas int32) error {
-	return d.run(ctx, "patch", "dynamographdeployments.v1alpha1.nvidia.com/"+p.graph, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, p.service, replicas))
+	body := `[{"op":"test","path":"/spec/components/%[1]d/name","value":%[2]q},{"op":"add","path":"/spec/components/%[1]d/replicas","value":%[3]d}]`
+	return d.run(ctx, "patch", "dgd/"+p.graph, "--type=json", "-p", fmt.Sprintf(body, p.index, p.component, replicas))
 }
 
 func (d *demo) showRefusals(ctx context.Context) error {
@@ -169,7 +170,7 @@ func (d *demo) loseLevel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := d.watchFor(ctx, users, want{kind: nvidiav1alpha1.ConditionTopologyLevelsAvailable, status: metav1.ConditionFalse})
+	l, err := d.watchFor(ctx, users, want{kind: nvidiav1beta1.ConditionTopologyLevelsAvailable, status: metav1.ConditionFalse})
 	if err != nil {
 		return err
 	}
@@ -202,12 +203,12 @@ func (d *demo) showLoss(ctx context.Context, users []string, before map[string]t
 		return err
 	}
 	for _, user := range users {
-		if err := d.awaitEvent(ctx, user, nvidiav1alpha1.ReasonTopologyLevelsUnavailable); err != nil {
+		if err := d.awaitEvent(ctx, user, nvidiav1beta1.ReasonTopologyLevelsUnavailable); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(d.stage)
-	if err := d.run(ctx, "get", "events", "--field-selector", "reason="+nvidiav1alpha1.ReasonTopologyLevelsUnavailable, "-o", eventsPath); err != nil {
+	if err := d.run(ctx, "get", "events", "--field-selector", "reason="+nvidiav1beta1.ReasonTopologyLevelsUnavailable, "-o", eventsPath); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.stage)
@@ -229,7 +230,7 @@ func (d *demo) showLoss(ctx context.Context, users []string, before map[string]t
 func (d *demo) restoreLevel(ctx context.Context, users []string) error {
 	fmt.Fprintln(d.stage)
 	d.stage.say("The level comes back:")
-	l, err := d.watchFor(ctx, users, want{kind: nvidiav1alpha1.ConditionTopologyLevelsAvailable, status: metav1.ConditionTrue})
+	l, err := d.watchFor(ctx, users, want{kind: nvidiav1beta1.ConditionTopologyLevelsAvailable, status: metav1.ConditionTrue})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -106,77 +105,6 @@ func convertJSON(t testing.TB, raw []byte, version string) []byte {
 	out, err := nvidiav1alpha1.ConvertJSON(raw, version)
 	if err != nil {
 		t.Fatal(err)
-	}
-	return out
-}
-
-// TestBothVersionsGiveTheSameObjects: what users wrote in v1beta1 gives the same objects, byte for byte, when it is written in v1alpha1.
-func TestBothVersionsGiveTheSameObjects(t *testing.T) {
-	files, _ := filepath.Glob("../../../shared/manifests/v1beta1/*.yaml")
-	if len(files) == 0 {
-		t.Skip("no samples beside the repository")
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			for _, document := range documentsIn(t, file) {
-				if bytes.Contains(document, []byte(`"frontendSidecar":`)) {
-					continue // v1alpha1 remembers that a container is one: it cannot say all that this container does
-				}
-				alpha := convertJSON(t, document, "v1alpha1")
-				plain := &unstructured.Unstructured{}
-				if err := plain.UnmarshalJSON(alpha); err != nil {
-					t.Fatal(err)
-				}
-				annotations := plain.GetAnnotations()
-				delete(annotations, nvidiav1alpha1.AnnotationSpecMemory)
-				plain.SetAnnotations(annotations)
-				alpha, err := plain.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
-				one, other := objectsOf(t, document), objectsOf(t, alpha)
-				if diff := cmp.Diff(one, other); diff != "" {
-					t.Errorf("%s (-v1beta1 +v1alpha1):\n%s", plain.GetName(), diff)
-				}
-			}
-		})
-	}
-}
-
-func objectsOf(t *testing.T, document []byte) []string {
-	t.Helper()
-	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	if err := json.Unmarshal(convertJSON(t, document, "v1beta1"), dgd); err != nil {
-		t.Fatal(err)
-	}
-	dgd.Namespace = "team"
-	in := Inputs{Topology: hallOne(t), Engine: EngineGates}
-	if c := dgd.Spec.TopologyConstraint; c != nil {
-		in.Topology.Name = c.ClusterTopologyName
-	}
-	g, err := Resolve(dgd, in)
-	if err != nil {
-		t.Fatalf("%s: %v", dgd.Name, err)
-	}
-	return rendered(t, g)
-}
-
-// rendered are all objects of a graph without the hashes of the input, which tell the versions apart where what they say is the same.
-func rendered(t *testing.T, g *Graph) []string {
-	t.Helper()
-	var out []string
-	for _, sg := range g.ScalingGroups() {
-		sg.Spec.Input = nil
-		out = append(out, toYAML(t, sg))
-	}
-	for _, service := range g.KubernetesServices() {
-		out = append(out, toYAML(t, service))
-	}
-	for _, object := range brought(g) {
-		out = append(out, toYAML(t, object))
-	}
-	for _, pod := range firstPods(g) {
-		out = append(out, toYAML(t, pod))
 	}
 	return out
 }

@@ -4,10 +4,9 @@
 package e2e
 
 import (
-	"bytes"
-	"errors"
+	"context"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,16 +14,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
@@ -33,15 +30,28 @@ const (
 	needs   = "../../internal/graph/testdata/manifests"
 )
 
+// allManifests names a folder whose manifests, at any depth, are all brought up. Without it a part of what is at hand is.
+const allManifests = "TRELLIS_MANIFESTS"
+
+// atOnce bounds the manifests that are brought up at the same time, so that two cores keep up with their pods.
+const atOnce = 8
+
 // roomy are the samples whose pods take whole nodes, or the few nodes of a special kind: they go first, before others scatter over them.
-var roomy = []string{"topology-aware-scheduling", "deepseek", "glm-5", "llama-3-70b__vllm__disagg-multi-node"}
+var roomy = []string{"topology-aware-scheduling", "deepseek", "glm-5", "llama-3-70b__vllm__disagg-multi-node", "qwen3.8", "kimi-k3"}
+
+// oneOfAKind are samples that have something which our own examples and the other samples lack.
+var oneOfAKind = []string{
+	"docs__kubernetes__topology-aware-scheduling__example3", "examples__backends__vllm__deploy__disagg-multinode", "examples__backends__vllm__deploy__gaie__agg",
+	"examples__global_planner__global-planner-vllm-test", "recipes__deepseek-r1__vllm__disagg__deploy_hopper_16gpu", "recipes__qwen3-235b-a22b-fp8__trtllm__disagg__deploy",
+	"v15__recipes__glm-5-nvfp4__sglang__disagg__efa__deploy", "v15__tests__fault_tolerance__deploy__templates__vllm__multinode_elastic_ep",
+	"v1beta1/examples__backends__trtllm__deploy__disagg-multinode", "v1beta1/examples__backends__vllm__deploy__xpu__disagg_planner_xpu_dra",
+	"v1beta1/examples__global_planner__global-planner-mocker-test", "v1beta1/recipes__llama-3-70b__vllm__disagg-single-node__gaie__deploy",
+	"v1beta1/recipes__deepseek-v4__deepseek-v4-flash__vllm__agg-h200-agentic__deploy", "v1beta1/recipes__qwen3.8-2.4t-a95b-fp8__sglang__disagg-gb200-chat__deploy",
+}
 
 // Every manifest that users are known to have, with what it presupposes, becomes Ready as it is.
 func TestManifestsBecomeReady(t *testing.T) {
-	files, _ := filepath.Glob(samples + "/*.yaml")
-	if len(files) == 0 {
-		t.Skip("no samples beside the repository")
-	}
+	files := manifestFiles(t)
 	t.Parallel()
 	e := newEnvironment(t, "manifests", func(o *sandbox.Options) {
 		o.Manager.Args = []string{"--requeue-after=" + requeueAfter.String()}
@@ -50,35 +60,125 @@ func TestManifestsBecomeReady(t *testing.T) {
 	isRoomy := func(file string) bool {
 		return slices.ContainsFunc(roomy, func(part string) bool { return strings.Contains(file, part) })
 	}
+	turns := make(chan struct{}, atOnce)
+	report := &manifestReport{}
 	for _, first := range []bool{true, false} {
 		t.Run(map[bool]string{true: "whole nodes", false: "the rest"}[first], func(t *testing.T) {
 			for i, file := range files {
 				if isRoomy(file) == first {
 					t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 						t.Parallel()
-						e.manifestBecomesReady(t, file, fmt.Sprintf("sample-%d", i))
+						turns <- struct{}{}
+						defer func() { <-turns }()
+						e.manifestBecomesReady(t, file, fmt.Sprintf("sample-%d", i), report)
 					})
 				}
 			}
 		})
 	}
+	t.Logf("%d of %d manifests became Ready\n%s", report.ready, len(files), report)
 }
 
-func (e environment) manifestBecomesReady(t *testing.T, file, namespace string) {
-	w := &world{environment: e, t: t, name: namespace}
+// manifestFiles are those of the folder that is named, or else our own examples and, where they lie beside the repository, some samples.
+func manifestFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	if dir := os.Getenv(allManifests); dir != "" {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(path, ".yaml") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s=%s holds no manifests: %v", allManifests, dir, err)
+		}
+		return files
+	}
+	patterns := []string{"../../internal/graph/testdata/pairs/*.yaml"}
+	for _, name := range oneOfAKind {
+		patterns = append(patterns, filepath.Join(samples, name+".yaml"))
+	}
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern)
+		files = append(files, found...)
+	}
+	return files
+}
+
+func (e environment) manifestBecomesReady(t *testing.T, file, namespace string, report *manifestReport) {
+	w := &world{environment: e, t: t, name: namespace, patience: 3 * patience}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(w.describe(t.Context()))
+			report.add(filepath.Base(file), w.whyNotReady(context.Background()))
+			t.Log(w.describe(context.Background()))
 		}
 	})
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	w.apply(filepath.Join(needs, strings.TrimSuffix(filepath.Base(file), ".yaml")+".needs.yaml"))
+	written := filepath.Join(needs, strings.TrimSuffix(filepath.Base(file), ".yaml")+".needs.yaml")
+	if _, err := os.Stat(written); err == nil {
+		w.apply(written)
+	} else {
+		w.applyNeeds(file)
+	}
 	w.apply(file)
-	for _, dgd := range list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items {
-		w.ready(dgd.Name)
-		w.tellsWhatIsNotCounted(dgd.Name)
+	dgds := list(w, &nvidiav1beta1.DynamoGraphDeploymentList{}).Items
+	if len(dgds) == 0 {
+		t.Fatalf("%s holds no deployment", file)
+	}
+	for i := range dgds {
+		w.ready(dgds[i].Name)
+		w.servesAll(dgds[i].Name)
+		w.tellsWhatIsNotCounted(dgds[i].Name)
 	}
 	w.claimsAreUsed()
+	w.leavesNothing()
+	report.done()
+}
+
+// servesAll: Ready means that every component has as many pods as it asks for, bound and running, and that its status counts them.
+func (w *world) servesAll(name string) {
+	w.t.Helper()
+	w.until("every component of "+name+" serves", func() error {
+		dgd := get(w, &nvidiav1beta1.DynamoGraphDeployment{}, w.name, name)
+		for _, c := range dgd.Spec.Components {
+			n, status := ptr.Deref(c.Replicas, 1), dgd.Status.Components[c.Name]
+			for what, counted := range map[string]int32{
+				"replicas": status.Replicas, "updated": status.UpdatedReplicas, "scheduled": ptr.Deref(status.ScheduledReplicas, -1),
+				"ready": ptr.Deref(status.ReadyReplicas, -1), "available": ptr.Deref(status.AvailableReplicas, -1),
+			} {
+				if counted != n {
+					return fmt.Errorf("%s counts %d %s, want %d", c.Name, counted, what, n)
+				}
+			}
+			nodes := int32(1)
+			if c.Multinode != nil {
+				nodes = c.Multinode.NodeCount
+			}
+			pods := slices.DeleteFunc(w.all(), func(p corev1.Pod) bool {
+				return p.Labels[graph.LabelGraph] != graph.LabelValue(name) || p.Labels[graph.LabelComponent] != c.Name || p.Spec.NodeName == "" || p.Status.Phase != corev1.PodRunning
+			})
+			if len(pods) != int(n*nodes) {
+				return fmt.Errorf("%s has %d pods that run, want %d", c.Name, len(pods), n*nodes)
+			}
+		}
+		return nil
+	})
+}
+
+// leavesNothing: when the deployments are deleted, all that was made for them goes.
+func (w *world) leavesNothing() {
+	w.t.Helper()
+	if err := w.c.DeleteAllOf(w.t.Context(), &nvidiav1beta1.DynamoGraphDeployment{}, client.InNamespace(w.name)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("nothing is left", func() error {
+		groups, pods := list(w, &trellisv1alpha1.ScalingGroupList{}).Items, list(w, &corev1.PodList{}).Items
+		if len(groups)+len(pods) > 0 {
+			return fmt.Errorf("%d scaling groups and %d pods are there", len(groups), len(pods))
+		}
+		return nil
+	})
 }
 
 // tellsWhatIsNotCounted: a packed pod that claims devices is said not to be counted for them.
@@ -99,103 +199,4 @@ func (w *world) claimsAreUsed() {
 			w.t.Errorf("pod %s runs without its device claims", pod.Name)
 		}
 	}
-}
-
-// apply creates the objects of a file as kubectl does after a user filled in the blanks. Kinds that the cluster does not have are left out.
-func (w *world) apply(file string) {
-	w.t.Helper()
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	text := strings.NewReplacer(
-		"${K8S_NAMESPACE}", w.name, "<your-namespace>", w.name, "this-namespace", w.name, "${STORAGE_CLASS_NAME}", "shared",
-		"${DYNAMO_IMAGE}", "example.com/dynamo:1", "${DYNAMO_VLLM_IMAGE}", "example.com/vllm:1", "${IMAGE}", "example.com/vllm:1",
-		"${MODEL_NAME}", "tiny/model", "<your-registry>", "example.com",
-	).Replace(string(raw))
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := documents.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			w.t.Fatalf("%s: %v", file, err)
-		}
-		if o.Object != nil {
-			w.applyObject(o)
-		}
-	}
-}
-
-func (w *world) applyObject(o *unstructured.Unstructured) {
-	w.t.Helper()
-	mapping, err := w.c.RESTMapper().RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
-	if meta.IsNoMatchError(err) {
-		w.t.Logf("%s %s: the cluster has no such kind", o.GetKind(), o.GetName())
-		return
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		o.SetNamespace(w.name)
-	}
-	if err := w.c.Create(w.t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
-		w.t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
-	}
-}
-
-// addSampleNodes makes the hardware that the samples were written for: nodes of 8 GPUs in racks, blocks and zones; nodes of 4 GPUs with
-// another processor, network cards and channels between them; a node with GPUs of another maker.
-func (e environment) addSampleNodes(t *testing.T) {
-	t.Helper()
-	var nodes []corev1.Node
-	var devices []*resourcev1.ResourceSlice
-	for i := range 44 {
-		nodes = append(nodes, sampleNode(fmt.Sprintf("big-%d", i), 8, map[string]string{
-			zoneKey: fmt.Sprintf("z%d", i/24), "topology.trellis.dev/block": fmt.Sprintf("b%d", i%24/8), rackKey: fmt.Sprintf("r%d", i%24/4),
-			"nvidia.com/gpu.present": "true", "karpenter.sh/nodepool": "general-medium-storage",
-		}))
-	}
-	for i := range 24 {
-		node := sampleNode(fmt.Sprintf("arm-%d", i), 4, map[string]string{corev1.LabelArchStable: "arm64", "nvidia.com/gpu.product": "NVIDIA-GB200"})
-		nodes = append(nodes, node)
-		devices = append(devices, sampleSlice(node.Name, "compute-domain.example.com", 4))
-	}
-	nodes = append(nodes, sampleNode("other-0", 0, nil))
-	devices = append(devices, sampleSlice("other-0", "gpu.intel.com", 4))
-	if err := e.cluster.AddNodes(t.Context(), nodes...); err != nil {
-		t.Fatal(err)
-	}
-	for _, slice := range devices {
-		if err := e.c.Create(t.Context(), slice); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func sampleNode(name string, gpus int, labels map[string]string) corev1.Node {
-	node := sandbox.NewNode(name, gpus, labels)
-	node.Status.Allocatable[corev1.ResourceEphemeralStorage] = resource.MustParse("1Ti")
-	node.Status.Allocatable["vpc.amazonaws.com/efa"] = resource.MustParse(fmt.Sprint(gpus))
-	return node
-}
-
-// sampleSlice publishes the devices of a node as a driver would.
-func sampleSlice(node, driver string, devices int) *resourcev1.ResourceSlice {
-	slice := &resourcev1.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: node + "-" + driver},
-		Spec: resourcev1.ResourceSliceSpec{
-			Driver: driver, NodeName: ptr.To(node), Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
-		},
-	}
-	for i := range devices {
-		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprintf("device-%d", i)})
-	}
-	return slice
 }

@@ -5,20 +5,14 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -29,92 +23,6 @@ type scalingAdapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
 func handedOver(s *nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.ServiceSpec {
 	s.ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
 	return s
-}
-
-// planner does what the Dynamo planner does: it knows a deployment and the names of its services, and nothing of who runs it.
-type planner struct {
-	*world
-	dgd string
-}
-
-// scale patches the scale of the service's adapter, and the deployment where there is no adapter.
-func (p *planner) scale(service string, replicas int) (fellBack bool) {
-	p.t.Helper()
-	adapter := &scalingAdapter{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: p.dgd + "-" + strings.ToLower(service)}}
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	err := p.c.SubResource("scale").Patch(p.t.Context(), adapter, patch, client.WithSubResourceBody(&autoscalingv1.Scale{}))
-	if !apierrors.IsNotFound(err) {
-		if err != nil {
-			p.t.Fatalf("scaling %s by its adapter: %v", service, err)
-		}
-		return false
-	}
-	patch = client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas))
-	if err := p.c.Patch(p.t.Context(), p.world.dgd(p.dgd), patch); err != nil {
-		p.t.Fatalf("scaling %s by its deployment: %v", service, err)
-	}
-	return true
-}
-
-// stable waits until the service serves with so many replicas and nothing is on its way, as the planner tells it.
-func (p *planner) stable(service string, replicas int32) {
-	p.t.Helper()
-	p.until(fmt.Sprintf("%s is stable with %d", service, replicas), func() error {
-		dgd := p.world.dgd(p.dgd)
-		status := dgd.Status.Services[service]
-		desired, serving := dgd.Spec.Services[service].Replicas, status.AvailableReplicas
-		if serving == nil {
-			serving = status.ReadyReplicas
-		}
-		ready := meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
-		if !ready || desired == nil || serving == nil || *desired != replicas || *serving != replicas || status.UpdatedReplicas != replicas {
-			return fmt.Errorf("Ready %v, desired %v, serving %v, updated %d", ready, desired, serving, status.UpdatedReplicas)
-		}
-		return nil
-	})
-}
-
-// The planner scales two services up, down, to nothing and back, one by its adapter and one that has none.
-func TestPlannerProtocol(t *testing.T) {
-	w := newWorld(t, "planner", racks(4, 8, "a/r0", "a/r1")...)
-	w.create(w.graphOf("llm", "zone", services{
-		"VllmDecodeWorker": handedOver(worker(1, 2, 8, "rack")), "VllmPrefillWorker": worker(1, 1, 8, ""), "Frontend": frontend(1),
-	}))
-	w.ready("llm")
-	p := &planner{w, "llm"}
-	for _, n := range []int32{2, 0, 1} {
-		if p.scale("VllmDecodeWorker", int(n)) {
-			t.Error("VllmDecodeWorker has no adapter")
-		}
-		if !p.scale("VllmPrefillWorker", int(n)) {
-			t.Error("VllmPrefillWorker has an adapter it did not ask for")
-		}
-		p.stable("VllmDecodeWorker", n)
-		p.stable("VllmPrefillWorker", n)
-		if got := len(w.replicasOf("VllmDecodeWorker")); got != int(n) {
-			t.Errorf("there are pods of %d replicas, want %d", got, n)
-		}
-	}
-	a := get(w, &scalingAdapter{}, w.name, "llm-vllmdecodeworker")
-	if a.Status.LastScaleTime == nil || !meta.IsStatusConditionTrue(a.Status.Conditions, nvidiav1alpha1.ConditionActive) {
-		t.Errorf("the adapter's status is %+v", a.Status)
-	}
-
-	t.Log("an autoscaler finds one pod per replica")
-	p.scale("VllmDecodeWorker", 2)
-	p.stable("VllmDecodeWorker", 2)
-	scale := &autoscalingv1.Scale{}
-	if err := w.c.SubResource("scale").Get(t.Context(), a, scale); err != nil {
-		t.Fatal(err)
-	}
-	selector, err := metav1.ParseToLabelSelector(scale.Status.Selector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods := &corev1.PodList{}
-	if err := w.c.List(t.Context(), pods, client.InNamespace(w.name), client.MatchingLabels(selector.MatchLabels)); err != nil || len(pods.Items) != 2 {
-		t.Errorf("%q finds %d pods of 2 replicas (%v)", scale.Status.Selector, len(pods.Items), err)
-	}
 }
 
 // kubectl runs the sandbox's kubectl in the world's namespace and returns all that it printed.
@@ -155,7 +63,7 @@ func TestManifestAndScalingAdapter(t *testing.T) {
 	if err := os.WriteFile(file, []byte(handedOverManifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &planner{w, "llm"}
+	p := w.planner("llm", nil)
 	w.mustKubectl("apply", "-f", file)
 	p.stable("Decode", 1)
 
@@ -233,6 +141,6 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 		},
 	}
 	w.create(hpa)
-	p := &planner{w, "llm"}
+	p := w.planner("llm", nil)
 	p.stable("Decode", 3)
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // The rejected ones too: their fault is in a value, not in a misspelt field, which would be refused for another reason.
@@ -35,7 +35,7 @@ func TestSamplesDecodeStrictly(t *testing.T) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			for _, document := range documents {
-				into, known := map[string]any{"ClusterTopology": &grovev1alpha1.ClusterTopology{}, "DynamoGraphDeployment": &nvidiav1alpha1.DynamoGraphDeployment{}}[document.GetKind()]
+				into, known := map[string]any{"ClusterTopology": &grovev1alpha1.ClusterTopology{}, "DynamoGraphDeployment": &nvidiav1beta1.DynamoGraphDeployment{}}[document.GetKind()]
 				if !known {
 					t.Errorf("%s holds a %s", file, document.GetKind())
 					continue

@@ -53,13 +53,23 @@ func New(shape sandbox.Shape) *Builder {
 	return b
 }
 
-// Read parses a deployment's manifest of v1alpha1.
+// Read parses a deployment's manifest of either version.
 func Read(manifest string) (*nvidiav1beta1.DynamoGraphDeployment, error) {
-	written := &nvidiav1alpha1.DynamoGraphDeployment{}
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(manifest), &kind); err != nil {
+		return nil, err
+	}
+	dgd, alpha := &nvidiav1beta1.DynamoGraphDeployment{}, &nvidiav1alpha1.DynamoGraphDeployment{}
+	var written any = dgd
+	if kind.APIVersion == nvidiav1alpha1.GroupVersion.String() {
+		written = alpha
+	}
 	if err := yaml.UnmarshalStrict([]byte(manifest), written); err != nil {
 		return nil, err
 	}
-	dgd := hub.Of(written)
+	if written == alpha {
+		dgd = hub.Of(alpha)
+	}
 	if dgd.Namespace == "" {
 		dgd.Namespace = metav1.NamespaceDefault
 	}
@@ -140,7 +150,7 @@ func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, placed in
 
 // Samples applies the deployments of config/samples below the root of the repository.
 func (b *Builder) Samples(root string) error {
-	for _, name := range []string{"deployment-level", "service-level", "mixed"} {
+	for _, name := range []string{"deployment-level", "component-level", "mixed"} {
 		data, err := os.ReadFile(filepath.Join(root, "config/samples", name+".yaml"))
 		if err != nil {
 			return err
