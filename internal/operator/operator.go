@@ -119,7 +119,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	front, err := newFront(restConfig, o, mgr, certificate)
+	front, err := newFront(ctx, restConfig, o, mgr, certificate)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
