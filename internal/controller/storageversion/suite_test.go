@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/test/conversion"
-	"github.com/trellis-k8s/trellis/test/released"
+	"github.com/trellis-k8s/trellis/test/stored"
 )
 
 const (
@@ -113,7 +113,7 @@ func today(t *testing.T) *world {
 // release installs the definitions of commit 886ffe1, in place of what is there.
 func (w *world) release() {
 	w.t.Helper()
-	crds, err := released.Definitions()
+	crds, err := stored.ReleasedDefinitions()
 	w.must(err)
 	crds = slices.DeleteFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Name != deployments && crd.Name != adapters
@@ -193,7 +193,7 @@ func (w *world) create(kind, namespace, name string) {
 // storedAs returns the names of the objects that etcd holds in a version, a line each.
 func (w *world) storedAs(resource, version string) string {
 	w.t.Helper()
-	objects, err := released.InEtcd(w.t.Context(), http.DefaultClient, w.etcd, "nvidia.com", resource)
+	objects, err := stored.InEtcd(w.t.Context(), http.DefaultClient, w.etcd, "nvidia.com", resource)
 	w.must(err)
 	var lines strings.Builder
 	for _, object := range objects {

@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package released holds the custom resource definitions of commit 886ffe1, which served and stored v1alpha1 only, and looks into etcd for the
+// Package stored holds the custom resource definitions of commit 886ffe1, which served and stored v1alpha1 only, and looks into etcd for the
 // versions that objects are really stored in.
-package released
+package stored
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ import (
 //go:embed definitions/*.yaml.gz
 var files embed.FS
 
-// Definitions are all of that commit.
-func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// ReleasedDefinitions are all of that commit.
+func ReleasedDefinitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := files.ReadDir("definitions")
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return crds, nil
 }
 
-// Stored is an object as etcd holds it.
-type Stored struct {
+// Object is an object as etcd holds it.
+type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
 		Namespace string `json:"namespace"`
@@ -65,7 +65,7 @@ type Stored struct {
 }
 
 // InEtcd reads the objects of a custom resource from etcd, by its HTTP gateway at url.
-func InEtcd(ctx context.Context, c *http.Client, url, group, resource string) ([]Stored, error) {
+func InEtcd(ctx context.Context, c *http.Client, url, group, resource string) ([]Object, error) {
 	prefix := "/registry/" + group + "/" + resource + "/"
 	body, err := json.Marshal(map[string][]byte{"key": []byte(prefix), "range_end": []byte(strings.TrimSuffix(prefix, "/") + "0")})
 	if err != nil {
@@ -88,13 +88,13 @@ func InEtcd(ctx context.Context, c *http.Client, url, group, resource string) ([
 	if err := json.NewDecoder(response.Body).Decode(&found); err != nil || response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("etcd answers %s: %w", response.Status, err)
 	}
-	var out []Stored
+	var out []Object
 	for _, kv := range found.KVs {
 		raw, err := base64.StdEncoding.DecodeString(kv.Value)
 		if err != nil {
 			return nil, err
 		}
-		object := Stored{}
+		object := Object{}
 		if err := json.Unmarshal(raw, &object); err != nil {
 			return nil, err
 		}
