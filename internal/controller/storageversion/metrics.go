@@ -19,4 +19,7 @@ var (
 	}, []string{"resource"})
 )
 
-func init() { metrics.Registry.MustRegister(remaining, complete) }
+func init() { metrics.Registry.MustRegister(Collectors()...) }
+
+// Collectors are the metrics of this package. They have no series before a definition was looked at, and none on a standby.
+func Collectors() []prometheus.Collector { return []prometheus.Collector{remaining, complete} }
