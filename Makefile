@@ -66,6 +66,7 @@ SHARED := $(abspath ../shared)
 .PHONY: test-definitions
 test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/peers/...
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) -run MovesIn ./internal/operator
 
 # A folder of manifests, at any depth, that make test-manifests brings up.
 MANIFESTS ?= $(SHARED)/manifests

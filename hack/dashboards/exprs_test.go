@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
+	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	_ "github.com/trellis-k8s/trellis/internal/operator" // registers its metrics
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -130,7 +131,7 @@ func registered(t *testing.T) map[string]bool {
 		}
 	}
 	described := make(chan *prometheusclient.Desc, 1000)
-	for _, collector := range scheduler.Collectors() { // what has no series yet, or none on a standby
+	for _, collector := range append(scheduler.Collectors(), storageversion.Collectors()...) { // what has no series yet, or none on a standby
 		collector.Describe(described)
 	}
 	close(described)

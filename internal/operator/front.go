@@ -45,8 +45,8 @@ type front struct {
 	linger time.Duration
 }
 
-// newFront prepares the front of an operator whose caches are those of mgr. It keeps the certificate up to date.
-func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
+// newFront prepares the front of an operator whose caches are those of mgr and that ends with ctx. It keeps the certificate up to date.
+func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
 	own, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 mgr.GetScheme(),
 		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's own serves all metrics of the program
@@ -87,7 +87,7 @@ func newFront(restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate 
 	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove,
-		CertsReady: f.served, Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
+		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
 		ScalingUsers: append(slices.Clone(o.ScalingUsers), self),
 	})
 }
@@ -111,8 +111,8 @@ func userName(restConfig *rest.Config) (string, error) {
 
 // runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.
 //
-// After ctx has ended the front still serves for a while: the API server goes on calling this replica until it has learnt that it is not in the
-// Service any more, and a conversion that is not answered fails a read.
+// After ctx has ended the front still serves for a while: the API server goes on calling this replica until the Service does not lead to it any
+// more and no connection is left, and a conversion that is not answered fails a read. Each answer ends its connection then (see webhook.Options).
 func (f *front) runBefore(ctx context.Context, mgr ctrl.Manager) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	frontCtx, stopFront := context.WithCancel(running)

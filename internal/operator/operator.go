@@ -29,6 +29,7 @@ import (
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
+	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -112,12 +113,13 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Engines: engines, Peers: peers}).SetupWithManager(mgr)
 		},
+		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 	} {
 		if err := add(); err != nil {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	front, err := newFront(restConfig, o, mgr, certificate)
+	front, err := newFront(ctx, restConfig, o, mgr, certificate)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}

@@ -30,6 +30,9 @@ var expected = []struct {
 	{"scalinggroups.trellis.dev", "spec.revision", "another version of Trellis"},
 }
 
+// converted are the definitions of which v1beta1 is read.
+var converted = map[string]bool{"dynamographdeployments.nvidia.com": true, "dynamographdeploymentscalingadapters.nvidia.com": true}
+
 // versions that objects may be stored in.
 var versions = []string{"v1alpha1", "v1beta1"}
 
@@ -52,16 +55,29 @@ func Check(ctx context.Context, reader client.Reader) error {
 }
 
 func judge(crd *apiextensionsv1.CustomResourceDefinition, field, owner string) error {
-	fix := fmt.Sprintf("It seems to belong to %s. Remove that operator first, then install Trellis' definitions with "+
-		"kubectl apply --server-side --force-conflicts -k config/crd; objects are kept", owner)
+	fix := fmt.Sprintf("It seems to belong to %s. Stop that operator first, then install Trellis' definitions with "+
+		"kubectl apply --server-side --force-conflicts -k config/crd; objects are kept. docs/migrate.md has every step", owner)
 	if others := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return slices.Contains(versions, v) }); len(others) > 0 {
-		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. %s, after migrating them to v1alpha1",
-			crd.Name, strings.Join(others, ", "), fix)
+		return fmt.Errorf("preflight: objects of %s are stored as %s, which Trellis does not serve. Rewrite them as v1beta1 before, "+
+			"and remove %s from status.storedVersions. %s", crd.Name, strings.Join(others, ", "), strings.Join(others, ", "), fix)
 	}
 	if c := crd.Spec.Conversion; len(crd.Spec.Versions) > 1 && (c == nil || c.Strategy != apiextensionsv1.WebhookConverter) {
 		return fmt.Errorf("preflight: custom resource definition %s has several versions and does not convert between them by a webhook: objects would "+
 			"lose what is named differently. Apply it as shipped: kubectl apply --server-side -k config/crd, or the chart with crds.install=true", crd.Name)
 	}
+	if converted[crd.Name] && !serves(crd, "v1beta1") && serves(crd, "v1alpha1") && judgeVersion(crd, field, fix) == nil {
+		return fmt.Errorf("preflight: custom resource definition %s is that of an earlier release of Trellis, which does not serve v1beta1. Apply the one of "+
+			"this release: kubectl apply --server-side -k config/crd, or the chart with crds.install=true; objects are kept and rewritten", crd.Name)
+	}
+	return judgeVersion(crd, field, fix)
+}
+
+func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
+	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version && v.Served })
+}
+
+// judgeVersion looks at the version that every definition of ours serves.
+func judgeVersion(crd *apiextensionsv1.CustomResourceDefinition, field, fix string) error {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != "v1alpha1" || !version.Served {
 			continue

@@ -11,6 +11,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/stored"
 )
 
 func readCRD(t *testing.T, path string) *apiextensionsv1.CustomResourceDefinition {
@@ -52,6 +54,30 @@ func TestVersionsAreConverted(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// The definitions of a release that knew v1alpha1 only are ours, and too old.
+func TestEarlierDefinitionsAreExplained(t *testing.T) {
+	crds, err := stored.ReleasedDefinitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, crd := range crds {
+		for _, want := range expected {
+			if want.name != crd.Name {
+				continue
+			}
+			seen++
+			err := judge(crd, want.field, want.owner)
+			if (err != nil) != converted[crd.Name] || err != nil && !strings.Contains(err.Error(), "earlier release of Trellis, which does not serve v1beta1") {
+				t.Errorf("%s: %v", crd.Name, err)
+			}
+		}
+	}
+	if seen != len(expected) {
+		t.Errorf("looked at %d definitions, want %d", seen, len(expected))
 	}
 }
 

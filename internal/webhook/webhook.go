@@ -51,6 +51,8 @@ type Options struct {
 	UnderGrove func(*nvidiav1beta1.DynamoGraphDeployment) bool
 	// CertsReady is closed once the API server trusts what is served with; nil: it does.
 	CertsReady <-chan struct{}
+	// Ending is closed when this replica is about to end: from then on every answer ends its connection; nil: never.
+	Ending <-chan struct{}
 	// Live reads ClusterTopologies past the cache, which may not know yet that one was deleted; nil: the manager's API reader.
 	Live client.Reader
 	// Deployments lists the users of a ClusterTopology; nil: the manager's API reader.
@@ -73,17 +75,31 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	}
 	server := mgr.GetWebhookServer()
 	if opts.Conversion {
-		server.Register(convert.Path, convert.Handler())
+		server.Register(convert.Path, leaving(convert.Handler(), opts.Ending))
 	}
 	if opts.Admission {
 		for path, hook := range handlers(mgr.GetScheme(), opts) {
-			server.Register(path, hook)
+			server.Register(path, leaving(hook, opts.Ending))
 		}
 	}
 	if err := mgr.AddReadyzCheck("webhooks", trustedAnd(opts.CertsReady, server.StartedChecker())); err != nil {
 		return fmt.Errorf("adding the readiness check of the webhooks: %w", err)
 	}
 	return nil
+}
+
+// leaving has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an existing
+// one elsewhere. A server that ends closes those on which nobody waits for an answer; a call that is sent at that moment fails, for the API
+// server repeats none. A connection that its caller gives up after an answer carries no such call.
+func leaving(hook http.Handler, ending <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-ending:
+			w.Header().Set("Connection", "close")
+		default:
+		}
+		hook.ServeHTTP(w, r)
+	})
 }
 
 // trustedAnd fails until trusted is closed and the server answers.

@@ -143,14 +143,14 @@ func find(in any, key string) string {
 	return ""
 }
 
-// The operator looks after the authority in the definitions it converts for, each by its name, and changes no other.
+// The operator looks after the authority and the stored versions of the definitions it converts for, each by its name, and changes no other.
 func TestRightsOnDefinitions(t *testing.T) {
 	for name, install := range installs(t) {
 		t.Run(name, func(t *testing.T) {
 			changed := map[string][]string{}
 			for role, r := range all[rbacv1.ClusterRole](t, install, "ClusterRole") {
 				for _, rule := range r.Rules {
-					if !slices.Contains(rule.Resources, "customresourcedefinitions") {
+					if !slices.Contains(rule.Resources, "customresourcedefinitions") && !slices.Contains(rule.Resources, "customresourcedefinitions/status") {
 						continue
 					}
 					if len(rule.ResourceNames) == 0 {
@@ -161,14 +161,14 @@ func TestRightsOnDefinitions(t *testing.T) {
 							continue
 						}
 						for _, definition := range rule.ResourceNames {
-							changed[definition] = append(changed[definition], verb)
+							changed[definition] = append(changed[definition], rule.Resources[0]+" "+verb)
 						}
 					}
 				}
 			}
 			want := map[string][]string{}
 			for _, definition := range convert.Definitions {
-				want[definition] = []string{"patch"}
+				want[definition] = []string{"customresourcedefinitions patch", "customresourcedefinitions/status patch"}
 			}
 			if diff := cmp.Diff(want, changed); diff != "" {
 				t.Errorf("rights to change definitions (-want, +have):\n%s", diff)

@@ -1,0 +1,161 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/stored"
+)
+
+// installation is what the API server has of Trellis, for who takes it away and brings it back.
+type installation struct {
+	definitions []apiextensionsv1.CustomResourceDefinition
+	hooks       []client.Object
+}
+
+// TestUpgradeFromStoredV1alpha1: the objects of commit 886ffe1 are in etcd as its definitions stored them. Then today's manifests are applied and
+// the operator starts, with the rights of its account. It rewrites all of them, and touches no pod.
+func TestUpgradeFromStoredV1alpha1(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t, "moved")
+	w := &world{environment: e, t: t, name: earlier}
+	e.stopOperator(t)
+	today := w.removeTrellis()
+	crds, err := stored.ReleasedDefinitions()
+	w.must(err)
+	restConfig, err := e.cluster.RESTConfig()
+	w.must(err)
+	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{CRDs: crds})
+	w.must(err)
+	w.until("no webhook is asked any more", func() error {
+		probe := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment"}}
+		probe.SetNamespace(metav1.NamespaceDefault)
+		probe.SetName("probe")
+		probe.Object["spec"] = map[string]any{"services": map[string]any{"Worker": map[string]any{"replicas": int64(1)}}}
+		return w.c.Create(t.Context(), probe, client.DryRunAll)
+	})
+	w.restore(filepath.Join("testdata", "released.yaml"))
+	before, revisions := w.uids(), w.revisions()
+	w.storedAs("v1alpha1", 2, 1)
+
+	t.Log("today's manifests are applied, and the operator is started")
+	w.bring(today)
+	w.storedAs("v1alpha1", 2, 1)
+	w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{}))
+	for _, name := range convert.Definitions {
+		w.until("all objects are migrated", func() error { return w.migrated(name) })
+	}
+	w.storedAs("v1beta1", 2, 1)
+	w.ready("packed")
+	w.ready("plain")
+	w.samePods(before, "")
+	if now := w.revisions(); fmt.Sprint(now) != fmt.Sprint(revisions) {
+		t.Errorf("revisions were %v and are %v", revisions, now)
+	}
+	e.logsNothingOf(t, "forbidden")
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// removeTrellis deletes definitions and webhooks, and returns them as they are shipped.
+func (w *world) removeTrellis() installation {
+	w.t.Helper()
+	var was installation
+	for _, object := range []client.Object{
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "trellis-mutating-webhook-configuration"}},
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "trellis-validating-webhook-configuration"}},
+	} {
+		w.must(w.c.Get(w.t.Context(), client.ObjectKeyFromObject(object), object))
+		was.hooks = append(was.hooks, object.DeepCopyObject().(client.Object))
+		w.must(w.c.Delete(w.t.Context(), object))
+	}
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	w.must(w.c.List(w.t.Context(), crds))
+	for i := range crds.Items {
+		crd := &crds.Items[i]
+		if !slices.Contains([]string{"nvidia.com", "trellis.dev", "grove.io"}, crd.Spec.Group) {
+			continue
+		}
+		if c := crd.Spec.Conversion; c != nil && c.Webhook != nil {
+			c.Webhook.ClientConfig.CABundle = nil
+		}
+		was.definitions = append(was.definitions, *crd.DeepCopy())
+		w.must(w.c.Delete(w.t.Context(), crd))
+		w.until("the definition is gone", func() error {
+			if err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("reading it: %w", err)
+			}
+			return nil
+		})
+	}
+	return was
+}
+
+// bring applies what was removed, over what is there.
+func (w *world) bring(was installation) {
+	w.t.Helper()
+	for i := range was.definitions {
+		now := &apiextensionsv1.CustomResourceDefinition{}
+		w.must(w.c.Get(w.t.Context(), client.ObjectKeyFromObject(&was.definitions[i]), now))
+		now.Spec = was.definitions[i].Spec
+		w.must(w.c.Update(w.t.Context(), now))
+	}
+	for _, object := range was.hooks {
+		object.SetResourceVersion("")
+		object.SetUID("")
+		w.create(object)
+	}
+}
+
+// migrated says what is still stored in an older version.
+func (w *world) migrated(definition string) error {
+	crd := get(w, &apiextensionsv1.CustomResourceDefinition{}, "", definition)
+	if !slices.Equal(crd.Status.StoredVersions, []string{"v1beta1"}) {
+		return fmt.Errorf("%s: %v, %+v", definition, crd.Status.StoredVersions, crd.Status.Conditions)
+	}
+	return nil
+}
+
+// storedAs checks how many objects etcd holds, all of them in one version.
+func (w *world) storedAs(version string, deployments, adapters int) {
+	w.t.Helper()
+	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(w.cluster.Dir(), "etcd.sock"))
+	}}}
+	defer socket.CloseIdleConnections()
+	for resource, want := range map[string]int{"dynamographdeployments": deployments, "dynamographdeploymentscalingadapters": adapters} {
+		objects, err := stored.InEtcd(w.t.Context(), socket, "http://etcd", "nvidia.com", resource)
+		w.must(err)
+		if len(objects) != want {
+			w.t.Errorf("etcd holds %d of %s, want %d", len(objects), resource, want)
+		}
+		for _, object := range objects {
+			if object.APIVersion != "nvidia.com/"+version {
+				w.t.Errorf("%s %s is stored as %s, want %s", resource, object.Metadata.Name, object.APIVersion, version)
+			}
+		}
+	}
+}
