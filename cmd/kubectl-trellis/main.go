@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/cli/queue"
 	"github.com/trellis-k8s/trellis/internal/cli/suggest"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/cli/version"
@@ -50,6 +51,7 @@ func newRootCommand() *cobra.Command {
 		explain.NewCommand(streams),
 		maps.NewCommand(streams),
 		plan.NewCommand(streams),
+		queue.NewCommand(streams),
 		newSandboxCommand(),
 		newGraphStatusCommand(),
 		suggest.NewCommand(streams),

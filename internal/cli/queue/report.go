@@ -1,0 +1,129 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
+
+// Report is what -o json writes.
+type Report struct {
+	Waiting []Waiting `json:"waiting"`
+	// Notes on what the report cannot know.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Waiting is one deployment that is not placed whole.
+type Waiting struct {
+	// Position in the order in which the operator plans, from 1, among all that wait.
+	Position  int    `json:"position"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Priority is the lowest of its pods'.
+	Priority int32 `json:"priority"`
+	// Since is when it began to wait. Reason and Message are those of the condition Placed.
+	Since   metav1.Time `json:"since"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+}
+
+// Build lists what waits.
+func Build(s Snapshot) Report {
+	all := []Waiting{}
+	created := map[[2]string]metav1.Time{}
+	for i := range s.Graphs {
+		dgd := &s.Graphs[i]
+		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
+		if c == nil || c.Status != metav1.ConditionFalse || dgd.DeletionTimestamp != nil {
+			continue
+		}
+		all = append(all, Waiting{
+			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+		})
+		created[[2]string{dgd.Namespace, dgd.Name}] = dgd.CreationTimestamp
+	}
+	slices.SortFunc(all, func(a, b Waiting) int {
+		older := created[[2]string{a.Namespace, a.Name}]
+		younger := created[[2]string{b.Namespace, b.Name}]
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), older.Compare(younger.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range all {
+		all[i].Position = i + 1
+	}
+	if s.Only != "" {
+		all = slices.DeleteFunc(all, func(w Waiting) bool { return w.Namespace != s.Only })
+	}
+	r := Report{Waiting: all}
+	if len(s.Denied) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("You may not %s in the whole cluster, so the order is that of what you may see.", strings.Join(s.Denied, ", ")))
+	}
+	return r
+}
+
+// priority of a deployment is that of its least important pod: a component's podTemplate may name a class of its own.
+func (s Snapshot) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
+	values, fallback := map[string]int32{}, int32(0)
+	for i := range s.Priorities {
+		values[s.Priorities[i].Name] = s.Priorities[i].Value
+		if s.Priorities[i].GlobalDefault {
+			fallback = s.Priorities[i].Value
+		}
+	}
+	of := func(class string, otherwise int32) int32 {
+		if value, known := values[class]; known {
+			return value
+		}
+		return otherwise
+	}
+	whole := of(dgd.Spec.PriorityClassName, fallback)
+	least := whole
+	for i := range dgd.Spec.Components {
+		one := whole
+		if t := dgd.Spec.Components[i].PodTemplate; t != nil && t.Spec.PriorityClassName != "" {
+			one = of(t.Spec.PriorityClassName, fallback)
+		}
+		if i == 0 || one < least {
+			least = one
+		}
+	}
+	return least
+}
+
+// Text is a table, each row followed by why it waits.
+func (r Report) Text(now time.Time) string {
+	var b strings.Builder
+	if len(r.Waiting) == 0 {
+		b.WriteString("Nothing waits.\n")
+	} else {
+		rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
+		for _, w := range r.Waiting {
+			rows = append(rows, []string{
+				strconv.Itoa(w.Position), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
+				duration.HumanDuration(max(now.Sub(w.Since.Time), 0)), w.Reason,
+			})
+		}
+		for i, row := range strings.Split(strings.TrimSuffix(text.Table(rows, 2, 0, 2), "\n"), "\n") {
+			b.WriteString(row + "\n")
+			if i > 0 {
+				b.WriteString(text.Wrap("    "+r.Waiting[i-1].Message, "    ") + "\n")
+			}
+		}
+	}
+	for _, note := range r.Notes {
+		b.WriteString("\n" + text.Wrap(note, "  ") + "\n")
+	}
+	return b.String()
+}
