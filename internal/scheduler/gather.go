@@ -152,7 +152,7 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 	}
 }
 
-// capacity counts one resource. Planning waits meanwhile, hence one resource at a time.
+// room counts one resource. Planning waits meanwhile, hence one resource at a time.
 func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopology) topology.Room {
 	s.mu.Lock()
 	defer s.mu.Unlock()
