@@ -231,6 +231,14 @@ func TestTheClusterIsCountedSeldom(t *testing.T) {
 	}
 }
 
+// A resource that is named twice is counted once: two equal series would have every reading of the operator's metrics refused.
+func TestAResourceNamedTwice(t *testing.T) {
+	m := measure(t, Options{MetricResources: []string{"gpu", "gpu"}})
+	if got := m.readings()["trellis_level_free cluster gpu"]; got != 4 {
+		t.Errorf("%v are free, want 4", got)
+	}
+}
+
 // Metrics by graph are for as many as was asked for, those that wait longest first.
 func TestMetricsByGraphAreBounded(t *testing.T) {
 	for most, want := range map[int]map[string]float64{
