@@ -203,6 +203,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 			o := asking(1, 1, 0)
 			o.groups[0].Status.Placements = append(o.groups[0].Status.Placements, placementAt("z/a"))
 			m.all.graphs[o.dgd.Name] = o
+			m.s.results.set(clientKey(o), Result{UID: o.dgd.UID}) // looked at while its replica was placed
 			tc.edit(m, o)
 			m.looks(o)
 			m.looks(o)
@@ -211,6 +212,23 @@ func TestEvictionsAndRequeues(t *testing.T) {
 				t.Errorf("changed %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A gang that waited already when the operator started is not requeued by that.
+func TestAStartRequeuesNothing(t *testing.T) {
+	m := measure(t, Options{})
+	m.taken("a0", "b0", "a1", "b1")
+	before := m.readings()
+	o := asking(1, 1, 0)
+	o.groups[0].Status.Placements = append(o.groups[0].Status.Placements, placementAt("z/a"))
+	m.all.graphs[o.dgd.Name] = o
+	m.looks(o)
+	m.looks(o)
+	for _, line := range changes(before, m.readings()) {
+		if strings.Contains(line, "_requeues_") {
+			t.Errorf("counted: %s", line)
+		}
 	}
 }
 
