@@ -24,10 +24,10 @@ type Report struct {
 }
 
 // Build proposes a topology of that name.
-func Build(name string, nodes []corev1.Node) Report {
+func Build(name string, nodes []*corev1.Node) Report {
 	in := make([]hierarchy.Node, 0, len(nodes))
-	for i := range nodes {
-		in = append(in, hierarchy.Node{Name: nodes[i].Name, Labels: nodes[i].Labels, Accelerated: accelerated(&nodes[i])})
+	for _, node := range nodes {
+		in = append(in, hierarchy.Node{Name: node.Name, Labels: node.Labels, Accelerated: accelerated(node)})
 	}
 	return Report{Name: name, Proposal: hierarchy.Propose(in)}
 }
