@@ -24,7 +24,7 @@ func (o Options) budget() int {
 type Result struct {
 	// Domain is the graph domain; set when the graph has a required level and something is or was placed in it.
 	Domain topology.Path
-	// Score says how tight the placed replicas sit, in [0,1]: see [PlanGraph].
+	// Score is the [Score] of the replicas that were placed, [Unscored] when none was.
 	Score float64
 	// Replicas answers every waiting replica, in order of service name and ordinal.
 	Replicas []ReplicaResult

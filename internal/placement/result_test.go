@@ -60,7 +60,7 @@ func TestScore(t *testing.T) {
 		"one rack":              {nodes: []string{"a1 a/r1 8", "a2 a/r1 8"}, want: 1},
 		"two racks of one zone": {nodes: []string{"a1 a/r1 8", "a2 a/r2 8"}, want: 0.75},
 		"two zones":             {nodes: []string{"a1 a/r1 8", "b1 b/r1 8"}, want: 0.5},
-		"nowhere":               {nodes: []string{"a1 a/r1 8"}, want: 0},
+		"nowhere":               {nodes: []string{"a1 a/r1 8"}, want: Unscored},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ var (
 
 	graphReplicas = desc("trellis_graph_replicas", "Replicas of a graph that Trellis places, by state.", "namespace", "graph", "state")
 	graphWait     = desc("trellis_graph_longest_wait_seconds", "How long the gang of a graph that waits longest has been waiting.", "namespace", "graph")
-	graphScore    = desc("trellis_graph_placement_score", "Placement score of the last plan that placed something of a graph.", "namespace", "graph")
+	graphScore    = desc("trellis_graph_placement_score", "Placement score of the worst packed replica of a graph.", "namespace", "graph")
 	graphOmitted  = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
 )
 

@@ -33,7 +33,7 @@ var (
 	})
 	placementScore = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "trellis_placement_score",
-		Help:    "Placement score of the plans that placed something: 1 when all replicas sit in one narrowest domain.",
+		Help:    "Placement score of the plans that placed something, that of the worst replica: 1 when each sits in one narrowest domain.",
 		Buckets: prometheus.LinearBuckets(0.1, 0.1, 10),
 	})
 	replicasPlaced = prometheus.NewCounter(prometheus.CounterOpts{

@@ -39,7 +39,7 @@ type Result struct {
 	Wanted, Placed int
 	// Domain is the graph domain; empty without one.
 	Domain topology.Path
-	// Score of the last placement, 0..1; negative when nothing was placed since the operator started.
+	// Score of all packed replicas that have their nodes, 0..1; [placement.Unscored] when none has. See [placement.Score].
 	Score float64
 	// Waiting replicas, in service and ordinal order.
 	Waiting []Waiting
@@ -76,9 +76,6 @@ func (r *Results) Get(name types.NamespacedName, uid types.UID) (result Result, 
 func (r *Results) set(name types.NamespacedName, result Result) bool {
 	r.mu.Lock()
 	old, had := r.byName[name]
-	if result.Score < 0 && had && old.UID == result.UID {
-		result.Score = old.Score
-	}
 	changed := !had || !reflect.DeepEqual(old, result)
 	r.byName[name] = result
 	r.mu.Unlock()

@@ -64,6 +64,7 @@ func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Resu
 	now.bars, now.objections = o.bars, o.objections
 	*o = now
 	releases, result := s.decide(ctx, now)
+	result.Score = s.score(now)
 	s.followWaits(now, &result)
 	// Under the same lock, so that no change of the cluster comes in between.
 	s.queue.setWaiting(client.ObjectKeyFromObject(o.dgd), len(result.Waiting)+len(result.Surplus) > 0, waiting{result.preemptsBelow, result.unmet})
@@ -77,7 +78,7 @@ func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Result) 
 	o.releasing, o.idle = s.releasing, s.idle.ended
 	v := newView(o)
 	s.recoverReservations(o)
-	result := Result{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: slices.Concat(v.blocked, v.refused)}
+	result := Result{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Waiting: slices.Concat(v.blocked, v.refused)}
 	if o.bars != "" && v.hasWaiting() {
 		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd))
 		result.Waiting = append(result.Waiting, v.allWaiting(CodeEngineNotReady, o.bars)...)
@@ -151,7 +152,6 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result
 		result.Domain = planned.Domain
 	}
 	if len(releases) > 0 {
-		result.Score = planned.Score
 		placementScore.Observe(planned.Score)
 		logger(ctx, o.dgd).Info("placed", "domain", result.Domain.String(), "pods", len(releases), "replicas", result.Placed, "waiting", len(result.Waiting))
 	}

@@ -24,7 +24,7 @@ type Graph struct {
 	Levels topology.Levels
 	// Domain all of the graph must sit in, as chosen or as its living members have it; empty without such a rule.
 	Domain topology.Path
-	// Score of what this plan places, as the planner gives it; of a graph that is placed already, what its status says.
+	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64
 	// Replicas by service and ordinal.
 	Replicas []Replica
@@ -80,7 +80,7 @@ type replicaKey struct {
 func (p *Planner) answer(r *request) Graph {
 	g := Graph{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
-		Score: r.score(), Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
+		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
 		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
 	}
 	if len(r.result.Domain) > 0 {
@@ -114,6 +114,7 @@ func (p *Planner) answer(r *request) Graph {
 			g.Replicas = append(g.Replicas, one)
 		}
 	}
+	g.Score = p.score(g)
 	return g
 }
 
@@ -149,17 +150,18 @@ func levelsOf(groups []*trellisv1alpha1.ScalingGroup) topology.Levels {
 	return nil
 }
 
-// score is that of the planned gangs; with none planned, of what the kube-scheduler places, or what was reported of the last ones.
-func (r *request) score() float64 {
-	switch status := r.observation.DGD.Status.Placement; {
-	case len(r.result.Replicas) > 0:
-		return r.result.Score
-	case len(r.free) > 0:
-		return r.freeScore
-	case status != nil && status.Score != nil:
-		return *status.Score
+func (p *Planner) score(g Graph) float64 {
+	var replicas [][]string
+	for _, replica := range g.Replicas {
+		var nodes []string
+		for _, pod := range replica.Pods {
+			if pod.Node != "" {
+				nodes = append(nodes, pod.Node)
+			}
+		}
+		replicas = append(replicas, nodes)
 	}
-	return 0
+	return max(placement.Score(p.cluster, g.Levels, replicas), 0)
 }
 
 // groupPods are those of one group.

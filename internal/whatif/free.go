@@ -40,7 +40,7 @@ func (p *Planner) planFree(r *request) {
 		}
 		g.Services = []placement.Service{service}
 		result := placement.PlanGraph(p.cluster, g, placement.Options{})
-		r.freeGraphs, r.free, r.freeScore = append(r.freeGraphs, g), append(r.free, result.Replicas...), max(r.freeScore, result.Score)
+		r.freeGraphs, r.free = append(r.freeGraphs, g), append(r.free, result.Replicas...)
 	}
 }
 

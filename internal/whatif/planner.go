@@ -128,7 +128,6 @@ type request struct {
 	// freeGraphs and free are what the kube-scheduler places by itself.
 	freeGraphs []placement.Graph
 	free       []placement.ReplicaResult
-	freeScore  float64
 }
 
 // request resolves a deployment as the operator would, on top of what exists of it. Every engine gets the plan of the one that the planner

@@ -73,17 +73,17 @@ func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
 	return nvidiav1beta1.StatePending
 }
 
-// placementOf is the graph domain as its members show it, and the score of the last placement.
+// placementOf is the graph domain as its members show it, and the score. Before the scheduler has looked at the graph the reported score stays.
 func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	if o.profileName() == "" {
 		return nil
 	}
 	p := nvidiav1beta1.PlacementStatus{}
-	if o.dgd.Status.Placement != nil {
-		p.Score = o.dgd.Status.Placement.Score
-	}
-	if o.judged && o.result.Score >= 0 {
+	switch {
+	case o.judged && o.result.Score >= 0:
 		p.Score = ptr.To(o.result.Score)
+	case !o.judged && o.dgd.Status.Placement != nil:
+		p.Score = o.dgd.Status.Placement.Score
 	}
 	p.Domain = graphDomain(o)
 	if p.Domain == "" && o.judged {
