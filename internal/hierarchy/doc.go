@@ -10,5 +10,5 @@
 //	levels      zone > rack               both nodes have the path a/1, in two racks of two blocks
 //	found       rack a/1 means 2 places: its nodes have 2 values of label block (1, 2)
 //
-// It reads every label of every node once a call.
+// A call reads every label of every node once, and once more each label that is broader than a level.
 package hierarchy

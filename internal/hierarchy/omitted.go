@@ -51,17 +51,17 @@ func FindOmitted(labels []map[string]string, levels topology.Levels) []Omitted {
 		if key.Rank == Unknown || key.Unique {
 			continue
 		}
-		var worst Omitted
+		in, worst, most := domainsOf(labels, levels[:i+1]), "", 0
 		for _, name := range slices.Sorted(maps.Keys(ranks)) {
 			if ranks[name] >= key.Rank {
 				continue
 			}
-			if found := divided(labels, levels[:i+1], name); found.Domains > worst.Domains {
-				worst = found
+			if divided := in.dividedBy(labels, name); len(divided) > most {
+				worst, most = name, len(divided)
 			}
 		}
-		if worst.Domains > 0 {
-			out = append(out, worst)
+		if most > 0 {
+			out = append(out, in.omitted(labels, levels[:i+1], worst))
 		}
 	}
 	return out
@@ -84,30 +84,65 @@ func candidates(labels []map[string]string, levels topology.Levels) map[string]R
 	return out
 }
 
-// divided counts the domains of the last level that hold several values of a label.
-func divided(labels []map[string]string, levels topology.Levels, name string) Omitted {
-	values, paths := map[string]map[string]bool{}, map[string]topology.Path{}
-	for _, node := range labels {
+// domains are those of the last one of some levels.
+type domains struct {
+	// at is the domain of each node, by index; -1 for a node that is in none.
+	at []int
+	// paths are those of the domains, in the order in which nodes are found in them.
+	paths []topology.Path
+}
+
+func domainsOf(labels []map[string]string, levels topology.Levels) *domains {
+	d, known := &domains{at: make([]int, len(labels))}, map[string]int{}
+	for i, node := range labels {
 		path := levels.PathOf(node)
 		if len(path) < len(levels) {
+			d.at[i] = -1
 			continue
 		}
-		at := strings.Join(path, "\x00")
-		if values[at] == nil {
-			values[at], paths[at] = map[string]bool{}, path
+		key := strings.Join(path, "\x00")
+		at, ok := known[key]
+		if !ok {
+			at, known[key] = len(d.paths), len(d.paths)
+			d.paths = append(d.paths, path)
 		}
-		if value := node[name]; value != "" {
-			values[at][value] = true
-		}
+		d.at[i] = at
 	}
-	out := Omitted{Key: name, Below: levels[len(levels)-1], All: len(values)}
-	for _, at := range slices.Sorted(maps.Keys(values)) {
-		if len(values[at]) < 2 {
+	return d
+}
+
+// dividedBy are the domains that hold several values of a label.
+func (d *domains) dividedBy(labels []map[string]string, name string) []int {
+	first, several := make([]string, len(d.paths)), make([]bool, len(d.paths))
+	var divided []int
+	for i, at := range d.at {
+		if at < 0 {
 			continue
 		}
-		if out.Domains++; out.Domains == 1 {
-			out.Path, out.Values = paths[at], slices.Sorted(maps.Keys(values[at]))
+		switch value := labels[i][name]; {
+		case value == "" || value == first[at] || several[at]:
+		case first[at] == "":
+			first[at] = value
+		default:
+			several[at] = true
+			divided = append(divided, at)
 		}
 	}
-	return out
+	return divided
+}
+
+// omitted says what the domains lack that are divided by a label.
+func (d *domains) omitted(labels []map[string]string, levels topology.Levels, name string) Omitted {
+	divided := d.dividedBy(labels, name)
+	example := slices.MinFunc(divided, func(a, b int) int { return slices.Compare(d.paths[a], d.paths[b]) })
+	values := map[string]bool{}
+	for i, at := range d.at {
+		if value := labels[i][name]; at == example && value != "" {
+			values[value] = true
+		}
+	}
+	return Omitted{
+		Key: name, Below: levels[len(levels)-1], All: len(d.paths), Domains: len(divided),
+		Path: d.paths[example], Values: slices.Sorted(maps.Keys(values)),
+	}
 }

@@ -59,6 +59,7 @@ func (b *bare) binds(namespace, want, condition, words string) {
 func TestOthersAccountsAndRoles(t *testing.T) {
 	const own = "g-k8s-service-discovery"
 	const planner = "planner-serviceaccount"
+	const elsewhere = "elsewhere: " + planner + "; "
 	b := newBare(t)
 	named := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -70,6 +71,13 @@ func TestOthersAccountsAndRoles(t *testing.T) {
 	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("role", own+"-role"), Rules: reads}))
 	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("account", own)}))
 	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("shared", planner)}))
+	bind := func(name, account string) {
+		b.must(b.c.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: named("shared", name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mine"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: planner, Namespace: account}},
+		}))
+	}
+	bind("elsewhere", "role") // to the account of that name in another namespace
 	for _, ns := range []string{"role", "account", "taken", "shared"} {
 		services := graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")}
 		if ns == "shared" {
@@ -93,15 +101,12 @@ func TestOthersAccountsAndRoles(t *testing.T) {
 	b.binds("taken", "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
 
 	t.Log("the account that planners share is somebody else's: told, until he has bound a Role to it")
-	b.binds("shared", own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
+	b.binds("shared", elsewhere+own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
 	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("shared", "mine"), Rules: reads}))
-	b.must(b.c.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: named("shared", "mine"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mine"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: planner, Namespace: "shared"}},
-	}))
-	b.binds("shared", own+"-binding: "+own+"; mine: "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+	bind("mine", "shared")
+	b.binds("shared", elsewhere+own+"-binding: "+own+"; mine: "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
 
 	t.Log("deleted: Trellis makes it, and gives it its rights")
 	b.must(b.c.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("shared", planner)}))
-	b.binds("shared", own+"-binding: "+own+","+planner+"; mine: "+planner+"; "+planner+": "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+	b.binds("shared", elsewhere+own+"-binding: "+own+","+planner+"; mine: "+planner+"; "+planner+": "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
 }

@@ -37,8 +37,8 @@ type shapeCount struct {
 // UnmetOf returns what the refused gangs of a plan ask for. It returns nil when a change of any node may matter: when a gang is refused for something
 // else than capacity, or when the search did not come to an end.
 func UnmetOf(g Graph, r *Result) *Unmet {
-	u := &Unmet{levels: g.Levels, selector: g.NodeSelector}
-	base := -1
+	u, waiting := &Unmet{levels: g.Levels, selector: g.NodeSelector}, podsByReplica(g)
+	var base *unmetGang
 	for i := range r.Replicas {
 		one := &r.Replicas[i]
 		if one.Refusal == nil {
@@ -50,16 +50,21 @@ func UnmetOf(g Graph, r *Result) *Unmet {
 		case code != CodeInsufficientCapacity:
 			return nil
 		}
-		at := len(u.gangs)
-		if one.Base && base >= 0 {
-			at = base
-		} else {
-			u.gangs = append(u.gangs, unmetGang{level: one.Refusal.Level, within: one.Refusal.Within})
+		gang := &unmetGang{level: one.Refusal.Level, within: one.Refusal.Within}
+		if one.Base && base != nil {
+			gang = base
+		}
+		for _, pod := range waiting[waitingReplica{one.Service, one.Ordinal}] {
+			gang.count(pod.Shape)
 		}
 		if one.Base {
-			base = at
+			base = gang
+		} else if !slices.ContainsFunc(u.gangs, gang.alike) {
+			u.gangs = append(u.gangs, *gang)
 		}
-		u.gangs[at].add(g, one)
+	}
+	if base != nil {
+		u.gangs = append(u.gangs, *base)
 	}
 	if len(u.gangs) == 0 {
 		return nil
@@ -67,20 +72,26 @@ func UnmetOf(g Graph, r *Result) *Unmet {
 	return u
 }
 
-func (m *unmetGang) add(g Graph, one *ReplicaResult) {
+type waitingReplica struct {
+	service string
+	ordinal int
+}
+
+func podsByReplica(g Graph) map[waitingReplica][]Pod {
+	out := map[waitingReplica][]Pod{}
 	for si := range g.Services {
-		if g.Services[si].Name != one.Service {
-			continue
-		}
 		for _, replica := range g.Services[si].Waiting {
-			if replica.Ordinal != one.Ordinal {
-				continue
-			}
-			for _, pod := range replica.Pods {
-				m.count(pod.Shape)
-			}
+			out[waitingReplica{g.Services[si].Name, replica.Ordinal}] = replica.Pods
 		}
 	}
+	return out
+}
+
+// alike says that two gangs fit into the same domains: of all replicas of a service that wait, one is asked for.
+func (m *unmetGang) alike(o unmetGang) bool {
+	return m.level == o.level && m.within.Equal(o.within) && slices.EqualFunc(m.pods, o.pods, func(a, b shapeCount) bool {
+		return a.pods == b.pods && a.shape.Key() == b.shape.Key()
+	})
 }
 
 func (m *unmetGang) count(shape *topology.Shape) {

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // TestUnmetNeverMissesAPlace: whatever happens to nodes, a graph of which something is refused can be placed further only after MayFit was true for one of
@@ -148,6 +150,34 @@ func TestUnmetOfOtherReasons(t *testing.T) {
 	}
 	if u := UnmetOf(g, &Result{Replicas: []ReplicaResult{{Service: "w", Refusal: &Refusal{Code: CodeBaseGangWaits}}}}); u != nil {
 		t.Errorf("the base gang is placed: %v", u)
+	}
+}
+
+// Alike gangs are one: what a change of a node costs does not grow with the number of replicas that wait.
+func TestUnmetOfAlikeGangs(t *testing.T) {
+	ls := levels("zone", "rack")
+	const many = 4000
+	services := []Service{serviceOf("w", 1, none, many, 2, gpus(8)), serviceOf("x", 1, none, many, 2, gpus(4)), serviceOf("y", 0, none, 2, 2, gpus(4))}
+	g := Graph{Levels: ls, Required: none, Preferred: none, Services: services}
+	r := Result{}
+	for _, s := range services {
+		for _, replica := range s.Waiting {
+			refusal := &Refusal{Code: CodeInsufficientCapacity, Level: s.Required}
+			if s.Name == "y" && replica.Ordinal == 1 {
+				refusal.Within = topology.Path{"z"}
+			}
+			r.Replicas = append(r.Replicas, ReplicaResult{Service: s.Name, Ordinal: replica.Ordinal, Refusal: refusal})
+		}
+	}
+	u := UnmetOf(g, &r)
+	var got []string
+	for _, m := range u.gangs {
+		for _, p := range m.pods {
+			got = append(got, fmt.Sprintf("%d %v: %d", m.level, m.within, p.pods))
+		}
+	}
+	if want := []string{"1 : 2", "1 : 2", "0 : 2", "0 z: 2"}; !slices.Equal(got, want) {
+		t.Errorf("%d gangs, of %q, want %q", len(u.gangs), got[:min(len(got), 10)], want)
 	}
 }
 

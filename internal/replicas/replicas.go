@@ -3,8 +3,8 @@
 
 // Package replicas decides who says how many replicas a service has. There is exactly one such owner at any time:
 //
-//	scalingAdapter.enabled   its adapter exists   owner of the number
-//	no                       -                    the deployment: spec.services[x].replicas
+//	scalingAdapter is set    its adapter exists   owner of the number
+//	no                       -                    the deployment: replicas of the component
 //	yes                      not yet              the deployment: the adapter begins with its number
 //	yes                      yes                  the adapter: spec.replicas
 //

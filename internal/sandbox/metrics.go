@@ -44,14 +44,14 @@ func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) 
 	}
 	named := metav1.ObjectMeta{Namespace: operatorNamespace, Name: "scraper"}
 	if _, err := client.CoreV1().ServiceAccounts(operatorNamespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: named}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, err
+		return nil, fmt.Errorf("creating the scraper's account: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "scraper"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: metricsReader},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: named.Name}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, err
+		return nil, fmt.Errorf("binding the scraper's account: %w", err)
 	}
 	token, err := client.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(ctx, named.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) 
 func (r *MetricsReader) Read(ctx context.Context, address string) (string, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(r.Authority) {
-		return "", errors.New("the certificate's authority is not there")
+		return "", errors.New("Secret " + operatorNamespace + "/" + certificateSecret + " has no certificate in ca.crt: wait until the operator has made one")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: r.ServerName, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()

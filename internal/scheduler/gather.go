@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -134,7 +135,7 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 		log.FromContext(ctx).Error(err, "listing topologies for metrics")
 	}
 	domains := map[string]int{}
-	for _, resource := range s.options.MetricResources {
+	for _, resource := range slices.Compact(slices.Sorted(slices.Values(s.options.MetricResources))) { // each once: equal series are an error
 		room := s.room(resource, profiles.Items)
 		for _, level := range room.Levels {
 			domains[level.Level] = level.Domains
@@ -152,7 +153,7 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 	}
 }
 
-// capacity counts one resource. Planning waits meanwhile, hence one resource at a time.
+// room counts one resource. Planning waits meanwhile, hence one resource at a time.
 func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopology) topology.Room {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -203,6 +203,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 			o := asking(1, 1, 0)
 			o.groups[0].Status.Placements = append(o.groups[0].Status.Placements, placementAt("z/a"))
 			m.all.graphs[o.dgd.Name] = o
+			m.s.results.set(clientKey(o), Result{UID: o.dgd.UID}) // looked at while its replica was placed
 			tc.edit(m, o)
 			m.looks(o)
 			m.looks(o)
@@ -211,6 +212,23 @@ func TestEvictionsAndRequeues(t *testing.T) {
 				t.Errorf("changed %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A gang that waited already when the operator started is not requeued by that.
+func TestAStartRequeuesNothing(t *testing.T) {
+	m := measure(t, Options{})
+	m.taken("a0", "b0", "a1", "b1")
+	before := m.readings()
+	o := asking(1, 1, 0)
+	o.groups[0].Status.Placements = append(o.groups[0].Status.Placements, placementAt("z/a"))
+	m.all.graphs[o.dgd.Name] = o
+	m.looks(o)
+	m.looks(o)
+	for _, line := range changes(before, m.readings()) {
+		if strings.Contains(line, "_requeues_") {
+			t.Errorf("counted: %s", line)
+		}
 	}
 }
 
@@ -228,6 +246,14 @@ func TestTheClusterIsCountedSeldom(t *testing.T) {
 	m.pass(time.Second)
 	if m.readings(); m.all.asked != 2 {
 		t.Errorf("counted %d times after %s, want twice", m.all.asked, gatherEvery)
+	}
+}
+
+// A resource that is named twice is counted once: two equal series would have every reading of the operator's metrics refused.
+func TestAResourceNamedTwice(t *testing.T) {
+	m := measure(t, Options{MetricResources: []string{"gpu", "gpu"}})
+	if got := m.readings()["trellis_level_free cluster gpu"]; got != 4 {
+		t.Errorf("%v are free, want 4", got)
 	}
 }
 

@@ -105,6 +105,8 @@ type Scheduler struct {
 	waits    waits
 	released map[string]time.Time
 	gathered gathered
+	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
+	treesDropped time.Time
 }
 
 // New returns a loop that reads from c and reports to results.
@@ -166,6 +168,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 
 // round looks at graphs, in their order.
 func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
+	s.dropUnusedTrees(ctx)
 	for _, dgd := range s.inOrder(ctx, due) {
 		if s.stillMayUse(client.ObjectKeyFromObject(dgd)) {
 			s.schedule(ctx, dgd)

@@ -35,13 +35,16 @@ func (s *Scheduler) followWaits(o observed, result *Result) {
 		delete(s.waits, name)
 		return
 	}
+	_, again := s.results.Get(name, o.dgd.UID) // else it may have waited before this operator started
 	created, groups, now := createdBy(o.pods), groupsByService(o.groups), make(map[replicaKey]wait, len(result.Waiting))
 	for _, w := range result.Waiting {
 		key := replicaKey{w.Service, w.Ordinal}
 		was, known := before[key]
 		if !known {
 			was.since = s.options.Clock.Now()
-			s.countRequeue(name, groups[w.Service], w.Ordinal)
+			if again {
+				s.countRequeue(name, groups[w.Service], w.Ordinal)
+			}
 		}
 		if w.Code != CodeCreating && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()

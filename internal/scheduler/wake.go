@@ -45,23 +45,32 @@ func (s *Scheduler) wakeFreed() {
 	if len(s.freed) > maxFreed {
 		s.queue.wakeWaiting()
 	} else {
-		later := s.options.Clock.Now().Add(refreshAfter)
+		later, holders := s.options.Clock.Now().Add(refreshAfter), s.holders()
 		for node := range s.freed {
-			s.queue.wakeFor(node, later, func(name types.NamespacedName, w waiting) bool { return s.mayUse(name, w, node) })
+			s.queue.wakeFor(node, later, func(name types.NamespacedName, w waiting) bool { return s.mayUse(holders[name], w, node) })
 		}
 	}
 	clear(s.freed)
 }
 
-// mayUse says whether a waiting graph may be placed after a change of a node. Called with the lock held.
-func (s *Scheduler) mayUse(name types.NamespacedName, w waiting, node string) bool {
-	if w.unmet == nil || s.keeper.current != nil || s.hasHold(name) {
+// mayUse says whether a waiting graph, which holds capacity or not, may be placed after a change of a node. Called with the lock held.
+func (s *Scheduler) mayUse(holds bool, w waiting, node string) bool {
+	if holds || w.unmet == nil || s.keeper.current != nil {
 		return true // it may have more than what is free for everybody
 	}
 	if w.preemptsBelow > math.MinInt32 && s.cluster.AnyBelow(w.preemptsBelow) {
 		return true
 	}
 	return w.unmet.MayFit(s.cluster, node)
+}
+
+// holders are the graphs for which capacity of lost pods is held. Called with the lock held.
+func (s *Scheduler) holders() map[types.NamespacedName]bool {
+	graphs := map[types.NamespacedName]bool{}
+	for _, h := range s.holds {
+		graphs[h.graph] = true
+	}
+	return graphs
 }
 
 func (s *Scheduler) hasHold(graph types.NamespacedName) bool {
@@ -82,7 +91,8 @@ func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, waits := s.queue.waitingFor(name)
-	if !waits || slices.ContainsFunc(nodes, func(node string) bool { return s.mayUse(name, w, node) }) {
+	holds := s.hasHold(name)
+	if !waits || slices.ContainsFunc(nodes, func(node string) bool { return s.mayUse(holds, w, node) }) {
 		return true
 	}
 	s.queue.addAt(name, s.options.Clock.Now().Add(refreshAfter))

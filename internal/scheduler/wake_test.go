@@ -52,6 +52,14 @@ func (g graphs) List(_ context.Context, list client.ObjectList, opts ...client.L
 			out.Items = append(out.Items, *pod)
 		}
 	case *trellisv1alpha1.ScalingGroupList:
+		if options.FieldSelector == nil {
+			for _, o := range g {
+				for _, sg := range o.groups {
+					out.Items = append(out.Items, *sg)
+				}
+			}
+			return nil
+		}
 		uid, _ := options.FieldSelector.RequiresExactMatch(IndexGroupsByGraph)
 		for _, sg := range g[uid].groups { // a graph's UID is its name
 			out.Items = append(out.Items, *sg)

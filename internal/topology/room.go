@@ -13,16 +13,17 @@ const (
 	maxSizes, maxRoomLevels = 6, 64
 )
 
-// Capacity is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
+// Room is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
 // because a pod may tolerate them. Reservations of pods that are released and not bound yet are used capacity.
 type Room struct {
 	// Sizes are the pod sizes that gangs are counted in, ascending: the powers of two up to what the largest node has, and that. At most 6.
 	Sizes []int64
-	// Levels are the whole cluster and then the levels of the trees. Levels of one name in several trees are one.
+	// Levels are the whole cluster and then the levels of the trees. Levels of one name in several trees are one; a level with the name of the
+	// whole cluster is left out.
 	Levels []LevelRoom
 }
 
-// LevelRoom is one level of a Room. Amounts are in the units of the resource.
+// LevelRoom is one level of a Room. Amounts are in the units of the resource, of cpu in thousandths.
 type LevelRoom struct {
 	// Level is the name of its domains, such as rack.
 	Level string
@@ -54,9 +55,12 @@ type tally struct {
 func (t *tally) add(o *tally, sizes int) {
 	t.capacity, t.free = t.capacity+o.capacity, t.free+o.free
 	for i := range min(sizes, maxSizes) {
-		t.fits[i], t.empty[i] = t.fits[i]+o.fits[i], t.empty[i]+o.empty[i]
+		t.fits[i], t.empty[i] = plus(t.fits[i], o.fits[i]), plus(t.empty[i], o.empty[i])
 	}
 }
+
+// plus adds two numbers of pods. It stays at the largest number there is, which pods of a few bytes of memory reach on one node.
+func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
 // Room counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree, and leaves no
 // counts behind that later changes would have to keep up to date.
@@ -140,12 +144,15 @@ func (t *Tree) count(levels []*LevelRoom, counted []uint64, sizes []int64, resou
 	return levels
 }
 
-// indexIn finds the tree's levels among those that are counted, and adds the others; -1 stands for a level too many.
+// indexIn finds the tree's levels among those that are counted, and adds the others; -1 stands for a level too many, and for one with the name
+// of the whole cluster, which is counted already.
 func (t *Tree) indexIn(levels []*LevelRoom) (all []*LevelRoom, index []int) {
 	for _, level := range t.levels {
 		i := slices.IndexFunc(levels, func(l *LevelRoom) bool { return l.Level == level.Domain })
 		if i < 0 && len(levels) < maxRoomLevels {
 			i, levels = len(levels), append(levels, &LevelRoom{Level: level.Domain})
+		} else if i == 0 {
+			i = -1
 		}
 		index = append(index, i)
 	}

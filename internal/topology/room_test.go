@@ -101,6 +101,38 @@ func TestRoomIsWhatViewsCount(t *testing.T) {
 	})
 }
 
+// A level with the name of the whole cluster is not counted on top of it.
+func TestRoomOfALevelNamedCluster(t *testing.T) {
+	c := NewCluster()
+	for i := range 4 {
+		c.SetNode(makeNode(fmt.Sprint("n", i), at("z", fmt.Sprint(i/2)), amounts{gpu: "8"}))
+	}
+	room := c.Room(gpu, c.Tree(Levels{{"cluster", "z"}, {"rack", "r"}}, nil))
+	want := []LevelRoom{
+		{Level: "cluster", Domains: 1, Capacity: 32, Free: 32, Largest: []int64{32, 32, 32, 32}, Gathered: []int64{32, 32, 32, 32}},
+		{Level: "rack", Domains: 2, Capacity: 32, Free: 32, Largest: []int64{16, 16, 16, 16}, Gathered: []int64{16, 16, 16, 16}},
+	}
+	if diff := cmp.Diff(want, room.Levels); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A resource that is counted in bytes has more small pods on two nodes than a tally holds: the number stays at its limit.
+func TestRoomOfBytes(t *testing.T) {
+	c := NewCluster()
+	for i := range 2 {
+		c.SetNode(makeNode(fmt.Sprint("n", i), at("z", "r"), amounts{"memory": "64Gi"}))
+	}
+	room := c.Room("memory", c.Tree(zoneRack, nil))
+	for _, level := range room.Levels {
+		for i, size := range room.Sizes {
+			if want := min(math.MaxInt32, 2*(64<<30/size)) * size; level.Largest[i] != want || level.Fragmentation(i) != 0 {
+				t.Errorf("%s, pods of %d: the largest gang is %d and the fragmentation %v, want %d and 0", level.Level, size, level.Largest[i], level.Fragmentation(i), want)
+			}
+		}
+	}
+}
+
 // BenchmarkRoom is what one reading of the metrics costs the planner, which waits for it.
 func BenchmarkRoom(b *testing.B) {
 	levels := Levels{{"zone", "z"}, {"block", "b"}, {"rack", "r"}, {"host", corev1.LabelHostname}}

@@ -56,7 +56,7 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 		read func() error
 	}{
 		{"nodes", func() (err error) {
-			s.Nodes, err = listAll(ctx, c, made[corev1.NodeList], func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
+			s.Nodes, err = Nodes(ctx, c)
 			return err
 		}},
 		{"pods", func() (err error) {
@@ -90,6 +90,11 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// Nodes lists the nodes of the cluster. The error is the API server's.
+func Nodes(ctx context.Context, c client.Reader) ([]*corev1.Node, error) {
+	return listAll(ctx, c, made[corev1.NodeList], func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
 }
 
 // ReadPods lists the pods of one namespace, for users who may not list those of all.

@@ -5,6 +5,7 @@ package maps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,6 +32,9 @@ import (
 
 // perSecond bounds how often a busy cluster is drawn.
 const perSecond = 2
+
+// errSlow says that the informers did not get their lists.
+var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A answers")
 
 // follow serves the map, made again whenever something it shows changes.
 func (o *options) follow(ctx context.Context) error {
@@ -49,7 +54,9 @@ func (o *options) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	informers, changed, err := watch(ctx, config)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	informers, changed, err := watch(ctx, config, fail)
 	if err != nil {
 		return err
 	}
@@ -57,25 +64,39 @@ func (o *options) follow(ctx context.Context) error {
 	if err := o.refresh(ctx, s, informers, namespace, o.ErrOut); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.listen(ctx, o.port, o.ErrOut) })
+	group, following := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.listen(following, o.port, o.ErrOut) })
 	group.Go(func() error {
 		limiter := rate.NewLimiter(perSecond, 1)
 		for {
 			select {
-			case <-ctx.Done():
+			case <-following.Done():
 				return nil
 			case <-changed:
 			}
-			if err := limiter.Wait(ctx); err != nil {
+			if err := limiter.Wait(following); err != nil {
 				return nil //nolint:nilerr // the end was asked for
 			}
-			if err := o.refresh(ctx, s, informers, namespace, io.Discard); err != nil {
+			if err := o.refresh(following, s, informers, namespace, io.Discard); err != nil {
 				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be in the middle of a change
 			}
 		}
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if why := context.Cause(ctx); errors.As(why, new(*forbidden)) {
+		return why
+	}
+	return nil
+}
+
+// forbidden is that the user may not watch a kind. Without that right a list is read once and never again, so the map would not follow.
+type forbidden struct{ err error }
+
+// Error implements error.
+func (f *forbidden) Error() string {
+	return fmt.Sprintf("--serve watches the whole cluster: %v; ask for a ClusterRole with this right", f.err)
 }
 
 func (o *options) refresh(ctx context.Context, s *Server, informers client.Reader, namespace string, warnings io.Writer) error {
@@ -90,8 +111,9 @@ func (o *options) refresh(ctx context.Context, s *Server, informers client.Reade
 	return s.Put(m)
 }
 
-// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and tells of changes.
-func watch(ctx context.Context, config *rest.Config) (cache.Cache, <-chan struct{}, error) {
+// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and tells of changes. It ends the context by fail
+// when the user may not watch a kind, which may turn out only later.
+func watch(ctx context.Context, config *rest.Config, fail context.CancelCauseFunc) (cache.Cache, <-chan struct{}, error) {
 	scheme, err := cli.NewScheme()
 	if err != nil {
 		return nil, nil, err
@@ -100,6 +122,11 @@ func watch(ctx context.Context, config *rest.Config) (cache.Cache, <-chan struct
 		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {Transform: scheduler.StripPod}, &corev1.Node{}: {Transform: scheduler.StripNode},
+		},
+		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+			if apierrors.IsForbidden(err) {
+				fail(&forbidden{err})
+			}
 		},
 	})
 	if err != nil {
@@ -127,10 +154,10 @@ func watch(ctx context.Context, config *rest.Config) (cache.Cache, <-chan struct
 		}
 	}
 	go func() { _ = informers.Start(ctx) }() // it ends with the context, and not before
-	waiting, stop := context.WithTimeout(ctx, time.Minute)
+	waiting, stop := context.WithTimeoutCause(ctx, time.Minute, errSlow)
 	defer stop()
 	if !informers.WaitForCacheSync(waiting) {
-		return nil, nil, fmt.Errorf("watching the cluster: %w", context.Cause(waiting))
+		return nil, nil, context.Cause(waiting)
 	}
 	return informers, changed, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
 type options struct {
@@ -68,26 +69,26 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // nodes of the files, or of the cluster.
-func (o *options) nodes(ctx context.Context) ([]corev1.Node, error) {
+func (o *options) nodes(ctx context.Context) ([]*corev1.Node, error) {
 	if len(o.files) == 0 {
 		c, _, err := cli.NewClient(o.Config)
 		if err != nil {
 			return nil, err
 		}
-		list := &corev1.NodeList{}
-		if err := c.List(ctx, list); err != nil {
+		nodes, err := live.Nodes(ctx, c)
+		if err != nil {
 			return nil, cli.Explain(err, "listing the nodes")
 		}
-		return list.Items, nil
+		return nodes, nil
 	}
 	objects, _, err := files.Read(o.files, o.In)
 	if err != nil {
 		return nil, err
 	}
-	var out []corev1.Node
+	var out []*corev1.Node
 	for _, object := range objects {
 		if node, ok := object.Object.(*corev1.Node); ok {
-			out = append(out, *node)
+			out = append(out, node)
 		}
 	}
 	return out, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
@@ -23,10 +24,10 @@ type Report struct {
 }
 
 // Build proposes a topology of that name.
-func Build(name string, nodes []corev1.Node) Report {
+func Build(name string, nodes []*corev1.Node) Report {
 	in := make([]hierarchy.Node, 0, len(nodes))
-	for i := range nodes {
-		in = append(in, hierarchy.Node{Name: nodes[i].Name, Labels: nodes[i].Labels, Accelerated: accelerated(&nodes[i])})
+	for _, node := range nodes {
+		in = append(in, hierarchy.Node{Name: node.Name, Labels: node.Labels, Accelerated: accelerated(node)})
 	}
 	return Report{Name: name, Proposal: hierarchy.Propose(in)}
 }
@@ -70,7 +71,8 @@ func (r Report) Text() string {
 	if len(r.Levels) == 0 {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "apiVersion: %s\nkind: ClusterTopology\nmetadata:\n  name: %s\nspec:\n  levels:\n", grovev1alpha1.GroupVersion, r.Name)
+	name, _ := yaml.Marshal(r.Name) // a string is always YAML; one like 123 or no is quoted
+	fmt.Fprintf(&b, "apiVersion: %s\nkind: ClusterTopology\nmetadata:\n  name: %sspec:\n  levels:\n", grovev1alpha1.GroupVersion, name)
 	for _, l := range r.Levels {
 		fmt.Fprintf(&b, "  - {domain: %s, key: %s}\n", l.Domain, l.Key)
 	}

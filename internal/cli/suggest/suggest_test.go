@@ -88,6 +88,20 @@ spec:
 	}
 }
 
+// A name that YAML takes for a number or a truth value is quoted.
+func TestSuggestQuotesTheName(t *testing.T) {
+	for _, name := range []string{"123", "1.5", "true", "no", "null", "1e3", "0x1f", "2026-01-01"} {
+		text, err := run(t, demoNodes(), "--name", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := struct{ Metadata map[string]any }{}
+		if err := yaml.Unmarshal([]byte(text), &manifest); err != nil || manifest.Metadata["name"] != name {
+			t.Errorf("--name %s: the manifest has the name %#v: %v", name, manifest.Metadata["name"], err)
+		}
+	}
+}
+
 func TestSuggestForPrograms(t *testing.T) {
 	out, err := run(t, demoNodes(), "-o", "json")
 	if err != nil {

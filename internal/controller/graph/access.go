@@ -96,7 +96,9 @@ func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *graph.Gr
 		}
 		account := binding.Subjects[0]
 		bound := slices.ContainsFunc(bindings.Items, func(b rbacv1.RoleBinding) bool {
-			return !isOurs(&b) && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Kind == account.Kind && s.Name == account.Name })
+			return !isOurs(&b) && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
+				return s.Kind == account.Kind && s.Namespace == account.Namespace && s.Name == account.Name
+			})
 		})
 		if !bound {
 			a.missing = append(a.missing, fmt.Sprintf("ServiceAccount %s gets no rights, as it or Role %s was not made by Trellis; bind a Role to it, or delete those two",

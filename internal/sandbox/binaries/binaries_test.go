@@ -156,6 +156,15 @@ func TestFindRoot(t *testing.T) {
 	}
 }
 
+// A line that is too long to read ends the counting, not the reading: go build would wait for ever for somebody to read what it says next.
+func TestFollowReadsToTheEnd(t *testing.T) {
+	output := strings.NewReader(strings.Repeat("x", 2<<20) + "\nlast\n")
+	follow(output, 1, progress.Discard)
+	if output.Len() > 0 {
+		t.Errorf("%d bytes are not read", output.Len())
+	}
+}
+
 func TestIsPackage(t *testing.T) {
 	for line, want := range map[string]bool{
 		"fmt": true, "k8s.io/kubernetes/pkg/apis/core": true,

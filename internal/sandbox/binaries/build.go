@@ -79,6 +79,9 @@ func follow(output io.Reader, missing int, report progress.Func) string {
 			report.Count(compiling, min(done, missing), missing)
 		}
 	}
+	if scanner.Err() != nil { // a line too long; go build waits until somebody reads the rest
+		_, _ = io.Copy(io.Discard, output)
+	}
 	return rest.String()
 }
 

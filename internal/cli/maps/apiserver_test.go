@@ -1,0 +1,99 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maps
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// A user who may list everything and watch all but priority classes is given that reason, at once.
+func TestWatchSaysWhatIsForbidden(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
+	}
+	log.SetLogger(logr.Discard())
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = env.Stop() })
+	user, err := env.AddUser(envtest.User{Name: "reader"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := metav1.ObjectMeta{Name: "reader"}
+	role := &rbacv1.ClusterRole{ObjectMeta: named, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"list"}},
+		{APIGroups: []string{"", "grove.io", "nvidia.com", "trellis.dev"}, Resources: []string{"*"}, Verbs: []string{"watch"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `cannot watch resource "priorityclasses" in API group "scheduling.k8s.io"`
+	if why := watchUntil(t, user.Config(), nil); why == nil || !strings.Contains(why.Error(), want) {
+		t.Errorf("error %v, want %s", why, want)
+	}
+
+	role.Rules[1].APIGroups = []string{"*"}
+	if err := admin.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	if why := watchUntil(t, user.Config(), admin); why != nil {
+		t.Errorf("with all rights: %v", why)
+	}
+}
+
+// watchUntil watches until that fails, or until a priority class is seen that admin creates meanwhile; nil creates none.
+func watchUntil(t *testing.T, config *rest.Config, admin client.Client) error {
+	t.Helper()
+	limited, stop := context.WithTimeout(t.Context(), 50*time.Second) // less than watch waits for what is slow
+	defer stop()
+	ctx, fail := context.WithCancelCause(limited)
+	defer fail(nil)
+	informers, changed, err := watch(ctx, config, fail)
+	if err != nil {
+		return err
+	}
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "made-meanwhile"}}
+	if admin != nil {
+		if err := admin.Create(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+			if informers.Get(ctx, client.ObjectKeyFromObject(class), class) == nil {
+				return nil
+			}
+		}
+	}
+}
