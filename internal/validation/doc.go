@@ -8,6 +8,7 @@
 // same words, what the CEL rules of the CRDs say, and adds what needs more than one object.
 //
 //	Graph, Topology              what the object alone decides          webhook, guard, plan
+//	GraphCreate                  what only new objects must keep        webhook on create, plan
 //	GraphUpdate, TopologyUpdate  what may not change, ratcheted         webhook
 //	NodeCountImmutable           what Grove cannot change               webhook
 //	GraphTopology                the graph against its ClusterTopology  webhook on create, plan

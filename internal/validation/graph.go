@@ -50,6 +50,7 @@ var serviceChecks = []struct {
 	{"endpoint picker", endpointPicker},
 	{"frontend sidecar", frontendSidecar},
 	{"device modes", deviceModes},
+	{"power limit", powerLimit},
 }
 
 // service is one component, with what a check needs to name it.

@@ -26,6 +26,7 @@ var immutabilityChecks = []struct {
 	{"service constraint is immutable", serviceConstraintsImmutable},
 	{"single-node or multinode is immutable", nodeTopologyImmutable},
 	{"backend framework is immutable", frameworkImmutable},
+	{"power limit is immutable", powerImmutable},
 }
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,

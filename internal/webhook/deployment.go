@@ -66,7 +66,7 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 // create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is told by a condition.
 func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
-	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
+	errs := append(validation.GraphCreate(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
 	errs = append(errs, validation.PodLimit(dgd.DynamoGraphDeployment, nil, v.maxPods)...)
 	errs = append(errs, fits(raw)...)
 	return v.warn(ctx, dgd, topology), errs

@@ -73,7 +73,11 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	if len(p.index.groups[name]) > 0 {
 		return validation.Graph(validation.FromHub(withoutAnnotations(dgd)))
 	}
-	errs := append(validation.Graph(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
+	check := validation.GraphCreate
+	if p.world.Graph(name) == dgd {
+		check = validation.Graph
+	}
+	errs := append(check(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
 	return append(errs, validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
 }
 

@@ -52,7 +52,7 @@ type ResourceItem struct {
 
 // SharedMemorySpec sizes /dev/shm.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(self.disabled) || !self.disabled",fieldPath=".size",reason=FieldValueForbidden,message="sharedMemory.size must not be set when sharedMemory.disabled is true"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(self.disabled) || !self.disabled || self.size == 0 || self.size == '0'",fieldPath=".size",reason=FieldValueForbidden,message="sharedMemory.size must not be set when sharedMemory.disabled is true"
 // +kubebuilder:validation:XValidation:rule="(has(self.disabled) && self.disabled) || (has(self.size) && self.size != 0 && self.size != '0')",fieldPath=".size",reason=FieldValueRequired,message="sharedMemory.size is required when disabled is false, and must be greater than 0"
 type SharedMemorySpec struct {
 	// Disabled leaves out the volume.
