@@ -10,6 +10,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
@@ -62,6 +63,8 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
 		}
 		own := alpha.Services[c.Name]
+		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && engine != EngineGrove && !placedAsGang(dgd, c)
+		add(floor, servicePath(c.Name)+".minAvailable")
 		componentNotActedOn(c, &own, func(set bool, field string) {
 			path := servicePath(c.Name) + "." + field
 			add(set || ignored(path), path)
@@ -70,13 +73,20 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	return paths
 }
 
+// placedAsGang says that the replicas of a component wait until they have a place, under the engines that plan here.
+func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
+	_, multinode := nodeCount(c)
+	whole := dgd.Spec.TopologyConstraint
+	return multinode || c.TopologyConstraint != nil || constraint.FromAnnotations(dgd).Set() ||
+		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "")
+}
+
 func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, add func(set bool, field string)) {
 	componentType, _ := typesOf(spec, alpha)
 	ingress := alpha.Ingress != nil && alpha.Ingress.Enabled
 	frontend := componentType == typeFrontend
 	add(ingress && !frontend, "ingress")
 	add(ingress && frontend && alpha.Ingress.UseVirtualService, "ingress.useVirtualService")
-	add(spec.MinAvailable != nil, "minAvailable")
 	add(spec.EPPConfig != nil && componentType != typeEPP, "eppConfig")
 	if e := spec.Experimental; e != nil {
 		add(e.Checkpoint != nil, "checkpoint")

@@ -21,6 +21,7 @@ func GraphCreate(dgd Written) field.ErrorList {
 		errs = append(errs, field.Forbidden(specPath.Child("restart"),
 			"spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"))
 	}
+	errs = append(errs, enoughReplicas(dgd.DynamoGraphDeployment)...)
 	for _, s := range dgd.services() {
 		errs = append(errs, mainImage(s)...)
 		if dgd.Alpha == nil { // v1alpha1 has always taken sidecars without an image

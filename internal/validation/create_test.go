@@ -4,10 +4,12 @@
 package validation
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -47,6 +49,13 @@ func TestGraphCreate(t *testing.T) {
 			want: []string{"spec.restart: Forbidden: spec.restart must be unset on create; set spec.restart.id after creation to request a restart: " +
 				"apply the object without it, then set it"},
 		},
+		"more replicas in the base gang than there are": {
+			change: worker(func(s *serviceSpec) { s.MinAvailable = ptr.To[int32](3) }),
+			want:   []string{"spec.services[Worker].minAvailable: Invalid value: 3: " + tooFewReplicas},
+		},
+		"a service that is stopped": {
+			change: worker(func(s *serviceSpec) { s.MinAvailable, s.Replicas = ptr.To[int32](3), ptr.To[int32](0) }),
+		},
 		"what holds for every object": {
 			change: func(d *deployment) { d.Spec.BackendFramework = "tgi" },
 			want:   []string{`spec.backendFramework: Unsupported value: "tgi": supported values: "sglang", "trtllm", "vllm"`},
@@ -79,6 +88,45 @@ func TestSidecarsOfV1beta1(t *testing.T) {
 	}
 	if got := WordingOf(dgd, nvidiav1beta1.GroupVersion.Version).Errors(got)[0].Field; got != "spec.components[1].podTemplate.spec.containers[side].image" {
 		t.Errorf("in v1beta1: %s", got)
+	}
+}
+
+const tooFewReplicas = "minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the service"
+
+func TestMinAvailable(t *testing.T) {
+	least := func(n int32) func(*deployment) { return worker(func(s *serviceSpec) { s.MinAvailable = &n }) }
+	const fixed = "spec.services[Worker].minAvailable: Forbidden: minAvailable is immutable after creation; put it back, or delete and recreate the DynamoGraphDeployment"
+	none := worker(func(s *serviceSpec) { s.MinAvailable = nil })
+	scaled := func(n int32) func(*deployment) { return worker(func(s *serviceSpec) { s.Replicas = &n }) }
+	tests := map[string]struct {
+		old, change func(*deployment)
+		want        []string
+	}{
+		"set later":                       {old: none, change: least(2)},
+		"changed":                         {old: least(2), change: least(1), want: []string{fixed}},
+		"removed":                         {old: least(2), change: none, want: []string{fixed}},
+		"scaled below":                    {old: least(2), change: scaled(1), want: []string{"spec.services[Worker].minAvailable: Invalid value: 2: " + tooFewReplicas}},
+		"scaled to 0":                     {old: least(2), change: scaled(0)},
+		"scaled where it never was right": {old: func(d *deployment) { least(9)(d); scaled(3)(d) }, change: scaled(5)},
+	}
+	for name, tc := range tests {
+		old := newGraph(tc.old)
+		updated := old.DeepCopy()
+		tc.change(updated)
+		if diff := cmp.Diff(tc.want, texts(GraphUpdate(written(updated), written(old)))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for n, refused := range map[int32]bool{0: false, 1: true, 2: false, 3: false} {
+		if got := len(ScaleFloor(hub.Of(newGraph(least(2))), "Worker", n)) > 0; got != refused {
+			t.Errorf("scaled to %d: refused %v", n, got)
+		}
+	}
+	if errs := texts(GroveImmutable(hub.Of(newGraph(least(2))), hub.Of(newGraph(none)))); len(errs) != 1 || !strings.Contains(errs[0], "cannot be set later under the engine Grove") {
+		t.Errorf("set later under Grove: %q", errs)
+	}
+	if errs := GroveImmutable(hub.Of(newGraph(least(1))), hub.Of(newGraph(none))); errs != nil {
+		t.Errorf("the default set later under Grove: %v", errs)
 	}
 }
 

@@ -77,7 +77,7 @@ func (v *deploymentValidator) update(ctx context.Context, raw []byte, was, is va
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
 	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
-		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
+		errs = append(errs, validation.GroveImmutable(updated, old)...)
 	}
 	if updated.DeletionTimestamp != nil {
 		return nil, errs

@@ -66,7 +66,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	if old := p.world.Graph(name); old != nil && old != dgd {
 		errs := append(validation.GraphUpdate(validation.FromHub(dgd), validation.FromHub(old)), validation.PodLimit(dgd, old, 0)...)
 		if grove := graph.EngineGrove; graph.ChooseEngine(old, "").Name == grove && graph.ChooseEngine(dgd, "").Name == grove {
-			errs = append(errs, validation.NodeCountImmutable(dgd, old)...)
+			errs = append(errs, validation.GroveImmutable(dgd, old)...)
 		}
 		return errs
 	}

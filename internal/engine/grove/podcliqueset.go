@@ -50,12 +50,12 @@ func Render(g Graph, d Dialect) *PodCliqueSet {
 	for _, sg := range pack.Sorted(g.Groups) {
 		unit := d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology))
 		if !sg.Spec.Multinode {
-			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), 1)
+			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), graph.MinAvailable(sg))
 			clique.TopologyConstraint = unit
 			template.Cliques = append(template.Cliques, clique)
 			continue
 		}
-		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To[int32](1), TopologyConstraint: unit}
+		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(graph.MinAvailable(sg)), TopologyConstraint: unit}
 		for i := range sg.Spec.Roles {
 			role := &sg.Spec.Roles[i]
 			name := n.of(sg) + leaderSuffix
@@ -107,8 +107,10 @@ func QueueOf(pcs *PodCliqueSet) string {
 	return ""
 }
 
-// templateReplicas: Grove takes no template with none; Scales brings the made object down.
-func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 { return max(sg.Spec.Replicas, 1) }
+// templateReplicas: Grove takes no template with fewer than minAvailable; Scales brings the made object down.
+func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return max(sg.Spec.Replicas, graph.MinAvailable(sg))
+}
 
 // unit is what a service asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
 // which the service's wish holds too.
