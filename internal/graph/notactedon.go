@@ -22,7 +22,7 @@ const (
 
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
-	"nvidia.com/grove-update-strategy",
+	AnnotationGroveUpdate,
 	AnnotationQueue,
 	"nvidia.com/volcano-queue",
 	"nvidia.com/workload-provider",
@@ -45,7 +45,7 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	annotations := func(path string, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
-			acted := key == AnnotationQueue && queued && path == ownAnnotations
+			acted := path == ownAnnotations && (key == AnnotationQueue && queued || key == AnnotationGroveUpdate && engine == EngineGrove)
 			add(set && !acted, path+"["+key+"]")
 		}
 	}
@@ -56,8 +56,9 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 		alpha = nvidiav1alpha1.AlphaOnly{}
 	}
 	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
-	add(dgd.Spec.ProviderOverride != nil || ignored("spec.providerOverride"), "spec.providerOverride")
-	add(dgd.Spec.Experimental != nil || ignored("spec.experimental"), "spec.experimental")
+	_, known := setOverride(dgd)
+	add(dgd.Spec.ProviderOverride != nil && (engine != EngineGrove || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
+	add(ignored("spec.experimental"), "spec.experimental")
 	for _, c := range Components(dgd) {
 		if c.PodTemplate != nil {
 			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
@@ -65,10 +66,12 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 		own := alpha.Services[c.Name]
 		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && engine != EngineGrove && !placedAsGang(dgd, c)
 		add(floor, servicePath(c.Name)+".minAvailable")
-		componentNotActedOn(c, &own, func(set bool, field string) {
+		ofService := func(set bool, field string) {
 			path := servicePath(c.Name) + "." + field
 			add(set || ignored(path), path)
-		})
+		}
+		componentNotActedOn(c, &own, ofService)
+		overridesNotActedOn(c, engine == EngineGrove, ofService)
 	}
 	return paths
 }
@@ -94,10 +97,20 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 		add(e.Failover != nil, "failover")
 		add(e.Grove != nil, "experimental.grove")
 	}
-	add(spec.ProviderOverride != nil, "providerOverride")
-	add(spec.Multinode != nil && spec.Multinode.Leader != nil, "multinode.leader")
-	add(spec.Multinode != nil && spec.Multinode.Worker != nil, "multinode.worker")
-	add(spec.RuntimeVersionOverride != "", "runtimeVersionOverride")
+}
+
+// overridesNotActedOn: under other engines than Grove no override is acted on, and of those only what is understood.
+func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, grove bool, add func(set bool, field string)) {
+	_, known := unitOverride(spec)
+	add(spec.ProviderOverride != nil && !(grove && known), "providerOverride")
+	leader, worker := (*nvidiav1beta1.MultinodeRole)(nil), (*nvidiav1beta1.MultinodeRole)(nil)
+	if spec.Multinode != nil {
+		leader, worker = spec.Multinode.Leader, spec.Multinode.Worker
+	}
+	_, known = roleOverride(leader)
+	add(leader != nil && !(grove && known), "multinode.leader")
+	_, known = roleOverride(worker)
+	add(worker != nil && !(grove && known), "multinode.worker")
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start.

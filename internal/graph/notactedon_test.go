@@ -60,7 +60,7 @@ spec:
 		"spec.services[front].ingress.useVirtualService",
 		"spec.services[loud].annotations[nvidia.com/workload-provider]",
 	}
-	for _, field := range []string{"ingress", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
+	for _, field := range []string{"ingress", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
 	if diff := cmp.Diff(want, NotActedOn(hub.Of(dgd), "")); diff != "" {

@@ -21,12 +21,22 @@ func GraphCreate(dgd Written) field.ErrorList {
 		errs = append(errs, field.Forbidden(specPath.Child("restart"),
 			"spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"))
 	}
-	errs = append(errs, enoughReplicas(dgd.DynamoGraphDeployment)...)
+	errs = append(errs, ofChanges(dgd)...)
+	errs = append(errs, transfer(dgd.DynamoGraphDeployment)...)
 	for _, s := range dgd.services() {
 		errs = append(errs, mainImage(s)...)
 		if dgd.Alpha == nil { // v1alpha1 has always taken sidecars without an image
 			errs = append(errs, sidecarImages(s)...)
 		}
+	}
+	return errs
+}
+
+// ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them go on.
+func ofChanges(dgd Written) field.ErrorList {
+	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
+	for _, s := range dgd.services() {
+		errs = append(errs, powerLimit(s)...)
 	}
 	return errs
 }

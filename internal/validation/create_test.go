@@ -26,6 +26,7 @@ func withImages(d *deployment) {
 // TestGraphCreate: what only new objects must keep.
 func TestGraphCreate(t *testing.T) {
 	const noImage = "extraPodSpec.mainContainer.image: Required value: name the image of the main container"
+	const noClaims = "cannot be combined with the annotation dynamo.nvidia.com/gpu-power-limit: the planner does not count the power of claimed devices; remove one of the two"
 	tests := map[string]struct {
 		change func(*deployment)
 		want   []string
@@ -56,6 +57,29 @@ func TestGraphCreate(t *testing.T) {
 		"a service that is stopped": {
 			change: worker(func(s *serviceSpec) { s.MinAvailable, s.Replicas = ptr.To[int32](3), ptr.To[int32](0) }),
 		},
+		"a power limit that is no number, and claims": {
+			change: worker(func(s *serviceSpec) {
+				s.ExtraPodMetadata = &nvidiav1alpha1.ExtraPodMetadata{Annotations: map[string]string{annotationPowerLimit: "1.5kW"}}
+				s.Resources = &nvidiav1alpha1.Resources{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}
+				s.GPUMemoryService = &nvidiav1alpha1.GPUMemoryService{Enabled: true}
+				s.ExtraPodSpec.PodSpec = &corev1.PodSpec{
+					Containers:     []corev1.Container{{Name: "side", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}}},
+					InitContainers: []corev1.Container{{Name: "first", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}}},
+				}
+			}),
+			want: []string{
+				`spec.services[Worker].annotations[dynamo.nvidia.com/gpu-power-limit]: Invalid value: "1.5kW": must be a whole number of watts, 1 or more`,
+				`spec.services[Worker].gpuMemoryService: Forbidden: ` + noClaims,
+				`spec.services[Worker].resources.claims: Forbidden: ` + noClaims,
+				`spec.services[Worker].extraPodSpec.containers[side].resources.claims: Forbidden: ` + noClaims,
+				`spec.services[Worker].extraPodSpec.initContainers[first].resources.claims: Forbidden: ` + noClaims,
+			},
+		},
+		"an unknown strategy of Grove": {
+			change: func(d *deployment) { d.Annotations["nvidia.com/grove-update-strategy"] = "Recreate" },
+			want:   []string{`metadata.annotations[nvidia.com/grove-update-strategy]: Unsupported value: "Recreate": must be "RollingRecreate" or "OnDelete"`},
+		},
+		"a known strategy of Grove": {change: func(d *deployment) { d.Annotations["nvidia.com/grove-update-strategy"] = "OnDelete" }},
 		"what holds for every object": {
 			change: func(d *deployment) { d.Spec.BackendFramework = "tgi" },
 			want:   []string{`spec.backendFramework: Unsupported value: "tgi": supported values: "sglang", "trtllm", "vllm"`},

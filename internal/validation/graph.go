@@ -50,7 +50,6 @@ var serviceChecks = []struct {
 	{"endpoint picker", endpointPicker},
 	{"frontend sidecar", frontendSidecar},
 	{"device modes", deviceModes},
-	{"power limit", powerLimit},
 }
 
 // service is one component, with what a check needs to name it.

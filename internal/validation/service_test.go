@@ -17,7 +17,6 @@ import (
 
 func TestServiceRules(t *testing.T) {
 	const notQuantity = `must be a Kubernetes quantity such as "4", "500m" or "16Gi"`
-	const noClaims = "cannot be combined with the annotation dynamo.nvidia.com/gpu-power-limit: the planner does not count the power of claimed devices; remove one of the two"
 	var rules []string
 	for _, check := range serviceChecks {
 		rules = append(rules, check.name)
@@ -41,24 +40,6 @@ func TestServiceRules(t *testing.T) {
 			want: []string{
 				`spec.services[Worker].replicas: Invalid value: -1: spec.services[Worker].replicas must be non-negative`,
 				`spec.services[Worker].minAvailable: Invalid value: 0: must be at least 1, or left out`,
-			},
-		},
-		"power limit: no number, and claims": {
-			change: worker(func(s *serviceSpec) {
-				s.ExtraPodMetadata = &nvidiav1alpha1.ExtraPodMetadata{Annotations: map[string]string{annotationPowerLimit: "1.5kW"}}
-				s.Resources = &nvidiav1alpha1.Resources{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}
-				s.GPUMemoryService = &nvidiav1alpha1.GPUMemoryService{Enabled: true}
-				s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{
-					Containers:     []corev1.Container{{Name: "side", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}}},
-					InitContainers: []corev1.Container{{Name: "first", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}}},
-				}}
-			}),
-			want: []string{
-				`spec.services[Worker].annotations[dynamo.nvidia.com/gpu-power-limit]: Invalid value: "1.5kW": must be a whole number of watts, 1 or more`,
-				`spec.services[Worker].gpuMemoryService: Forbidden: ` + noClaims,
-				`spec.services[Worker].resources.claims: Forbidden: ` + noClaims,
-				`spec.services[Worker].extraPodSpec.containers[side].resources.claims: Forbidden: ` + noClaims,
-				`spec.services[Worker].extraPodSpec.initContainers[first].resources.claims: Forbidden: ` + noClaims,
 			},
 		},
 		"service annotations: executor in capitals": {

@@ -28,6 +28,7 @@ var immutabilityChecks = []struct {
 	{"backend framework is immutable", frameworkImmutable},
 	{"power limit is immutable", powerImmutable},
 	{"minAvailable is immutable", minAvailableImmutable},
+	{"transfer policy is immutable", transferImmutable},
 }
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
@@ -45,7 +46,7 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	for _, check := range immutabilityChecks {
 		errs = append(errs, check.run(updated, old)...)
 	}
-	return append(errs, ratchet(append(Graph(now), enoughReplicas(updated)...), append(Graph(before), enoughReplicas(old)...))...)
+	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
 // ratchet drops the errors that were there before, word for word.

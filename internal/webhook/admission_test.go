@@ -127,6 +127,8 @@ var _ = Describe("creating a deployment", func() {
 		Entry("a restart", strings.Replace(packed, "  services:", "  restart: {id: a}\n  services:", 1), "spec.restart", "must be unset on create", "apply the object without it, then set it"),
 		Entry("a power limit that is none", strings.Replace(packed, "replicas: 2", `extraPodMetadata: {annotations: {dynamo.nvidia.com/gpu-power-limit: "0"}}`, 1),
 			"spec.services[Worker].annotations[dynamo.nvidia.com/gpu-power-limit]", "must be a whole number of watts"),
+		Entry("a transfer policy with an unknown topology", strings.Replace(packed, "  services:", "  experimental: {kvTransferPolicy: {clusterTopologyName: nowhere, domain: rack}}\n  services:", 1),
+			"spec.experimental.kvTransferPolicy.clusterTopologyName", "ClusterTopology not found"),
 		Entry("both forms of constraint", strings.Replace(packed, "{name: llm}", "{name: llm, annotations: {kai.scheduler/topology: gb200}}", 1), "remove one of the two forms"),
 	)
 

@@ -67,6 +67,8 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
 	errs := append(validation.GraphCreate(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
+	transfer, readErr := v.readTopology(ctx, validation.TransferTopologyName(dgd.DynamoGraphDeployment))
+	errs = append(errs, validation.TransferTopology(dgd.DynamoGraphDeployment, transfer, readErr)...)
 	errs = append(errs, validation.PodLimit(dgd.DynamoGraphDeployment, nil, v.maxPods)...)
 	errs = append(errs, fits(raw)...)
 	return v.warn(ctx, dgd, topology), errs

@@ -78,6 +78,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		check = validation.Graph
 	}
 	errs := append(check(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
+	errs = append(errs, validation.TransferTopology(dgd, p.world.Topology(validation.TransferTopologyName(dgd)), nil)...)
 	return append(errs, validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
 }
 

@@ -32,6 +32,8 @@ type Dialect struct {
 	Shape Shape
 	// Domains are the only ones allowed; empty: any.
 	Domains []string
+	// UpdateStrategy: a set says how it is updated.
+	UpdateStrategy bool
 }
 
 // ReadDialect tells the dialect from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
@@ -40,20 +42,21 @@ func ReadDialect(crd *apiextensionsv1.CustomResourceDefinition) (Dialect, bool) 
 		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 			continue
 		}
+		_, strategy := at(*version.Schema.OpenAPIV3Schema, "spec", "updateStrategy")
 		constraint, known := at(*version.Schema.OpenAPIV3Schema, "spec", "template", "topologyConstraint")
 		if !known {
-			return Dialect{Shape: ShapeNone}, true
+			return Dialect{Shape: ShapeNone, UpdateStrategy: strategy}, true
 		}
 		_, named := constraint.Properties["topologyName"]
 		_, pack := constraint.Properties["pack"]
 		switch {
 		case pack:
 			required, _ := at(constraint, "pack", "required")
-			return Dialect{ShapePack, enum(required)}, true
+			return Dialect{ShapePack, enum(required), strategy}, true
 		case named:
-			return Dialect{ShapeNamed, enum(constraint.Properties["packDomain"])}, true
+			return Dialect{ShapeNamed, enum(constraint.Properties["packDomain"]), strategy}, true
 		}
-		return Dialect{ShapePackDomain, enum(constraint.Properties["packDomain"])}, true
+		return Dialect{ShapePackDomain, enum(constraint.Properties["packDomain"]), strategy}, true
 	}
 	return Dialect{}, false
 }
