@@ -27,7 +27,7 @@ func dialectOf(t *testing.T, shape grove.Shape) grove.Dialect {
 // TestDialects: the shape is read from what is served.
 func TestDialects(t *testing.T) {
 	want := map[grove.Shape]grove.Dialect{
-		grove.ShapePack:       {Shape: grove.ShapePack},
+		grove.ShapePack:       {Shape: grove.ShapePack, UpdateStrategy: true},
 		grove.ShapeNamed:      {Shape: grove.ShapeNamed},
 		grove.ShapePackDomain: {Shape: grove.ShapePackDomain, Domains: []string{"region", "zone", "datacenter", "block", "rack", "host", "numa"}},
 	}
