@@ -28,8 +28,8 @@ func dialectOf(t *testing.T, shape grove.Shape) grove.Dialect {
 func TestDialects(t *testing.T) {
 	want := map[grove.Shape]grove.Dialect{
 		grove.ShapePack:       {Shape: grove.ShapePack, UpdateStrategy: true},
-		grove.ShapeNamed:      {Shape: grove.ShapeNamed},
-		grove.ShapePackDomain: {Shape: grove.ShapePackDomain, Domains: []string{"region", "zone", "datacenter", "block", "rack", "host", "numa"}},
+		grove.ShapeNamed:      {Shape: grove.ShapeNamed, UpdateStrategy: true},
+		grove.ShapePackDomain: {Shape: grove.ShapePackDomain, Domains: []string{"region", "zone", "datacenter", "block", "rack", "host", "numa"}, UpdateStrategy: true},
 	}
 	for shape, dialect := range want {
 		if diff := cmp.Diff(dialect, dialectOf(t, shape)); diff != "" {
