@@ -137,7 +137,7 @@ vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)
 ##@ Generate
 
 .PHONY: generate
-generate: ## Make every generated file anew
+generate: ## Regenerate every generated file
 	@go run ./hack/crdgen
 	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
 	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md --log-level=ERROR

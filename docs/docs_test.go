@@ -111,7 +111,7 @@ func names(t *testing.T) map[string]string {
 
 func TestNamesAreDocumented(t *testing.T) {
 	all := names(t)
-	for _, sure := range []string{"Ready", "all_resources_are_ready", "InsufficientCapacity", "TakenBack", "LabelsMissing", "trellis_graphs_waiting"} {
+	for _, sure := range []string{"Ready", "all_resources_are_ready", "InsufficientCapacity", "Requeued", "LabelsMissing", "trellis_graphs_waiting"} {
 		if all[sure] == "" {
 			t.Errorf("this test does not find %q in the code any more", sure)
 		}

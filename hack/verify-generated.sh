@@ -7,7 +7,7 @@ before=$(sums)
 make -s generate
 after=$(sums)
 if [ "$before" != "$after" ]; then
-	echo "Generated files were out of date; they have been made anew. Commit these:" >&2
+	echo "Generated files were out of date; they have been recreated. Commit these:" >&2
 	diff <(echo "$before") <(echo "$after") | awk '/^[<>]/ {print "  " $3}' | sort -u >&2
 	exit 1
 fi

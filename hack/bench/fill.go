@@ -37,7 +37,7 @@ func sequence(shape hall.Shape, random *rand.Rand) []hall.Ask {
 	return asks
 }
 
-// untilRefused counts the GPUs placed before the first refusal. A refusal although there was room counts as one, too: that is the point.
+// untilRefused counts the GPUs placed before the first refusal. A refusal although there was capacity counts as one, too: that is the point.
 func untilRefused(shape hall.Shape, asks []hall.Ask, p placer) (int, error) {
 	ledger, placed := hall.NewLedger(shape, nil), 0
 	for _, a := range asks {

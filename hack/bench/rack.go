@@ -47,7 +47,7 @@ func rackGang(_ context.Context, s sizes, r *report) error {
 	r.faster(name, "us", micros(t[1]), micros(t[0]), kueue.Name, 500)
 	name = fmt.Sprintf("the same at %s nodes", number(float64(s.large.Hosts)))
 	r.atMost(name, "us", micros(t[3]), micros(t[2]), number(float64(s.small.Hosts))+" nodes", 2)
-	r.note("Kueue's share of the first row leaves out its snapshot, which every scheduling cycle builds anew: %s ms at that size.",
+	r.note("Kueue's share of the first row leaves out its snapshot, which every scheduling cycle rebuilds: %s ms at that size.",
 		number(millis(peer.snapshotTook)))
 	return nil
 }

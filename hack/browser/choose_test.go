@@ -91,7 +91,7 @@ func TestHeat(t *testing.T) {
 			}
 		}
 		walk(m.Trees[0].Cluster, "")
-		want(p, fmt.Sprintf("room for pods of %d", pod), `Object.fromEntries([...document.querySelectorAll('#map .dom')].map((e) =>
+		want(p, fmt.Sprintf("capacity for pods of %d", pod), `Object.fromEntries([...document.querySelectorAll('#map .dom')].map((e) =>
 			[e.dataset.path, e.dataset.fits + '/' + e.dataset.free + ' ' + [...e.classList].filter((c) => c.startsWith('heat')).join()]))`, expected)
 	}
 	p.shot("heat")

@@ -60,7 +60,7 @@ const (
 )
 
 func TestAlerts(t *testing.T) {
-	stories := map[string]map[string]struct {
+	scenarios := map[string]map[string]struct {
 		series string
 		at     time.Duration
 		fires  []string
@@ -102,14 +102,14 @@ func TestAlerts(t *testing.T) {
 			"two have no rack": {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 2x30`, 20 * time.Minute, []string{"2 nodes with nvidia.com/gpu are in no rack, because a topology label is missing."}},
 		},
 	}
-	tested := slices.Sorted(maps.Keys(stories))
+	tested := slices.Sorted(maps.Keys(scenarios))
 	var all []string
 	for _, r := range rulesOf(t) {
 		all = append(all, r.Alert)
-		for name, story := range stories[r.Alert] {
+		for name, scenario := range scenarios[r.Alert] {
 			t.Run(fmt.Sprintf("%s/%s", r.Alert, name), func(t *testing.T) {
-				if got := firing(t, r, story.series, story.at); !slices.Equal(got, story.fires) {
-					t.Errorf("after %s fires %q, want %q", story.at, got, story.fires)
+				if got := firing(t, r, scenario.series, scenario.at); !slices.Equal(got, scenario.fires) {
+					t.Errorf("after %s fires %q, want %q", scenario.at, got, scenario.fires)
 				}
 			})
 		}

@@ -78,7 +78,7 @@ func (d *demo) showPlacement(ctx context.Context) error {
 	return nil
 }
 
-// overload asks for one replica more than there can ever be room for, and takes the wish back.
+// overload asks for one replica more than there can ever be capacity for, and then scales back.
 func (d *demo) overload(ctx context.Context) error {
 	shape := sandbox.DefaultShape
 	p, err := d.samples.packedIn(lostLevel, shape.Hosts)
@@ -100,7 +100,7 @@ func (d *demo) overload(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintln(d.stage)
-	d.stage.say("Replicas without room wait as a whole: none of their pods holds a GPU. Back to %d:", p.replicas)
+	d.stage.say("Replicas without capacity wait as a whole: none of their pods holds a GPU. Back to %d:", p.replicas)
 	l, err := d.watchFor(ctx, []string{p.graph}, want{kind: nvidiav1alpha1.ConditionReady, status: metav1.ConditionTrue})
 	if err != nil {
 		return err

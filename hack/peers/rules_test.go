@@ -16,7 +16,7 @@ import (
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is a row of the table of docs/engines.md, on the real system. A story that goes otherwise under an engine says so itself.
+// rule is a row of the table of docs/engines.md, on the real system. A scenario that goes otherwise under an engine says so itself.
 type rule struct {
 	nodes []host
 	// level and services of the deployment "g"; preferred is its preferred level.

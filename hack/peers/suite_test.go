@@ -26,8 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
-// takeBackAfter is shorter than in production, so that a gang that cannot bind is soon evicted.
-const takeBackAfter = 20 * time.Second
+// requeueAfter is shorter than in production, so that a gang that cannot bind is soon evicted.
+const requeueAfter = 20 * time.Second
 
 var (
 	cluster *Cluster
@@ -57,7 +57,7 @@ func run(m *testing.M, sources Sources) (code int) {
 	})
 	s, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "peers", Dir: filepath.Join(dir, "s"), Root: sources.Root, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--take-back-after=" + takeBackAfter.String()}},
+		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
 	})
 	if err != nil {
 		log.Print("bringing the sandbox up: ", err)

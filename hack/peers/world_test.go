@@ -38,7 +38,7 @@ type services = graphs.Services
 
 var worker, frontend = graphs.Worker, graphs.Frontend
 
-// world is one story's cluster: its nodes are all there are, since Grove's scheduler knows no pools.
+// world is one scenario's cluster: its nodes are all there are, since Grove's scheduler knows no pools.
 type world struct {
 	testing.TB
 	name   string
@@ -53,12 +53,12 @@ var engines = map[string]map[string]string{
 	"KAI with LWS": {graph.AnnotationEngine: graph.EngineKAI, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
 }
 
-var stories int
+var scenarios int
 
 func newWorld(t *testing.T, engine string, hosts ...host) *world {
 	t.Helper()
-	stories++
-	w := &world{TB: t, name: fmt.Sprintf("%s-%d", strings.ToLower(engine[:3]), stories), engine: engine}
+	scenarios++
+	w := &world{TB: t, name: fmt.Sprintf("%s-%d", strings.ToLower(engine[:3]), scenarios), engine: engine}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	t.Cleanup(w.tearDown)
 	w.addHosts(hosts...)
@@ -86,7 +86,7 @@ func (w *world) tearDown() {
 	_ = api.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{poolKey: w.name})
 }
 
-// describe is what one would want to see of a story that failed.
+// describe is what one would want to see of a scenario that failed.
 func (w *world) describe(ctx context.Context) string {
 	var b strings.Builder
 	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}

@@ -14,7 +14,7 @@ type Exit int
 // Error implements error.
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// ExitCode returns the code to leave with, and whether the error still has to be told.
+// ExitCode returns the code to leave with, and whether the error still has to be printed.
 func ExitCode(err error) (code int, tell bool) {
 	var exit Exit
 	switch {

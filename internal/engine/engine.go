@@ -4,13 +4,13 @@
 // Package engine is the seam between deciding where a gang goes and getting it there.
 //
 // The planner decides under every engine whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each pod
-// to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang has its place; then
+// to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
-//	Form      before a gang is let go   objects that hold the gang together  (PodGroup: the gang's groups)
+//	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
 //	Release   a pod                     pins added, gate opened, one patch
 //	Object    while pods are not bound  what the engine's scheduler says     (folded into the condition Placed)
-//	TakeBack  a pod that cannot bind    deleted, to be planned again
+//	Evict     a pod that cannot bind    deleted, to be planned again
 //
 // The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
 //
@@ -90,7 +90,7 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host, when the scheduler must not pick another one; else empty.
 	Node string
-	// Preempts: others have to make room. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the engine's
+	// Preempts: others have to free capacity. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the engine's
 	// scheduler holds it to the narrower ones and chooses the victims.
 	Preempts bool
 	Wide     map[string]string
@@ -133,8 +133,8 @@ type Placer interface {
 	Form(ctx context.Context, gang Gang) error
 	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, and nil when the pod had been released before.
 	Release(ctx context.Context, pod *corev1.Pod, pin Pin) error
-	// TakeBack undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and made anew.
-	TakeBack(ctx context.Context, pod *corev1.Pod) error
+	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
+	Evict(ctx context.Context, pod *corev1.Pod) error
 	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
 	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
 	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]Objection
@@ -158,7 +158,7 @@ type Trimmer interface {
 type Objection struct {
 	// Message for the user.
 	Message string
-	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is taken back.
+	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is requeued.
 	Passing bool
 	// Anywhere: it would be the same at any other place, so the gang is not evicted and requeued, however long it stays.
 	Anywhere bool
@@ -189,7 +189,7 @@ type Maker interface {
 type Observation struct {
 	// Counts by service.
 	Counts map[string]Counts
-	// Placed says whether every gang has its place; Reason and Message go into the condition Placed.
+	// Placed says whether every gang is placed; Reason and Message go into the condition Placed.
 	Placed          bool
 	Reason, Message string
 	// Levels is the engine's own word on the levels that the graph is packed by; nil while it has given none.

@@ -34,7 +34,7 @@ type informers struct {
 }
 
 // watch starts the informers of an engine that is ready and stops those of one that is not, or that has other kinds by now. Once they run
-// it is told like a change of state: what looked before could not read them. Only Start calls it.
+// it is reported like a change of state: what looked before could not read them. Only Start calls it.
 func (e *Engines) watch(ctx context.Context, name string, state State) {
 	e.mu.Lock()
 	running := e.informers[name]

@@ -73,7 +73,7 @@ func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.En
 }
 
 // Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false when the
-// framework or how its ranks are to be spread cannot be told from the command: then both are left as they are.
+// framework or how its ranks are to be spread cannot be determined from the command: then both are left as they are.
 func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
 	switch Found(&leader.Containers[0]) {
 	case VLLM:

@@ -63,7 +63,7 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 		vllmProcesses(replica, leader, worker)
 	case model*data > gpus:
 		local := gpus / model
-		if data%nodes == 0 { // evenly, should there be more room than copies
+		if data%nodes == 0 { // evenly, should there be more GPUs than copies
 			local = min(local, data/nodes)
 		}
 		vllmDataParallel(local, data, leader, worker)

@@ -14,7 +14,7 @@ import (
 )
 
 // AdapterName is the name autoscalers know the scaling adapter of a service by: <deployment>-<lower-cased service>. It is an object's
-// name, not a DNS label: dots stay, and there is room for both names but in extreme cases.
+// name, not a DNS label: dots stay, and there is space for both names but in extreme cases.
 func AdapterName(dgd, service string) string {
 	return fit(dgd+"-"+strings.ToLower(service), dgd+"/"+service, validation.DNS1123SubdomainMaxLength)
 }

@@ -25,7 +25,7 @@
 //
 // A pod template is the user's extraPodSpec with the gaps filled, one file a subject: defaults by component type (defaults.go), command,
 // ports and probes (container.go), env.go, resources.go, volumes.go, sidecar.go, metadata.go. What a multinode replica needs to start as one
-// program is package framework's. Whatever a deployment says that nothing here or in the controllers heeds, NotActedOn lists.
+// program is package framework's. Whatever a deployment says that nothing here or in the controllers acts on, NotActedOn lists.
 //
 // The cost is linear in the size of the deployment: 25 multinode services take a few milliseconds, most of it hashing.
 package graph

@@ -29,7 +29,7 @@ const (
 	LabelGroupUID = "trellis.dev/scaling-group-uid"
 )
 
-// PlacementGate is the scheduling gate that holds a gang's pods until the whole gang has a place.
+// PlacementGate is the scheduling gate that holds a gang's pods until the whole gang is placed.
 const PlacementGate = "trellis.dev/placement"
 
 // AnnotationGang names the gang a pod belongs to, for people and for messages.

@@ -38,7 +38,7 @@ const (
 
 	// envSetLeader is the variable that LeaderWorkerSet puts before all others of a container.
 	envSetLeader = "LWS_LEADER_ADDRESS"
-	// maxSet leaves room for what is appended: the replica to the name of a StatefulSet, and a hash to that for a label of its pods.
+	// maxSet leaves space for what is appended: the replica to the name of a StatefulSet, and a hash to that for a label of its pods.
 	maxSet = 50
 )
 

@@ -15,7 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Room that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
+// Space that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
 const (
 	maxName             = validation.DNS1123LabelMaxLength
 	ordinalRoom         = len("-99999")
@@ -45,7 +45,7 @@ func dnsLabel(name string) string {
 	return strings.Trim(mapped, "-")
 }
 
-// fit returns name, or as much of it as leaves room for the hash of identity within limit.
+// fit returns name, or as much of it as leaves space for the hash of identity within limit.
 func fit(name, identity string, limit int) string {
 	if len(name) <= limit {
 		return name

@@ -135,7 +135,7 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"spec.services[*].multinode: how the pods form one program cannot be told from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
+		"spec.services[*].multinode: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
 		framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
 }
 

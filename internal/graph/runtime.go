@@ -11,7 +11,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// RuntimeNamespace is the Dynamo namespace that the main containers of a group are told, whoever set it.
+// RuntimeNamespace is the Dynamo namespace that the main containers of a group get, whoever set it.
 func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	if len(sg.Spec.Roles) == 0 {
 		return ""

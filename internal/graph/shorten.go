@@ -3,7 +3,7 @@
 
 package graph
 
-// Shorten returns name, or as much of it as leaves room for the hash of identity within limit. It makes names for objects of other
+// Shorten returns name, or as much of it as leaves space for the hash of identity within limit. It makes names for objects of other
 // kinds, whose limits differ, in the way Trellis' own are made.
 func Shorten(name, identity string, limit int) string { return fit(name, identity, limit) }
 

@@ -66,7 +66,7 @@ func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	return &whereabouts{levels: string(raw), files: files, env: env}
 }
 
-// locate prepares a packed pod for being told where it is. The levels of a scaling group never change, so this is no part of the revision.
+// locate prepares a packed pod for its topology labels. The levels of a scaling group never change, so this is no part of the revision.
 func locate(pod *corev1.Pod, w *whereabouts) {
 	if w == nil {
 		return

@@ -57,7 +57,7 @@ func (t *templater) cachePath(cache *nvidiav1beta1.CompilationCache, c *corev1.C
 	return path
 }
 
-// framework of the main container, or none where it cannot be told.
+// framework of the main container, or none where it is unknown.
 func (t *templater) framework(c *corev1.Container) string {
 	name, err := framework.Detect(c, string(t.dgd.Spec.BackendFramework))
 	if err != nil {

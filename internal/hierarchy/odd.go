@@ -20,9 +20,9 @@ const maxNames = 5
 // placeholders are values that say that the place is not known.
 var placeholders = []string{"none", "unknown", "null", "n/a", "-", "undefined", "not-available"}
 
-// survey counts the domains and notes what the nodes lack and what is odd.
-func (p *proposer) survey() {
-	s := topology.SurveyNodes(p.objects(), p.levels(), nil)
+// scan counts the domains and notes what the nodes lack and what is odd.
+func (p *proposer) scan() {
+	s := topology.ScanNodes(p.objects(), p.levels(), nil)
 	for i, level := range s.Levels {
 		c := p.columns[i]
 		p.out.Levels = append(p.out.Levels, Level{Domain: c.Domain, Key: c.Name, From: c.From, Domains: level.Domains, Nodes: level.Nodes})

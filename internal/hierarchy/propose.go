@@ -53,7 +53,7 @@ func Propose(nodes []Node) Proposal {
 	p.dropSparse()
 	p.dropAlike()
 	p.order()
-	p.survey()
+	p.scan()
 	return p.out
 }
 
@@ -212,7 +212,7 @@ func (p *proposer) dropRedundant() {
 	for i := 1; i < len(p.columns); {
 		levels := p.levels()
 		above, here := p.columns[i-1], p.columns[i]
-		domains := topology.SurveyNodes(p.objects(), levels[:i+1], nil).Levels
+		domains := topology.ScanNodes(p.objects(), levels[:i+1], nil).Levels
 		if here.Rank >= machine || domains[i].Domains < 2 || domains[i].Domains != domains[i-1].Domains || domains[i].Nodes != domains[i-1].Nodes {
 			i++
 			continue

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes room
+// cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes capacity
 // on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
@@ -52,7 +52,7 @@ func extras() []client.Object {
 	return []client.Object{&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{}}
 }
 
-// disown makes every pod outside the managed namespaces somebody else's, that is: it takes room and nothing more. There may be pods of ours,
+// disown makes every pod outside the managed namespaces somebody else's, that is: it takes capacity and nothing more. There may be pods of ours,
 // from a time when their namespace was managed, and whoever followed them to their scaling group would ask for what is not in the cache.
 func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {

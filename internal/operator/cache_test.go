@@ -39,7 +39,7 @@ func TestPodsOutsideManagedNamespaces(t *testing.T) {
 				t.Errorf("ours: %v, want %v", ours, c.ours)
 			}
 			if got.Spec.NodeName != "node" {
-				t.Error("it does not take room any more")
+				t.Error("it does not take capacity any more")
 			}
 		})
 	}

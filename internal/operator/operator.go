@@ -77,7 +77,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	}
 
 	changed := make(chan event.GenericEvent, 4096)
-	verdicts := scheduler.NewVerdicts(func(name types.NamespacedName) {
+	results := scheduler.NewResults(func(name types.NamespacedName) {
 		changed <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 	})
 	writer, err := newClient(mgr, o)
@@ -90,8 +90,8 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	}
 	groupsChanged := make(chan event.GenericEvent, 4096)
 	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
-	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), verdicts, scheduler.Options{
-		TakeBackAfter: o.TakeBackAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
+	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
+		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
 	})
 	for _, add := range []func() error{
@@ -99,7 +99,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error { return mgr.Add(engines) },
 		func() error {
 			return (&graphcontroller.Reconciler{
-				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Verdicts: verdicts, Changed: changed,
+				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
 				Engines: engines, Engine: o.Engine,
 				Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
 			}).SetupWithManager(ctx, mgr)

@@ -59,9 +59,9 @@ type Options struct {
 	ScalingUsers []string
 	// Engine of deployments that name none; auto chooses.
 	Engine string
-	// TakeBackAfter, HoldFor, KeepAfter, KeepFor and KeepShare are the scheduler's (see scheduler.Options).
-	TakeBackAfter, HoldFor, KeepAfter, KeepFor time.Duration
-	KeepShare                                  float64
+	// RequeueAfter, HoldFor, KeepAfter, KeepFor and KeepShare are the scheduler's (see scheduler.Options).
+	RequeueAfter, HoldFor, KeepAfter, KeepFor time.Duration
+	KeepShare                                 float64
 	// Platform is where the pods of graphs reach what all graphs share.
 	Platform graph.Platform
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
@@ -70,6 +70,7 @@ type Options struct {
 
 // AddFlags makes every setting a flag, with its default.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.SetNormalizeFunc(currentName)
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 turns it off")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS, to who may get the path /metrics; false: over plain HTTP, to everybody")
 	f.StringSliceVar(&o.MetricResources, "metrics-resources", []string{"nvidia.com/gpu"}, "resources that the metrics by topology level count, at most 8")
@@ -90,15 +91,23 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
 	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
 	f.StringVar(&o.Engine, "engine", graph.EngineAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.EngineNames, ", "))
-	f.DurationVar(&o.TakeBackAfter, "take-back-after", scheduler.DefaultTakeBackAfter, "how long a released pod may be unschedulable before its gang is taken back and planned again")
+	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
 	f.StringVar(&o.Platform.ETCD, "etcd-endpoints", "", "endpoints of etcd for the pods of all graphs, as ETCD_ENDPOINTS")
 	f.StringVar(&o.Platform.ModelExpress, "model-express-url", "", "address of Model Express for the pods of all graphs, as MODEL_EXPRESS_URL")
 	f.StringVar(&o.Platform.Prometheus, "prometheus-endpoint", "", "address of Prometheus for the pods of all graphs, as PROMETHEUS_ENDPOINT")
-	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the room of a lost replica is kept for its successor")
+	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the capacity of a lost replica is kept for its successor")
 	f.DurationVar(&o.KeepAfter, "keep-domain-after", 0, "how long a gang waits before the hosts it needs in one domain are kept free of newcomers for it, e.g. 5m; 0 and less: never")
 	f.DurationVar(&o.KeepFor, "keep-domain-for", scheduler.DefaultKeepFor, "how long these hosts are kept")
 	f.Float64Var(&o.KeepShare, "keep-share", scheduler.DefaultKeepShare, "the largest share of a topology's nodes that is kept, more than 0 and at most 1; a gang that needs more has none kept")
+}
+
+// currentName maps the former names of flags, which are read for one minor version, to those of today.
+func currentName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "take-back-after" {
+		name = "requeue-after"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // Complete checks the flags and fills in what follows from others.
@@ -119,8 +128,8 @@ func (o *Options) Complete() error {
 	if o.MaxPodsPerGraph <= 0 {
 		return fmt.Errorf("--max-pods-per-graph=%d: use a positive number, e.g. %d", o.MaxPodsPerGraph, validation.DefaultMaxPods)
 	}
-	if o.TakeBackAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
-		return errors.New("--take-back-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")
+	if o.RequeueAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
+		return errors.New("--requeue-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")
 	}
 	if o.KeepShare <= 0 || o.KeepShare > 1 {
 		return errors.New("--keep-share must be more than 0 and at most 1, e.g. 0.1")

@@ -89,7 +89,7 @@ func (b *bare) start() {
 		defer close(done)
 		err := Run(ctx, b.config, Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Engine: graph.EngineAuto,
-			TakeBackAfter: scheduler.DefaultTakeBackAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, NewClient: b.newClient,
+			RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, NewClient: b.newClient,
 		})
 		if err != nil && ctx.Err() == nil {
 			b.t.Errorf("the operator ended: %v", err)

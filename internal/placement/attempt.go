@@ -22,8 +22,6 @@ type attempt struct {
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path
-	// spread sums up how tight the placed pods sit.
-	tight, weight float64
 }
 
 func newAttempt(p *planner, bound topology.DomainID) *attempt {
@@ -182,7 +180,7 @@ func inner(u *unit) *unit {
 	return u
 }
 
-// refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: room has not grown since.
+// refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: capacity has not grown since.
 func (a *attempt) refusedBefore(si, ri int) *Refusal {
 	s := a.p.services[si]
 	for i := ri - 1; i >= 0; i-- {
@@ -213,7 +211,6 @@ func (a *attempt) settle(si, ri int, u *unit) {
 	r := &a.results[si][ri]
 	r.Domain, r.Pods = path, podResults(a.p.cluster, u)
 	a.placed++
-	a.weigh(u)
 	if s.one() && len(a.unit[si]) == 0 {
 		a.unit[si] = path.Truncate(s.Required)
 	}
@@ -227,51 +224,3 @@ func (a *attempt) refuse(si, ri int, r *Refusal) {
 	own.Service, own.Ordinal = a.p.services[si].Name, a.p.services[si].Waiting[ri].Ordinal
 	a.results[si][ri].Refusal = &own
 }
-
-// weigh adds a replica to the score.
-func (a *attempt) weigh(u *unit) {
-	levels := a.p.tree.Levels()
-	sum, counted := 0.0, 0
-	for i, l := range levels {
-		if l.Key == hostnameKey {
-			continue
-		}
-		sum += 1 / float64(max(a.domainsUsed(u, i), 1))
-		counted++
-	}
-	if counted == 0 {
-		sum, counted = 1, 1
-	}
-	a.tight += sum / float64(counted) * float64(u.size)
-	a.weight += float64(u.size)
-}
-
-// domainsUsed counts the domains of a level that hold pods of a unit; a host above that level counts as one of its own.
-func (a *attempt) domainsUsed(u *unit, level int) int {
-	if a.p.tree.LevelOf(u.domain) >= level {
-		return 1
-	}
-	var seen []topology.DomainID
-	loose := 0
-	for _, d := range u.own {
-		for i, n := range d.hosts {
-			at := a.p.tree.At(a.p.tree.Home(n), level)
-			switch {
-			case at == topology.Nowhere && (i == 0 || d.hosts[i-1] != n):
-				loose++
-			case at != topology.Nowhere && !slices.Contains(seen, at):
-				seen = append(seen, at)
-			}
-		}
-	}
-	return len(seen) + loose
-}
-
-func (a *attempt) score() float64 {
-	if a.weight == 0 {
-		return 0
-	}
-	return min(a.tight/a.weight, 1)
-}
-
-const hostnameKey = "kubernetes.io/hostname"

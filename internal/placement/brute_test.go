@@ -185,7 +185,7 @@ func (b *brute) pod(it item, rest []item) bool {
 	n := needOf(it.pod.Shape)
 	tried := map[string]bool{}
 	for i, p := range b.w.paths {
-		// Two nodes with the same path and the same room are the same.
+		// Two nodes with the same path and the same capacity are the same.
 		key := fmt.Sprint(p, b.gpu[i], b.cpu[i])
 		if !it.within.Contains(p) || tried[key] || b.gpu[i] < n.gpu || b.cpu[i] < n.cpu {
 			continue

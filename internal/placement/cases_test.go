@@ -53,7 +53,7 @@ func runGroupCases(t *testing.T, cases map[string]groupCase) {
 
 // TestDomainChoice covers the facts of native.md §5: what a careful planner answers on a small cluster of two zones.
 func TestDomainChoice(t *testing.T) {
-	// Room for pods of one GPU: b1/r1 1, b1/r2 1+1+1, b2/r1 1, b2/r2 2.
+	// Capacity for pods of one GPU: b1/r1 1, b1/r2 1+1+1, b2/r1 1, b2/r2 2.
 	ls := levels("block", "rack")
 	d := []string{"x1 b1/r2 1", "x2 b2/r1 1", "x3 b1/r1 1", "x4 b2/r2 2", "x5 b1/r2 1", "x6 b1/r2 1"}
 	one := func(n int) []Pod { return pods("p", n, gpus(1)) }
@@ -109,7 +109,7 @@ func TestElasticCases(t *testing.T) {
 		"K2 the pods' node selector decides on the rack": {levels: rack,
 			nodes: []string{"n0 r1 1", "n1 r1 1", "n2 r2 1 label=pool=b", "n3 r2 1 label=pool=b"},
 			group: group("j", 0, none, pods("p", 2, topology.ShapeOf(admit))), want: []string{"n2", "n3"}},
-		"K3 the spine with room for both": {levels: rackSpine, nodes: []string{"n0 r1/s1 2 used=1", "n1 r1/s2 2"},
+		"K3 the spine with capacity for both": {levels: rackSpine, nodes: []string{"n0 r1/s1 2 used=1", "n1 r1/s2 2"},
 			group: group("j", 1, none, pods("p", 2, gpus(1))), want: []string{"n1", "n1"}},
 		"K4 four pods fill the free rack": {levels: rack, nodes: []string{"n0 r1 2 used=1", "n1 r1 2", "n2 r2 2", "n3 r2 2"},
 			group: group("j", 0, none, pods("p", 4, gpus(1))), want: []string{"n2", "n2", "n3", "n3"}},

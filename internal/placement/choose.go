@@ -97,7 +97,7 @@ func (c *choices) open() {
 	}
 }
 
-// holds says whether a domain has room for each shape of the unit taken by itself.
+// holds says whether a domain has capacity for each shape of the unit taken by itself.
 func (s *search) holds(u *unit, d topology.DomainID) bool {
 	for i := range u.total {
 		if u.total[i].view.Fit(d) < u.total[i].pods {
@@ -198,7 +198,7 @@ func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
 			come[j] += n * podsOf(u.want[i].counts, u.total[j].view)
 		}
 	}
-	for j := range u.total { // several kinds may count on the same room
+	for j := range u.total { // several kinds may count on the same capacity
 		come[j] = min(come[j], max(u.total[j].view.Fit(d)-u.total[j].pods, 0))
 	}
 	return come

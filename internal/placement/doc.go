@@ -15,7 +15,7 @@
 //     the preferred level first and then climbing (choices);
 //   - what is hard is placed first: fixed groups, narrow levels, large shares, scarce shapes;
 //   - pods of one shape are spread over as few sub-domains and hosts as possible (fill);
-//   - when something finds no room the search goes back to the choice before it: in a first pass to domains only, in a second pass to
+//   - when something finds no capacity the search goes back to the choice before it: in a first pass to domains only, in a second pass to
 //     hosts too. Domains and hosts that are alike are tried once. The second pass is complete: it ends with a packing if there is one,
 //     with a proof that there is none, or with the budget, which is a reason of its own ([CodeBudgetExhausted]).
 //

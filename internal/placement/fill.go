@@ -135,7 +135,7 @@ func (s *search) every(g *goal) bool {
 	return s.over(g, hosts, len(g.demand.pods), len(g.demand.pods))
 }
 
-// candidateHost is a candidate for the pods of one demand; room is what it and all candidates after it hold.
+// candidateHost is a candidate for the pods of one demand; capacity is what it and all candidates after it hold.
 type candidateHost struct {
 	node            topology.NodeID
 	fit, home, room int
@@ -170,7 +170,7 @@ func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	return false
 }
 
-// promising says whether every goal that is left, taken by itself, still has room.
+// promising says whether every goal that is left, taken by itself, still has capacity.
 func (s *search) promising(g *goal) bool {
 	for ; g != nil; g = g.next {
 		if g.demand != nil {

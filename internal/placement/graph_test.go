@@ -45,7 +45,7 @@ func TestGraphRules(t *testing.T) {
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				serviceOf("decode", none, none, 1, 1, gpus(8)), serviceOf("prefill", none, none, 1, 1, gpus(8))}},
 			want: []string{"decode-0 a: a1", "prefill-0 a: a2"}, domain: "a"},
-		"base gang first: no service takes the room of another's first replica": {nodes: half[:4],
+		"base gang first: no service takes the capacity of another's first replica": {nodes: half[:4],
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				serviceOf("decode", none, none, 3, 1, gpus(8)), serviceOf("prefill", none, none, 1, 1, gpus(8))}},
 			want:   []string{"decode-0 a: a1", "decode-1 InsufficientCapacity", "decode-2 InsufficientCapacity", "prefill-0 a: a2"},

@@ -35,7 +35,7 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 	return groupResult(c, t, u, g), nil
 }
 
-// Locate finds room for released pods that are pinned to a path by label only, as after a restart, and reserves it. It returns the node
+// Locate finds capacity for released pods that are pinned to a path by label only, as after a restart, and reserves it. It returns the node
 // per pod ID; when the pods do not all fit, nothing is reserved.
 func Locate(c *topology.Cluster, within topology.Path, levels topology.Levels, pods []Pod) (map[string]string, bool) {
 	t := c.Tree(levels, nil)

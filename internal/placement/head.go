@@ -106,7 +106,7 @@ func (a *attempt) refuseHead(si, n int, r *Refusal) {
 	}
 }
 
-// preemptHead finds room that others have to make for the first n replicas of a service.
+// preemptHead preempts for the first n replicas of a service.
 func (p *planner) preemptHead(a *attempt, si, n int) {
 	g, bound := a.headGroup(si, n), a.bound
 	if bound == topology.Nowhere {

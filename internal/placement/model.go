@@ -29,7 +29,7 @@ type Graph struct {
 	Required, Preferred int
 	// Anchor is the graph domain that living members are pinned to; nil while the graph is free to choose.
 	Anchor topology.Path
-	// Priority of the pods. With Preempts set, bound pods of lower priority count as room when nothing else fits.
+	// Priority of the pods. With Preempts set, bound pods of lower priority count as capacity when nothing else fits.
 	Priority int32
 	Preempts bool
 	Services []Service

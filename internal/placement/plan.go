@@ -9,15 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // PlanGraph places every waiting replica that it can and leaves the reservations of their pods in the cluster; a caller that only asks
 // "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first.
 //
-// The score is 1 when every placed replica sits in a single domain at every level of its topology. A level over which a replica is spread
-// in k domains counts 1/k; levels are averaged per replica, replicas by their pods. The hostname level is left out: pods that fill a
-// host cannot share one. With no levels, or nothing placed, the score is 1 and 0.
+// The score of the result is the [Score] of the replicas that were placed.
 func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
 	p := newPlanner(c, g, o)
 	for _, s := range p.services {
@@ -162,8 +162,33 @@ func (p *planner) result(a *attempt) Result {
 	if out.Domain != nil && len(short.Missing) > 0 {
 		out.Shortfall = short
 	}
-	out.Score = a.score()
+	out.Score = p.score(out.Replicas)
 	return out
+}
+
+// score is that of the placed replicas. Those whose domain is of the narrowest level need no look at their nodes.
+func (p *planner) score(replicas []ReplicaResult) float64 {
+	levels, score := p.tree.Levels(), float64(Unscored)
+	if n := len(levels); n > 0 && levels[n-1].Key == corev1.LabelHostname {
+		levels = levels[:n-1] // it does not count
+	}
+	for _, r := range replicas {
+		if r.Refusal != nil || len(r.Pods) == 0 {
+			continue
+		}
+		one := 1.0
+		if len(r.Domain) < len(levels) {
+			nodes := make([]string, len(r.Pods))
+			for i := range r.Pods {
+				nodes[i] = r.Pods[i].Node
+			}
+			one = Score(p.cluster, levels, [][]string{nodes})
+		}
+		if score == Unscored || one < score {
+			score = one
+		}
+	}
+	return score
 }
 
 // pinHosts says whether a replica's pods need their planned hosts pinned (design §4.9).

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of looking for room that others would have to make, per gang.
+// Bounds of looking for capacity that others would have to free, per gang.
 const (
 	// preemptTries is how many domains are cleared to see whether the gang fits, preemptChoices how many in which it does are compared.
 	preemptTries, preemptChoices = 256, 32
@@ -20,7 +20,7 @@ const (
 	preemptBudget = 2_000
 )
 
-// preempt places what found no room by itself on hosts that pods of lower priority would have to leave: the base gang, or each further
+// preempt places what found no capacity by itself on hosts that pods of lower priority would have to leave: the base gang, or each further
 // gang by itself. The domain, and the hosts in it, are those that break the fewest other gangs; then those of the lowest priority; then
 // the fewest pods. Preferred levels are not worth a preemption and are left out.
 func (p *planner) preempt(a *attempt) *attempt {
@@ -96,7 +96,7 @@ func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
 	return true
 }
 
-// room is a place for a gang, and what it costs others. The unit's demands know their hosts.
+// capacity is a place for a gang, and what it costs others. The unit's demands know their hosts.
 type room struct {
 	domain topology.DomainID
 	unit   *unit
@@ -129,7 +129,7 @@ func (r *room) reserve(p *planner) {
 	})
 }
 
-// makeRoom finds the domain of a level in which a group gets its room at the least cost; nil when none does. Domains that lack least are
+// makeRoom finds the domain of a level in which a group gets its capacity at the least cost; nil when none does. Domains that lack least are
 // tried first.
 func (p *planner) makeRoom(g *Group, level int, bound topology.DomainID) *room {
 	withoutPreference(g)

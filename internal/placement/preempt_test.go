@@ -70,7 +70,7 @@ func TestPreempt(t *testing.T) {
 		graph          Graph
 		want, costs    []string
 	}{
-		"free room comes first": {
+		"free capacity comes first": {
 			twoRacks, []string{"a0 x 0 8", "a1 x 0 8"}, rackGang,
 			[]string{"w-0 z/r1: b0 b1"}, nil,
 		},
@@ -152,7 +152,7 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// A victim's room stays counted until it is gone, and so does the reservation of the gang that gets it: nobody else is planned there.
+// A victim's capacity stays counted until it is gone, and so does the reservation of the gang that gets it: nobody else is planned there.
 func TestPreemptedRoomIsTaken(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8")
@@ -164,7 +164,7 @@ func TestPreemptedRoomIsTaken(t *testing.T) {
 	other := g
 	other.Services = []Service{serviceOf("v", 0, none, 1, 1, gpus(8))}
 	if r := PlanGraph(c, other, Options{}); r.Placed() {
-		t.Error("two gangs were planned onto the room of one victim")
+		t.Error("two gangs were planned onto the capacity of one victim")
 	}
 	c.DeletePod("test/x@a0#0")
 	if node, ok := c.Reserved("w-0-0"); !ok || node != "a0" {
@@ -172,12 +172,12 @@ func TestPreemptedRoomIsTaken(t *testing.T) {
 	}
 	other.Priority = 0
 	if r := PlanGraph(c, other, Options{}); r.Placed() {
-		t.Error("the room that the victim left was given to somebody else")
+		t.Error("the capacity that the victim left was given to somebody else")
 	}
 }
 
-// With priorities drawn at random, a gang finds room exactly when it would if everything of lower priority were gone, and nothing of its own or
-// a higher priority is ever asked to leave. What is said to be preempted makes the room.
+// With priorities drawn at random, a gang finds capacity exactly when it would if everything of lower priority were gone, and nothing of its own or
+// a higher priority is ever asked to leave. What is said to be preempted makes the capacity.
 func TestPreemptionFindsRoomExactlyWhenThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ls := levels("zone", "rack")

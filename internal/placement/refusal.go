@@ -9,7 +9,7 @@ import (
 
 // Codes of a refusal.
 const (
-	// CodeInsufficientCapacity: no domain has room for the whole gang.
+	// CodeInsufficientCapacity: no domain has capacity for the whole gang.
 	CodeInsufficientCapacity = "InsufficientCapacity"
 	// CodeNoDomain: no node carries the labels of the level that is asked for.
 	CodeNoDomain = "NoDomain"
@@ -220,8 +220,8 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that finds no room in a domain beside the parts before it, which stay taken; nil when there are
-// no parts or all find room.
+// part returns the first part of the unit that finds no capacity in a domain beside the parts before it, which stay taken; nil when there are
+// no parts or all find capacity.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
 	for _, sub := range u.subs {
 		if !s.fits(sub, d) {

@@ -24,7 +24,7 @@ func (o Options) budget() int {
 type Result struct {
 	// Domain is the graph domain; set when the graph has a required level and something is or was placed in it.
 	Domain topology.Path
-	// Score says how tight the placed replicas sit, in [0,1]: see [PlanGraph].
+	// Score is the [Score] of the replicas that were placed, [Unscored] when none was.
 	Score float64
 	// Replicas answers every waiting replica, in order of service name and ordinal.
 	Replicas []ReplicaResult
@@ -58,13 +58,13 @@ type ReplicaResult struct {
 	// PinHosts says that the path labels alone do not make the scheduler find the planned packing, so that the planned host has to be
 	// pinned too (design §4.9): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
 	PinHosts bool
-	// Preempts is what its gang's room costs others; nil when the room is free. Its hosts are pinned, so that the kube-scheduler preempts there.
+	// Preempts is what its gang's capacity costs others; nil when the capacity is free. Its hosts are pinned, so that the kube-scheduler preempts there.
 	Preempts *Preemption
 	// Refusal is nil when placed.
 	Refusal *Refusal
 }
 
-// Preemption is who makes room for a gang, as the kube-scheduler can be expected to choose on the planned hosts.
+// Preemption is who frees capacity for a gang, as the kube-scheduler can be expected to choose on the planned hosts.
 type Preemption struct {
 	// Gangs that lose a pod, in order of name; Pods counts the pods that are preempted.
 	Gangs []string
@@ -82,11 +82,11 @@ type Shortfall struct {
 	Domain topology.Path
 	// Placed and Wanted count waiting replicas.
 	Placed, Wanted int
-	// Missing lists how many replicas of each service found no room.
+	// Missing lists how many replicas of each service found no capacity.
 	Missing []ServiceShortfall
 }
 
-// ServiceShortfall is how many waiting replicas of one service found no room.
+// ServiceShortfall is how many waiting replicas of one service found no capacity.
 type ServiceShortfall struct {
 	Service string
 	Missing int

@@ -60,7 +60,7 @@ func TestScore(t *testing.T) {
 		"one rack":              {nodes: []string{"a1 a/r1 8", "a2 a/r1 8"}, want: 1},
 		"two racks of one zone": {nodes: []string{"a1 a/r1 8", "a2 a/r2 8"}, want: 0.75},
 		"two zones":             {nodes: []string{"a1 a/r1 8", "b1 b/r1 8"}, want: 0.5},
-		"nowhere":               {nodes: []string{"a1 a/r1 8"}, want: 0},
+		"nowhere":               {nodes: []string{"a1 a/r1 8"}, want: Unscored},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestLocate(t *testing.T) {
 		"in the pinned rack":     {within: topology.Path{"b", "r1"}, pods: pods("p", 2, gpus(8)), want: map[string]string{"p-0": "b1", "p-1": "b2"}},
 		"large pods first":       {within: topology.Path{"b", "r1"}, pods: append(pods("s", 2, gpus(4)), pods("p", 1, gpus(8))...), want: map[string]string{"s-0": "b2", "s-1": "b2", "p-0": "b1"}},
 		"anywhere":               {pods: pods("p", 1, gpus(8)), want: map[string]string{"p-0": "a1"}},
-		"too little room":        {within: topology.Path{"a", "r1"}, pods: pods("p", 2, gpus(8))},
+		"too little space":       {within: topology.Path{"a", "r1"}, pods: pods("p", 2, gpus(8))},
 		"a rack that is gone":    {within: topology.Path{"a", "r9"}, pods: pods("p", 1, gpus(8))},
 		"no pods, nothing to do": {within: topology.Path{"a"}, want: map[string]string{}},
 	}
@@ -114,7 +114,7 @@ func TestMessages(t *testing.T) {
 			group: group("g", 2, none, pods("p", 4, gpus(8))),
 			wantWhy: "needs 4 pods x 8 nvidia.com/gpu in one rack; z0/b1/r2 holds 3 of 4 (1 host cordoned); " +
 				"2 other racks hold fewer"},
-		"scattered room": {levels: ls,
+		"scattered capacity": {levels: ls,
 			nodes: []string{"a z/b/r 8 used=4", "b z/b/r 8 used=4", "c z/b/r 8 used=4"}, group: group("g", 2, none, pods("p", 1, gpus(8))),
 			wantWhy: "needs 1 pod x 8 nvidia.com/gpu in one rack; z/b/r holds 0 of 1 (3 hosts short of nvidia.com/gpu, " +
 				"12 of 8 nvidia.com/gpu free, at most 4 on one host)"},
@@ -150,7 +150,7 @@ func TestMessages(t *testing.T) {
 // TestBudget: the search says so when it stops without an answer, and finds the packing with a larger budget.
 func TestBudget(t *testing.T) {
 	ls := levels("rack")
-	// Largest first fills one host with 4+4 and has no room for the last 3; only going back on the hosts finds 4+3+3 twice.
+	// Largest first fills one host with 4+4 and has no capacity for the last 3; only going back on the hosts finds 4+3+3 twice.
 	c := clusterOf(ls, "a r 10", "b r 10")
 	g := &Group{Name: "g", Required: 0, Preferred: none, Pods: append(pods("f", 2, gpus(4)), pods("t", 4, gpus(3))...)}
 	_, why := PlanGroup(c, ls, nil, g, Options{Budget: 4})

@@ -13,7 +13,7 @@ import (
 // second at worst.
 const DefaultBudget = 200_000
 
-// search looks for room for one unit, all or nothing. It goes over a list of goals depth first: choose a domain for a unit, then its
+// search looks for capacity for one unit, all or nothing. It goes over a list of goals depth first: choose a domain for a unit, then its
 // sub-units in there, then hosts for its own pods. A goal that cannot be met sends the search back to the last choice before it.
 //
 // The first pass (deep unset) takes hosts as fill gives them and only goes back on domains. The second pass also goes back on hosts, and
@@ -34,7 +34,7 @@ type search struct {
 	views []*topology.View
 }
 
-// take is room tried for pods on one node.
+// take is capacity tried for pods on one node.
 type take struct {
 	demand *demand
 	node   topology.NodeID
@@ -53,7 +53,7 @@ func newSearch(c *topology.Cluster, t *topology.Tree, o Options) *search {
 	return &search{cluster: c, tree: t, steps: o.budget(), budget: o.budget()}
 }
 
-// place finds room for u inside a domain and leaves it taken.
+// place finds capacity for u inside a domain and leaves it taken.
 func (s *search) place(u *unit, at topology.DomainID) bool {
 	s.free, s.views = true, nil
 	u.all(func(x *unit) {
@@ -199,7 +199,7 @@ func (s *search) hosts(g *goal) bool {
 	return s.every(g)
 }
 
-// take takes room for k pods of a demand on a node.
+// take takes capacity for k pods of a demand on a node.
 func (s *search) take(dm *demand, n topology.NodeID, k int) {
 	dm.view.Take(n, k)
 	s.taken = append(s.taken, take{dm, n, k})

@@ -54,7 +54,7 @@ func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most i
 	return nil, needs
 }
 
-// firstRefused returns the first gang that a plan had no room for, the level whose one domain must hold it, and what bounds it.
+// firstRefused returns the first gang that a plan had no capacity for, the level whose one domain must hold it, and what bounds it.
 func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	a := newAttempt(p, topology.Root)
 	bound := topology.Root

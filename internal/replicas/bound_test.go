@@ -106,7 +106,7 @@ func TestAdaptersWithinTheLimit(t *testing.T) {
 		refused         string
 	}{
 		"both fit":               {50, 50, map[string]int32{"Decode": 50}, ""},
-		"room is made first":     {90, 10, map[string]int32{"Decode": 90, "Prefill": 10}, ""},
+		"capacity is made first": {90, 10, map[string]int32{"Decode": 90, "Prefill": 10}, ""},
 		"one does not fit":       {60, 51, map[string]int32{"Prefill": 51}, "Decode: spec.replicas: Invalid value: 60: the graph asks for 110 pods"},
 		"more than the API does": {65537, 50, map[string]int32{}, "Decode: spec.replicas: Invalid value: 65537: must be at most 65536"},
 	} {

@@ -21,6 +21,6 @@
 // gets the ordinal, and so the names, of the one before it; a surplus one gets the lowest free ordinal. So ordinals may have gaps,
 // and are always below R + S as it was when the replica was made.
 //
-// A replica that has no place yet (a surplus one in a full cluster, say) holds nothing up: what U allows goes on beside it, and whichever
-// replica finds room first takes part. Only when neither can move is the rollout Blocked, with a sentence that says so.
+// A replica that is not placed yet (a surplus one in a full cluster, say) holds nothing up: what U allows goes on beside it, and whichever
+// replica finds capacity first takes part. Only when neither can move is the rollout Blocked, with a sentence that says so.
 package rollout

@@ -17,11 +17,11 @@ const (
 	Leaving State = iota
 	// Broken: it lost a member, and a replica lives and dies whole.
 	Broken
-	// Partial: not all of its pods are made yet, and none was let go.
+	// Partial: not all of its pods are made yet, and none was released.
 	Partial
-	// Waiting: whole, without a place.
+	// Waiting: whole, not placed.
 	Waiting
-	// Starting: it has its place and does not serve yet, or not any more.
+	// Starting: it is placed and does not serve yet, or not any more.
 	Starting
 	// Available: every pod is ready.
 	Available
@@ -68,7 +68,7 @@ type Plan struct {
 	Remove []Removal
 	// Make the missing pods of these ordinals.
 	Make []int
-	// Blocked: the update cannot move until a replica finds room.
+	// Blocked: the update cannot move until a replica finds capacity.
 	Blocked bool
 	// Waits says what comes next, for people; empty when there is nothing to wait for.
 	Waits string
@@ -81,7 +81,7 @@ func (p Plan) OnlyScaleIn() Plan {
 	return p
 }
 
-// byLoss orders replicas by how little is lost with them: those without a place first, then those that do not serve, then those of an
+// byLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
 // older revision, then the youngest.
 func byLoss(a, b Replica) int {
 	return cmp.Or(

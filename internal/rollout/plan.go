@@ -64,7 +64,7 @@ func (s *step) scaleIn() {
 }
 
 func lossOf(r Replica) string {
-	what := [...]string{Partial: "is not whole yet", Waiting: "has no place", Starting: "does not serve", Available: "is the youngest"}[r.State]
+	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve", Available: "is the youngest"}[r.State]
 	if r.State == Available && r.Outdated {
 		return "runs an older revision"
 	}
@@ -130,7 +130,7 @@ func (s *step) waits() string {
 	for _, w := range []struct {
 		state State
 		what  string
-	}{{Leaving, "to stop"}, {Starting, "to become ready"}, {Waiting, "to find room"}, {Partial, "to be made"}} {
+	}{{Leaving, "to stop"}, {Starting, "to become ready"}, {Waiting, "to find capacity"}, {Partial, "to be made"}} {
 		if found := s.in(func(r Replica) bool { return r.State == w.state }); len(found) > 0 {
 			return "waits for " + namesOf(found) + " " + w.what
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRandomOrders lets users and peers act in any order. Whatever happens: no step takes an update below its floor or above its ceiling,
-// ordinals stay low, and once the users are done and there is room, the service ends whole, current and quiet.
+// ordinals stay low, and once the users are done and there is capacity, the service ends whole, current and quiet.
 func TestRandomOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
@@ -19,7 +19,7 @@ func TestRandomOrders(t *testing.T) {
 		if want.MaxUnavailable+want.MaxSurge == 0 {
 			want.MaxUnavailable = 1
 		}
-		s := newSimulation(want, number(0, 9, "room"))
+		s := newSimulation(want, number(0, 9, "capacity"))
 		highest := 8 + want.MaxSurge // no more than 8 replicas are ever wanted
 		for range number(1, 60, "steps") {
 			act(s, number)
@@ -44,7 +44,7 @@ func act(s *simulation, number func(int, int, string) int) {
 	case 2:
 		s.broken[number(0, 3, "revision")] = number(0, 1, "broken") == 1
 	case 3:
-		s.room = number(0, 12, "room")
+		s.room = number(0, 12, "capacity")
 	case 4, 5:
 		for _, ordinal := range sortedKeys(s.replicas) { // a pod of some replica dies, or one stops serving
 			if r := s.replicas[ordinal]; r.state >= Starting && number(0, 4, "this one") == 0 {
@@ -114,7 +114,7 @@ func checkEnd(t *rapid.T, s *simulation) {
 	}
 }
 
-// TestFullClusterNeverBlocksAnUpdate: with room for exactly the wanted replicas, an update goes through as long as one of them may be missing.
+// TestFullClusterNeverBlocksAnUpdate: with capacity for exactly the wanted replicas, an update goes through as long as one of them may be missing.
 func TestFullClusterNeverBlocksAnUpdate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "replicas")

@@ -15,18 +15,18 @@ type simulated struct {
 	state    State
 	revision int
 	born     int64
-	// placed: it takes room, until it is gone.
+	// placed: it takes capacity, until it is gone.
 	placed bool
 }
 
-// simulation is a service, and the peers that act on it: whoever makes and stops pods, finds room, and makes them serve. Each is a
+// simulation is a service, and the peers that act on it: whoever makes and stops pods, finds capacity, and makes them serve. Each is a
 // small step on its own, so that a test owns the order.
 type simulation struct {
 	want Group
 	// revision wanted; a broken one never serves.
 	revision int
 	broken   map[int]bool
-	// room for so many replicas.
+	// capacity for so many replicas.
 	room       int
 	now        int64
 	replicas   map[int]*simulated
@@ -83,7 +83,7 @@ func (s *simulation) terminator() bool {
 	return false
 }
 
-// placer gives the first waiting replica its place when there is room.
+// placer gives the first waiting replica its place when there is capacity.
 func (s *simulation) placer() bool {
 	taken := 0
 	for _, r := range s.replicas {

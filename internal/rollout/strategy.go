@@ -49,7 +49,7 @@ func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Co
 	return out
 }
 
-// StrategyOf reads how a service is updated. packed services, whose replicas need room for whole gangs in the right domain, are updated in
+// StrategyOf reads how a service is updated. packed services, whose replicas need capacity for whole gangs in the right domain, are updated in
 // place, one replica after the other; others like the pods of a Deployment.
 func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}

@@ -51,7 +51,7 @@ type Options struct {
 	ManagerBinary string
 	// Manager adds flags and environment variables for the manager.
 	Manager ManagerOptions
-	// Progress is told what happens.
+	// Progress receives a report of each step.
 	Progress progress.Func
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
-// anew, or they might choose a domain that has no room for it.
+// anew, or they might choose a domain that has no capacity for it.
 func TestBaseGangWaitsForWhatIsMadeAnew(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 1, 0)
@@ -22,12 +22,12 @@ func TestBaseGangWaitsForWhatIsMadeAnew(t *testing.T) {
 	gone.DeletionTimestamp = &metav1.Time{Time: begin}
 	o.pods = append(o.pods[:0], withGPU(newPod(front, 0, 0)), gone)
 
-	releases, verdict := b.s.decide(t.Context(), o)
+	releases, result := b.s.decide(t.Context(), o)
 	if len(releases) > 0 {
 		t.Errorf("%s is released", releases[0].pod.Name)
 	}
-	if len(verdict.Waiting) != 1 || verdict.Waiting[0].Service != "front" || verdict.Waiting[0].Code != CodeCreating {
-		t.Errorf("waiting are %v, want front, for what is being made", verdict.Waiting)
+	if len(result.Waiting) != 1 || result.Waiting[0].Service != "front" || result.Waiting[0].Code != CodeCreating {
+		t.Errorf("waiting are %v, want front, for what is being made", result.Waiting)
 	}
 
 	anew := withGPU(newPod(work, 0, 0))

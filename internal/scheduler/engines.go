@@ -23,7 +23,7 @@ import (
 const (
 	// CodeEngineNotReady means that the graph's engine does not work in this cluster, or cannot hold this graph together.
 	CodeEngineNotReady = "EngineNotReady"
-	// CodeSchedulerRefuses means that the replica has its place and was let go, and that the engine's scheduler does not bind it there.
+	// CodeSchedulerRefuses means that the replica is placed and was released, and that the engine's scheduler does not bind it there.
 	CodeSchedulerRefuses = "SchedulerRefuses"
 )
 
@@ -59,7 +59,7 @@ func (s *Scheduler) barsOf(ctx context.Context, one engine.Engine, groups []*tre
 	return one.Unsuited(groups)
 }
 
-// askEngine finds out, before the picture of the cluster is locked, whether the engine releases anything now and what its scheduler holds
+// askEngine finds out, before the cluster cache is locked, whether the engine releases anything now and what its scheduler holds
 // against released pods that are not bound.
 func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 	placer := s.placerOf(*o)
@@ -83,7 +83,7 @@ func (s *Scheduler) askEngine(ctx context.Context, o *observed) {
 	s.trackObjections(*o)
 }
 
-// trim takes lost replicas off what the engine's scheduler is told of the graph.
+// trim takes lost replicas off what the engine's scheduler gets of the graph.
 func (s *Scheduler) trim(ctx context.Context, placer engine.Placer, o observed) {
 	trimmer, ok := placer.(engine.Trimmer)
 	if !ok || o.bars != "" {
@@ -95,7 +95,7 @@ func (s *Scheduler) trim(ctx context.Context, placer engine.Placer, o observed) 
 	}
 }
 
-// trackObjections notes since when the engine's scheduler has objected to a pod: when it stays so, takeBackStuck takes the gang back.
+// trackObjections notes since when the engine's scheduler has objected to a pod: when it stays so, requeueStuck evicts the gang.
 func (s *Scheduler) trackObjections(o observed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,13 +135,13 @@ func (s *Scheduler) restart(id string) {
 	}
 }
 
-// object notes that a replica which has its place is not bound there by the engine's scheduler.
+// object notes that a replica which is placed is not bound there by the engine's scheduler.
 func (v *view) object(service string, state replicaState) bool {
 	for _, pod := range state.open {
 		if why := v.objections[pod.UID]; why.Message != "" && !why.Passing {
 			v.refused = append(v.refused, Waiting{
 				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
-				Message: "by Trellis' count it has room in " + orCluster(state.path) + "; " + why.Message,
+				Message: "by Trellis' count it has capacity in " + orCluster(state.path) + "; " + why.Message,
 			})
 			return true
 		}
@@ -208,8 +208,8 @@ func (s *Scheduler) letGo(ctx context.Context, g *gangRelease) {
 	}()
 }
 
-// formFailed gives the room of the whole gang back and has the graph looked at again. Pods that cannot be of the gang any more (stale
-// objects stand in the way) are deleted, to be made anew.
+// formFailed gives the capacity of the whole gang back and has the graph looked at again. Pods that cannot be of the gang any more (stale
+// objects stand in the way) are deleted, to be recreated.
 func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
 	stale := errors.Is(err, engine.ErrStale)
 	if ctx.Err() == nil {
@@ -224,7 +224,7 @@ func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
 		if !stale {
 			continue
 		}
-		if err := g.placer.TakeBack(ctx, r.pod); err != nil {
+		if err := g.placer.Evict(ctx, r.pod); err != nil {
 			logger(ctx, r.dgd).Error(err, "taking a pod back")
 		}
 	}

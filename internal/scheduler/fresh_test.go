@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
 )
 
-// lockWatcher answers nothing and notes whether the picture of the cluster stood still when pods were read.
+// lockWatcher answers nothing and notes whether the cluster cache stood still when pods were read.
 type lockWatcher struct {
 	client.Reader
 	s      *Scheduler
@@ -35,10 +35,10 @@ func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.L
 	return nil
 }
 
-// A decision from a list of pods that is older than the picture of the cluster gives room to pods that have theirs already, on other hosts: what
+// A decision from a list of pods that is older than the cluster cache gives capacity to pods that have theirs already, on other hosts: what
 // is decided from is read while the picture stands still.
 func TestDecidesFromWhatIsNotOlderThanThePicture(t *testing.T) {
-	s := New(nil, engine.New(engine.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewVerdicts(func(types.NamespacedName) {}), Options{})
+	s := New(nil, engine.New(engine.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
 	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
 	s.reader = w
 	s.schedule(t.Context(), asking(1, 1, 0).dgd)

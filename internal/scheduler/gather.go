@@ -33,7 +33,7 @@ var (
 
 	graphReplicas = desc("trellis_graph_replicas", "Replicas of a graph that Trellis places, by state.", "namespace", "graph", "state")
 	graphWait     = desc("trellis_graph_longest_wait_seconds", "How long the gang of a graph that waits longest has been waiting.", "namespace", "graph")
-	graphScore    = desc("trellis_graph_placement_score", "Placement score of the last plan that placed something of a graph.", "namespace", "graph")
+	graphScore    = desc("trellis_graph_placement_score", "Placement score of the worst packed replica of a graph.", "namespace", "graph")
 	graphOmitted  = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
 )
 
@@ -152,7 +152,7 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 	}
 }
 
-// room counts one resource. Planning waits meanwhile, hence one resource at a time.
+// capacity counts one resource. Planning waits meanwhile, hence one resource at a time.
 func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopology) topology.Room {
 	s.mu.Lock()
 	defer s.mu.Unlock()

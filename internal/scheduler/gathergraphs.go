@@ -18,19 +18,19 @@ func (s *Scheduler) gatherGraphs(r *readings, waiting map[types.NamespacedName]t
 	if s.options.MetricGraphs <= 0 {
 		return
 	}
-	verdicts, now := s.verdicts.all(), s.options.Clock.Now()
+	results, now := s.results.all(), s.options.Clock.Now()
 	since := func(name types.NamespacedName) time.Time {
 		if at, waits := waiting[name]; waits {
 			return at
 		}
 		return now
 	}
-	names := slices.SortedFunc(maps.Keys(verdicts), func(a, b types.NamespacedName) int {
+	names := slices.SortedFunc(maps.Keys(results), func(a, b types.NamespacedName) int {
 		return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	shown := min(len(names), s.options.MetricGraphs)
 	for _, name := range names[:shown] {
-		v := verdicts[name]
+		v := results[name]
 		r.gauge(graphReplicas, float64(v.Wanted), name.Namespace, name.Name, "wanted")
 		r.gauge(graphReplicas, float64(v.Placed), name.Namespace, name.Name, "placed")
 		r.gauge(graphReplicas, float64(len(v.Waiting)), name.Namespace, name.Name, "waiting")
@@ -42,9 +42,9 @@ func (s *Scheduler) gatherGraphs(r *readings, waiting map[types.NamespacedName]t
 	r.gauge(graphOmitted, float64(len(names)-shown))
 }
 
-// all returns the last verdict about every graph.
-func (v *Verdicts) all() map[types.NamespacedName]Verdict {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return maps.Clone(v.byName)
+// all returns the last scheduling result about every graph.
+func (r *Results) all() map[types.NamespacedName]Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.byName)
 }

@@ -57,8 +57,8 @@ func newPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, path ...stri
 	return pod
 }
 
-// story is a view in one line a service, for comparing.
-func story(v view) []string {
+// scenario is a view in one line a service, for comparing.
+func scenario(v view) []string {
 	out := []string{fmt.Sprintf("graph anchor=%q creating=%v placed %d of %d", v.graph.Anchor.String(), v.creating, v.placed, v.wanted)}
 	for _, s := range v.graph.Services {
 		line := fmt.Sprintf("%s required=%d anchor=%q placed=%d", s.Name, s.Required, s.Anchor.String(), s.Placed)

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// hold keeps the room of a pod that is gone for the pod of the same name that will follow it, so that a replica that is being
+// hold keeps the capacity of a pod that is gone for the pod of the same name that will follow it, so that a replica that is being
 // recreated does not lose its domain to a stranger meanwhile (design §4.14).
 type hold struct {
 	node  string
@@ -35,14 +35,14 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 		return
 	}
 	if _, lost := s.preempted[gangOf(pod)]; lost {
-		return // its room went to a more important one
+		return // its capacity went to a more important one
 	}
 	node := pod.Spec.NodeName
-	if node == "" && s.promised(pod) { // others made room for it: who gets that now would be preempted for its successor
+	if node == "" && s.promised(pod) { // others freed capacity for it: who gets that now would be preempted for its successor
 		node, _ = s.cluster.Reserved(topology.PodID(pod))
 	}
 	if node == "" {
-		return // it never had its room for sure: taken back, or never bound
+		return // it never had its capacity for sure: requeued, or never bound
 	}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	h := hold{
@@ -55,12 +55,12 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 	s.queue.wake() // the loop sets its timer by the holds
 }
 
-// promised says that others had to make room for a released pod: the plan said so, or, before this operator started, the kube-scheduler.
+// promised says that others had to free capacity for a released pod: the plan said so, or, before this operator started, the kube-scheduler.
 func (s *Scheduler) promised(pod *corev1.Pod) bool {
 	return s.preempting[topology.PodID(pod)] || pod.Status.NominatedNodeName != ""
 }
 
-// willBeFollowed says that the replica of a pod that is gone will be made anew.
+// willBeFollowed says that the replica of a pod that is gone will be recreated.
 func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod) bool {
 	ordinal, _, ok := graph.ReplicaOf(gone)
 	pods := &corev1.PodList{}
@@ -81,8 +81,8 @@ func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev
 	return slices.Contains(ordinals, int(ordinal))
 }
 
-// lendHolds frees the held room of the pods that are about to be planned.
-func (s *Scheduler) lendHolds(namespace string, v *view) {
+// freeHolds frees the held capacity of the pods that are about to be planned.
+func (s *Scheduler) freeHolds(namespace string, v *view) {
 	for _, service := range v.graph.Services {
 		for _, replica := range service.Waiting {
 			for _, pod := range replica.Pods {
@@ -95,19 +95,19 @@ func (s *Scheduler) lendHolds(namespace string, v *view) {
 	}
 }
 
-// takeHoldsBack reserves the held room again after a plan that was dropped.
-func (s *Scheduler) takeHoldsBack() {
+// restoreHolds reserves the held capacity again after a plan that was dropped.
+func (s *Scheduler) restoreHolds() {
 	for name, h := range s.holds {
 		s.cluster.Assume(h.id(name), h.node, h.shape)
 	}
 }
 
-// returnHolds ends the holds of pods that have been planned; whether placed or not, they have had their turn.
-func (s *Scheduler) returnHolds(v *view) {
+// endHolds ends the holds of pods that have been planned; whether placed or not, they have had their turn.
+func (s *Scheduler) endHolds(v *view) {
 	for _, pod := range v.gated {
 		delete(s.holds, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	}
-	s.takeHoldsBack()
+	s.restoreHolds()
 }
 
 // dropHolds ends the holds of a graph that is gone.

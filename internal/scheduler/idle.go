@@ -24,8 +24,8 @@ const CodeSchedulingBlocked = "SchedulingBlocked"
 const servedPatience = 10
 
 // idlePods follows released pods that no scheduler tries to bind: their schedulerName is nobody's, or somebody else's gate is closed. The
-// reservation of such a pod ends after a time, so that it does not keep others out for good. It comes back, where there is room, when the
-// gates or the nominated node of the pod change. A scheduler that finds no room for the pod then says so, and its gang is evicted.
+// reservation of such a pod ends after a time, so that it does not keep others out for good. It comes back, where there is capacity, when the
+// gates or the nominated node of the pod change. A scheduler that finds no capacity for the pod then says so, and its gang is evicted.
 type idlePods struct {
 	patience time.Duration
 	// since is when the pod was first seen like this, by ID.

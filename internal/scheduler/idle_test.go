@@ -21,7 +21,7 @@ import (
 
 // newIdleBench is a bench whose loop reads nothing, so that pod events can be delivered.
 func newIdleBench(t *testing.T) *bench {
-	b := newBench(t, Options{TakeBackAfter: 30 * time.Second})
+	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, trellisv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -70,7 +70,7 @@ func (b *bench) bound(scheduler string) {
 	b.s.podSet(nil, pod)
 }
 
-// A reservation ends when nothing tries to bind the pod, Placed says what holds it, and those who wait get the room. After a restart it is the same.
+// A reservation ends when nothing tries to bind the pod, Placed says what holds it, and those who wait get the capacity. After a restart it is the same.
 func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 	gated := func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}}
@@ -102,8 +102,8 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			b.bound("busy")
 			o := b.released(tc.edit)
 			b.pass(tc.after - time.Second)
-			if _, verdict := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(verdict.Waiting) > 0 {
-				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), verdict.Waiting)
+			if _, result := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(result.Waiting) > 0 {
+				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), result.Waiting)
 			}
 			b.s.queue.setWaiting(clientKey(asking(6, 1, 0)), true, waiting{})
 			b.s.queue.take(b.clock.Now())
@@ -111,9 +111,9 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(o) {
 				t.Errorf("to be looked at are %v, want the graph", due)
 			}
-			_, verdict := b.s.decide(t.Context(), o)
-			if len(verdict.Waiting) != 1 || verdict.Waiting[0].Code != "SchedulingBlocked" || verdict.Waiting[0].Message != tc.want || verdict.Placed != 0 {
-				t.Errorf("placed %d, waiting %v; want %s", verdict.Placed, verdict.Waiting, tc.want)
+			_, result := b.s.decide(t.Context(), o)
+			if len(result.Waiting) != 1 || result.Waiting[0].Code != "SchedulingBlocked" || result.Waiting[0].Message != tc.want || result.Placed != 0 {
+				t.Errorf("placed %d, waiting %v; want %s", result.Placed, result.Waiting, tc.want)
 			}
 			if b.reserved(o) == 2 {
 				t.Error("both pods are reserved still")
@@ -128,7 +128,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 	}
 }
 
-// A pod whose gate is removed is reserved again if there is room, and is given its time from then on.
+// A pod whose gate is removed is reserved again if there is capacity, and is given its time from then on.
 func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 	b := newIdleBench(t)
 	b.bound("")
@@ -145,8 +145,8 @@ func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 	if b.pass(time.Minute); b.reserved(o) != 2 {
 		t.Errorf("%d reserved, want both", b.reserved(o))
 	}
-	if _, verdict := b.s.decide(t.Context(), o); len(verdict.Waiting) > 0 {
-		t.Errorf("waiting are %v", verdict.Waiting)
+	if _, result := b.s.decide(t.Context(), o); len(result.Waiting) > 0 {
+		t.Errorf("waiting are %v", result.Waiting)
 	}
 }
 

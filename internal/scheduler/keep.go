@@ -36,22 +36,22 @@ type keptHosts struct {
 }
 
 // keep starts, reports or ends the keeping of hosts for a graph that has just been planned. Called with the lock held.
-func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, result *placement.Result, verdict *Verdict) {
+func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, planned *placement.Result, result *Result) {
 	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
 	if s.keeper.after == 0 {
 		return
 	}
-	if !refused(result) {
+	if !refused(planned) {
 		s.leaveLine(name, true)
 		return
 	}
 	entry := s.keeper.join(name, v.graph.Priority, dgd.CreationTimestamp.Time, now)
 	if k := s.keeper.current; k != nil && k.graph == name {
-		s.renewKept(v, result)
+		s.renewKept(v, planned)
 	} else if wait := s.keeper.wait(name, now); wait > 0 {
 		s.queue.addAt(name, now.Add(wait))
 	} else if next, ok := s.keeper.next(now); ok && next == name {
-		s.startKeeping(ctx, dgd, v, result)
+		s.startKeeping(ctx, dgd, v, planned)
 	} else if ok {
 		s.queue.add(next)
 	}
@@ -59,9 +59,9 @@ func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	if k := s.keeper.current; k != nil && k.graph == name {
 		note = fmt.Sprintf("%s kept free of newcomers for it until %s", k.what(), k.until.UTC().Format("15:04 MST"))
 	}
-	for i := range verdict.Waiting {
-		if note != "" && verdict.Waiting[i].Code == placement.CodeInsufficientCapacity {
-			verdict.Waiting[i].Message += "; " + note
+	for i := range result.Waiting {
+		if note != "" && result.Waiting[i].Code == placement.CodeInsufficientCapacity {
+			result.Waiting[i].Message += "; " + note
 		}
 	}
 }

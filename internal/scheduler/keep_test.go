@@ -37,7 +37,7 @@ type bench struct {
 func newBench(t testing.TB, o Options) *bench {
 	b := &bench{t: t, clock: testingclock.NewFakeClock(begin), said: events.NewFakeRecorder(100)}
 	o.Clock = b.clock
-	b.s = New(nil, engine.New(engine.Options{}, gates.Placer{}), b.said, NewVerdicts(func(types.NamespacedName) {}), o)
+	b.s = New(nil, engine.New(engine.Options{}, gates.Placer{}), b.said, NewResults(func(types.NamespacedName) {}), o)
 	for _, name := range []string{"a0", "a1", "b0", "b1"} {
 		b.host(name, name[:1], 1)
 	}
@@ -92,9 +92,9 @@ func asking(number int, pods, priority int32) observed {
 // ask has a graph planned and returns where it went, or why it waits.
 func (b *bench) ask(o observed) string {
 	b.t.Helper()
-	releases, verdict := b.s.decide(b.t.Context(), o)
-	if len(verdict.Waiting) > 0 {
-		return verdict.Waiting[0].Message
+	releases, result := b.s.decide(b.t.Context(), o)
+	if len(result.Waiting) > 0 {
+		return result.Waiting[0].Message
 	}
 	if len(releases) != len(o.pods) {
 		b.t.Fatalf("%d of %d pods released", len(releases), len(o.pods))
@@ -140,7 +140,7 @@ func TestKeepsADomainForALargeGang(t *testing.T) {
 	b.s.cluster.Forget("g6-work-0")
 	b.expect("both hosts are free", big, "rack a")
 	if b.s.keeper.current != nil {
-		t.Error("the rack is still kept although the gang has its place")
+		t.Error("the rack is still kept although the gang is placed")
 	}
 	b.s.cluster.Forget("g5-work-0-0")
 	b.expect("a newcomer after that", asking(11, 1, 0), "rack a")

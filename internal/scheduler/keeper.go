@@ -20,13 +20,13 @@ type keeper struct {
 	share float64
 	// current is whose turn it is; nil for nobody's.
 	current *keptHosts
-	// line are the graphs with a gang that has no room.
+	// line are the graphs with a gang that has no capacity.
 	line map[types.NamespacedName]*inLine
 	// rests is until when a namespace has no turn.
 	rests map[string]time.Time
 }
 
-// inLine is a graph with a gang that has no room.
+// inLine is a graph with a gang that has no capacity.
 type inLine struct {
 	since    time.Time
 	priority int32

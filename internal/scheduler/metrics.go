@@ -33,7 +33,7 @@ var (
 	})
 	placementScore = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "trellis_placement_score",
-		Help:    "Placement score of the plans that placed something: 1 when all replicas sit in one narrowest domain.",
+		Help:    "Placement score of the plans that placed something, that of the worst replica: 1 when each sits in one narrowest domain.",
 		Buckets: prometheus.LinearBuckets(0.1, 0.1, 10),
 	})
 	replicasPlaced = prometheus.NewCounter(prometheus.CounterOpts{
@@ -54,7 +54,7 @@ var (
 	}, []string{"reason"})
 	preemptionsPlanned = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trellis_gangs_preempting_total",
-		Help: "Gangs that were placed where pods of lower priority have to make room.",
+		Help: "Gangs that were placed where pods of lower priority have to free capacity.",
 	})
 	replicasMoved = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trellis_replicas_moved_total",
@@ -76,7 +76,7 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonStaleObjects: objects of an earlier gang stood in the way of forming this one.
 	ReasonStaleObjects = "StaleObjects"
-	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its room; ReasonReplaced: its pods were replaced
+	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were replaced
 	// after a loss, an update or a restart.
 	ReasonEvicted   = "Evicted"
 	ReasonPreempted = "Preempted"
@@ -86,7 +86,7 @@ const (
 // waitReasons are the reasons of a gang that waits.
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
-	placement.CodeAnchorConflict, placement.CodeLevelGone, CodeTakenBack, CodeEngineNotReady, CodeSchedulerRefuses, CodeSchedulingBlocked, CodeCreating,
+	placement.CodeAnchorConflict, placement.CodeLevelGone, CodeRequeued, CodeEngineNotReady, CodeSchedulerRefuses, CodeSchedulingBlocked, CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.

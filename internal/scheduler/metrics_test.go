@@ -115,7 +115,7 @@ func (m measured) expect(what string, before map[string]float64, want ...string)
 
 // A gang waits, is looked at again, and is placed when a host is freed.
 func TestMetricsOfAGang(t *testing.T) {
-	m := measure(t, Options{TakeBackAfter: 30 * time.Second, MetricResources: []string{"gpu"}})
+	m := measure(t, Options{RequeueAfter: 30 * time.Second, MetricResources: []string{"gpu"}})
 	m.taken("a0", "b0")
 	before := m.readings()
 
@@ -137,7 +137,7 @@ func TestMetricsOfAGang(t *testing.T) {
 		"trellis_time_to_placement_seconds gold n: 1", "trellis_time_to_placement_seconds gold: 90")
 }
 
-// A gang whose pods are made anew while it waits goes on waiting: its time counts from the first ones.
+// A gang whose pods are recreated while it waits goes on waiting: its time counts from the first ones.
 func TestWaitingGoesOnWithOtherPods(t *testing.T) {
 	m := measure(t, Options{})
 	m.taken("a0", "a1", "b0", "b1")
@@ -186,10 +186,10 @@ func TestEvictionsAndRequeues(t *testing.T) {
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{"trellis.dev/gang": "g1-gang"}
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 			m.s.trackStuck(pod, string(pod.UID))
-			m.pass(DefaultTakeBackAfter)
+			m.pass(DefaultRequeueAfter)
 			stuck := o
 			stuck.pods = []*corev1.Pod{pod}
-			if !m.s.takeBackStuck(t.Context(), stuck) {
+			if !m.s.requeueStuck(t.Context(), stuck) {
 				t.Fatal("not evicted")
 			}
 		}, []string{"trellis_gang_evictions_total Unschedulable: 1", "trellis_gang_requeues_total Evicted: 1"}},

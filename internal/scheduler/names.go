@@ -40,7 +40,7 @@ func (s *Scheduler) nodesToName(v *view, domain topology.Path, replica placement
 	return names
 }
 
-// filledHosts lists the planned hosts of a replica's pods, which are alike, if none of them has room for one more.
+// filledHosts lists the planned hosts of a replica's pods, which are alike, if none of them has capacity for one more.
 func (s *Scheduler) filledHosts(v *view, replica placement.ReplicaResult) []string {
 	var names []string
 	for _, pod := range replica.Pods {

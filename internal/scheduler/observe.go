@@ -49,21 +49,21 @@ type view struct {
 	refused []Waiting
 	// creating says that a scaling group of the graph is not made yet.
 	creating bool
-	// replacing are the services of which so much is made anew that a base gang would go without what belongs to it (design §4.5).
+	// replacing are the services of which so much is recreated that a base gang would go without what belongs to it (design §4.5).
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
 	// objections and idle are as observed.
 	objections map[types.UID]engine.Objection
 	idle       map[string]string
-	// surplus replicas are more than the service wants for good: they wait for room beside an update and nobody has to be told.
+	// surplus replicas are more than the service wants for good: they wait for capacity beside an update and nobody is notified.
 	surplus map[replicaKey]bool
 	// wanted and placed count gated replicas.
 	wanted, placed int
 	// ranked says that the graph's priority is that of some pod by now.
 	ranked bool
-	// told: what the base gang costs others has been said.
-	told bool
+	// announced: what the base gang costs others was reported in an event.
+	announced bool
 }
 
 type replicaKey struct {

@@ -156,7 +156,7 @@ func TestView(t *testing.T) {
 				`work required=1 anchor="" placed=0 waits(0 pods=2 anchor="" hint="")`,
 			},
 		},
-		"terminating members do not anchor, and their replica is left to be made anew; the others wait for it": {
+		"terminating members do not anchor, and their replica is left to be recreated; the others wait for it": {
 			groups: mixed(1), profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), terminating(newPod(g[1], 0, 0, "a", "1")), terminating(newPod(g[1], 0, 1, "a", "1"))}
@@ -167,7 +167,7 @@ func TestView(t *testing.T) {
 				`work required=1 anchor="" placed=0`,
 			},
 		},
-		"what waits and is of an older revision is made anew first, so the gang waits for it": {
+		"what waits and is of an older revision is recreated first, so the gang waits for it": {
 			groups: mixed(1), profile: profile,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{outdated(newPod(g[0], 0, 0)), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
@@ -235,7 +235,7 @@ func TestView(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
-			got := story(newView(observed{dgd: dgd, groups: c.groups, pods: c.pods(c.groups), profile: c.profile, releasing: c.releasing}))
+			got := scenario(newView(observed{dgd: dgd, groups: c.groups, pods: c.pods(c.groups), profile: c.profile, releasing: c.releasing}))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("view (-want +got):\n%s", diff)
 			}

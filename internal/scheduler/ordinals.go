@@ -55,7 +55,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus finds the replicas without a place that are more than the service wants for good, the highest ordinals first. beyond are
+// markSurplus finds the replicas not placed that are more than the service wants for good, the highest ordinals first. beyond are
 // those without a state; they count as wanted unless they are surplus.
 func (v *view) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)

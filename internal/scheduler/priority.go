@@ -23,7 +23,7 @@ import (
 
 // Reasons of events about priority.
 const (
-	// EventPreempting tells that a gang gets room which others have to make.
+	// EventPreempting tells that a gang gets capacity which others have to free.
 	EventPreempting = "Preempting"
 )
 
@@ -53,7 +53,7 @@ func (v *view) lowerPriority(pod *corev1.Pod) {
 	v.graph.Preempts = v.graph.Preempts && !never
 }
 
-// preemptsBelow is the priority below which bound pods are room for the graph.
+// preemptsBelow is the priority below which bound pods are capacity for the graph.
 func (v *view) preemptsBelow() int32 {
 	if !v.graph.Preempts {
 		return math.MinInt32
@@ -80,7 +80,7 @@ func (s *Scheduler) priorities(ctx context.Context, graphs []*nvidiav1beta1.Dyna
 	return out
 }
 
-// trackPreempted remembers which replicas had to make room. Called with the lock held.
+// trackPreempted remembers which replicas had to free capacity. Called with the lock held.
 func (s *Scheduler) trackPreempted(pod *corev1.Pod) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
@@ -91,17 +91,17 @@ func (s *Scheduler) trackPreempted(pod *corev1.Pod) {
 	}
 }
 
-// tell says what is remarkable about a place that was found: who has to make room, and that a replica comes back elsewhere.
+// tell says what is remarkable about a place that was found: who has to free capacity, and that a replica comes back elsewhere.
 func (s *Scheduler) tell(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult) {
 	name := fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
-	if p := replica.Preempts; p != nil && (!replica.Base || !v.told) {
+	if p := replica.Preempts; p != nil && (!replica.Base || !v.announced) {
 		if replica.Base {
-			v.told, name = true, "the base gang"
+			v.announced, name = true, "the base gang"
 		}
 		preemptionsPlanned.Inc()
 		who := victims(p)
 		logger(ctx, dgd).Info("preempting", "replica", name, "domain", replica.Domain.String(), "pods", p.Pods, "of", who)
-		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventPreempting, "Place", "%s goes to %s, where pods of lower priority have to make room: %d of %s",
+		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventPreempting, "Place", "%s goes to %s, where pods of lower priority have to free capacity: %d of %s",
 			name, orCluster(replica.Domain), p.Pods, who)
 	}
 	if move := s.moved(v, replica); move != "" {
@@ -114,7 +114,7 @@ func (s *Scheduler) tell(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 // maxVictims is how many replicas a message names.
 const maxVictims = 5
 
-// victims names the replicas that have to make room. Pods of others are counted: their names say nothing about who loses what.
+// victims names the replicas that have to free capacity. Pods of others are counted: their names say nothing about who loses what.
 func victims(p *placement.Preemption) string {
 	var names []string
 	others := 0

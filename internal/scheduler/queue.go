@@ -62,7 +62,7 @@ func (q *queue) addAt(name types.NamespacedName, at time.Time) {
 	q.wake()
 }
 
-// wakeWaiting asks for a look at every graph that waits for room.
+// wakeWaiting asks for a look at every graph that waits for capacity.
 func (q *queue) wakeWaiting() {
 	q.mu.Lock()
 	for name := range q.waiting {

@@ -17,7 +17,7 @@ import (
 )
 
 // recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
-// not bound yet own their room.
+// not bound yet own their capacity.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.reader.List(ctx, graphs); err != nil {
@@ -37,8 +37,8 @@ func (s *Scheduler) recoverAll(ctx context.Context) error {
 	return nil
 }
 
-// recoverReservations reserves room for released, unbound pods that have none. A pod pinned to a host sits there; for pods pinned by
-// labels the planner looks for room in their domain, which the kube-scheduler will find as well. Called with the lock held.
+// recoverReservations reserves capacity for released, unbound pods that have none. A pod pinned to a host sits there; for pods pinned by
+// labels the planner looks for capacity in their domain, which the kube-scheduler will find as well. Called with the lock held.
 func (s *Scheduler) recoverReservations(o observed) {
 	byGroup := podsByGroup(o.pods)
 	for _, sg := range o.groups {
@@ -80,7 +80,7 @@ func (s *Scheduler) reserve(levels topology.Levels, path topology.Path, pods []*
 	if _, ok := placement.Locate(s.cluster, path, levels, free); ok {
 		return
 	}
-	for _, pod := range free { // not all fit any more: reserve for those that do; the rest will be taken back
+	for _, pod := range free { // not all fit any more: reserve for those that do; the rest will be requeued
 		placement.Locate(s.cluster, path, levels, []placement.Pod{pod})
 	}
 }

@@ -95,7 +95,7 @@ func (s *Scheduler) narrowest(levels topology.Levels, replica placement.ReplicaR
 	return common
 }
 
-// dropPlan gives the room back of a replica whose pods are not all made yet. It is placed once they exist.
+// dropPlan gives the capacity back of a replica whose pods are not all made yet. It is placed once they exist.
 func (s *Scheduler) dropPlan(replica placement.ReplicaResult) {
 	for _, pod := range replica.Pods {
 		s.cluster.Forget(pod.ID)
@@ -115,7 +115,7 @@ func gangName(dgd string, result placement.Result, member func(placement.Replica
 	return dgd + "-" + hex.EncodeToString(hash.Sum(nil)[:5])
 }
 
-// send carries one release out. When it fails the pod's room is given back and the graph looked at again: what was released of the
+// send carries one release out. When it fails the pod's capacity is given back and the graph looked at again: what was released of the
 // gang by then anchors the rest.
 func (s *Scheduler) send(ctx context.Context, placer engine.Placer, r release) {
 	err := placer.Release(ctx, r.pod, r.pin)

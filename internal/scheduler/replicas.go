@@ -76,13 +76,13 @@ func leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// superseded: a pod that was never let go and is of an older revision. The scaling group controller makes it anew at once, whatever the
+// superseded: a pod that was never released and is of an older revision. The scaling group controller recreates it at once, whatever the
 // strategy, since nothing is lost with it. Let go meanwhile, it would be lost to its gang, and may not even suit it.
 func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	return gates.Closed(pod) && graph.Outdated(sg, pod)
 }
 
-// replaced: the scaling group controller takes it away and makes it anew, whole.
+// replaced: the scaling group controller takes it away and recreates it, whole.
 func (state replicaState) replaced() bool {
 	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
 }

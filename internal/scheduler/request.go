@@ -32,7 +32,7 @@ type Request struct {
 	Graph placement.Graph
 	// Blocked replicas are not planned at all, because a level they need is gone.
 	Blocked []Waiting
-	// Surplus replicas are more than the service wants for good, for the time of an update: without a place nobody has to be told.
+	// Surplus replicas are more than the service wants for good, for the time of an update: nobody is notified when they are not placed.
 	Surplus func(service string, ordinal int) bool
 	// Wanted and Placed count the replicas that the engine places.
 	Wanted, Placed int
@@ -52,19 +52,19 @@ func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
 	return ordinals
 }
 
-// NewCluster returns an empty picture of a cluster that knows which pods stand and fall together.
+// NewCluster returns an empty cluster cache that knows which pods stand and fall together.
 func NewCluster() *topology.Cluster {
 	c := topology.NewCluster()
 	c.GangOf = gangOf
 	return c
 }
 
-// Reserve reserves room for the graph's pods that are released and not bound yet.
+// Reserve reserves capacity for the graph's pods that are released and not bound yet.
 func Reserve(c *topology.Cluster, o Observation) {
 	(&Scheduler{cluster: c}).recoverReservations(o.observed())
 }
 
-// Victims names who has to make room, in a few words.
+// Victims names who has to free capacity, in a few words.
 func Victims(p *placement.Preemption) string { return victims(p) }
 
 // PinnedDomain is the domain that a placed replica's pods would be pinned to.

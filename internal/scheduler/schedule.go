@@ -30,10 +30,10 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return
 	}
 	s.askEngine(ctx, &o)
-	if s.takeBackStuck(ctx, o) {
+	if s.requeueStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
-	releases, verdict, err := s.decideNow(ctx, &o)
+	releases, result, err := s.decideNow(ctx, &o)
 	if err != nil {
 		s.notRead(ctx, name, err)
 		return
@@ -41,8 +41,8 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	for _, gang := range s.gangsOf(o, releases) {
 		s.letGo(ctx, gang)
 	}
-	if s.verdicts.set(name, verdict) {
-		s.announce(ctx, dgd, o.pods, verdict)
+	if s.results.set(name, result) {
+		s.announce(ctx, dgd, o.pods, result)
 	}
 }
 
@@ -51,85 +51,86 @@ func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err 
 	s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
 }
 
-// decideNow reads the graph again and decides, both under the lock. The cache hears of everything before the picture of the cluster does, so
+// decideNow reads the graph again and decides, both under the lock. The API cache sees every event before the cluster cache does, so
 // what is read while the picture stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that
-// the picture has on a node already, and they would be given room a second time.
-func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Verdict, error) {
+// the picture has on a node already, and they would be given capacity a second time.
+func (s *Scheduler) decideNow(ctx context.Context, o *observed) ([]release, Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, err := s.observe(ctx, o.dgd)
 	if err != nil {
-		return nil, Verdict{}, err
+		return nil, Result{}, err
 	}
 	now.bars, now.objections = o.bars, o.objections
 	*o = now
-	releases, verdict := s.decide(ctx, now)
-	s.followWaits(now, &verdict)
+	releases, result := s.decide(ctx, now)
+	result.Score = s.score(now)
+	s.followWaits(now, &result)
 	// Under the same lock, so that no change of the cluster comes in between.
-	s.queue.setWaiting(client.ObjectKeyFromObject(o.dgd), len(verdict.Waiting)+len(verdict.Surplus) > 0, waiting{verdict.preemptsBelow, verdict.unmet})
-	verdict.unmet = nil
-	return releases, verdict, nil
+	s.queue.setWaiting(client.ObjectKeyFromObject(o.dgd), len(result.Waiting)+len(result.Surplus) > 0, waiting{result.preemptsBelow, result.unmet})
+	result.unmet = nil
+	return releases, result, nil
 }
 
 // decide plans and reserves what it decides. Called with the lock held.
-func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Verdict) {
+func (s *Scheduler) decide(ctx context.Context, o observed) ([]release, Result) {
 	s.endIdleReservations(o)
 	o.releasing, o.idle = s.releasing, s.idle.ended
 	v := newView(o)
 	s.recoverReservations(o)
-	verdict := Verdict{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Score: -1, Waiting: slices.Concat(v.blocked, v.refused)}
+	result := Result{UID: o.dgd.UID, Creating: v.creating, Wanted: v.wanted, Placed: v.placed, Domain: v.graph.Anchor, Waiting: slices.Concat(v.blocked, v.refused)}
 	if o.bars != "" && v.hasWaiting() {
 		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd))
-		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeEngineNotReady, o.bars)...)
-		return nil, verdict
+		result.Waiting = append(result.Waiting, v.allWaiting(CodeEngineNotReady, o.bars)...)
+		return nil, result
 	}
 	if wait := s.backingOff(o.dgd); wait != nil && v.hasWaiting() {
 		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd))
-		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeTakenBack, wait.message)...)
+		result.Waiting = append(result.Waiting, v.allWaiting(CodeRequeued, wait.message)...)
 		s.queue.addAt(client.ObjectKeyFromObject(o.dgd), wait.until)
-		return nil, verdict
+		return nil, result
 	}
 	if !v.hasWaiting() {
 		if allBound(o.pods) {
 			delete(s.backoff, client.ObjectKeyFromObject(o.dgd))
 		}
 		s.leaveLine(client.ObjectKeyFromObject(o.dgd), false)
-		return nil, verdict
+		return nil, result
 	}
-	return s.plan(ctx, o, &v, verdict)
+	return s.plan(ctx, o, &v, result)
 }
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
-func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdict) ([]release, Verdict) {
-	s.lendHolds(o.dgd.Namespace, v)
+func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result) ([]release, Result) {
+	s.freeHolds(o.dgd.Namespace, v)
 	s.liftKept(o.dgd, v)
 	s.cluster.Begin()
 	started := s.options.Clock.Now()
-	result := placement.PlanGraph(s.cluster, v.graph, placement.Options{})
+	planned := placement.PlanGraph(s.cluster, v.graph, placement.Options{})
 	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
 	s.markCurrent()
-	verdict.preemptsBelow = v.preemptsBelow()
-	if v.waitsForCreation(result) {
+	result.preemptsBelow = v.preemptsBelow()
+	if v.waitsForCreation(planned) {
 		s.cluster.Rollback()
-		s.takeHoldsBack()
-		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd)) // whether there is room is not known
-		verdict.Waiting = append(verdict.Waiting, v.allWaiting(CodeCreating, beingCreated)...)
-		return nil, verdict
+		s.restoreHolds()
+		delete(s.keeper.line, client.ObjectKeyFromObject(o.dgd)) // whether there is capacity is not known
+		result.Waiting = append(result.Waiting, v.allWaiting(CodeCreating, beingCreated)...)
+		return nil, result
 	}
 	s.cluster.Commit()
 	var releases []release
-	base := gangName(o.dgd.Name, result, func(r placement.ReplicaResult) bool { return r.Base })
-	heads := v.headsInCreation(&result)
-	for _, replica := range result.Replicas {
+	base := gangName(o.dgd.Name, planned, func(r placement.ReplicaResult) bool { return r.Base })
+	heads := v.headsInCreation(&planned)
+	for _, replica := range planned.Replicas {
 		if v.incomplete[replicaKey{replica.Service, replica.Ordinal}] || heads[replica.Service] {
 			s.dropPlan(replica)
-			verdict.Waiting = append(verdict.Waiting, Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: CodeCreating, Message: beingCreated})
+			result.Waiting = append(result.Waiting, Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: CodeCreating, Message: beingCreated})
 			continue
 		}
 		if replica.Refusal != nil {
-			list := &verdict.Waiting
+			list := &result.Waiting
 			if v.surplus[replicaKey{replica.Service, replica.Ordinal}] {
-				list = &verdict.Surplus
+				list = &result.Surplus
 			}
 			*list = append(*list, Waiting{
 				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(),
@@ -137,42 +138,41 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, verdict Verdi
 			continue
 		}
 		if !v.surplus[replicaKey{replica.Service, replica.Ordinal}] {
-			verdict.Placed++
+			result.Placed++
 		}
 		s.observePlaced(o, v, replica)
 		s.tell(ctx, o.dgd, v, replica)
 		releases = append(releases, s.releasesOf(o.dgd, v, replica, base)...)
 	}
-	if len(verdict.Waiting)+len(verdict.Surplus) == refusals(&result) {
-		verdict.unmet = placement.UnmetOf(v.graph, &result)
+	if len(result.Waiting)+len(result.Surplus) == refusals(&planned) {
+		result.unmet = placement.UnmetOf(v.graph, &planned)
 	}
-	s.returnHolds(v)
-	s.keep(ctx, o.dgd, v, &result, &verdict)
-	if verdict.Domain == nil {
-		verdict.Domain = result.Domain
+	s.endHolds(v)
+	s.keep(ctx, o.dgd, v, &planned, &result)
+	if result.Domain == nil {
+		result.Domain = planned.Domain
 	}
 	if len(releases) > 0 {
-		verdict.Score = result.Score
-		placementScore.Observe(result.Score)
-		logger(ctx, o.dgd).Info("placed", "domain", verdict.Domain.String(), "pods", len(releases), "replicas", verdict.Placed, "waiting", len(verdict.Waiting))
+		placementScore.Observe(planned.Score)
+		logger(ctx, o.dgd).Info("placed", "domain", result.Domain.String(), "pods", len(releases), "replicas", result.Placed, "waiting", len(result.Waiting))
 	}
-	slices.SortStableFunc(verdict.Waiting, func(a, b Waiting) int {
+	slices.SortStableFunc(result.Waiting, func(a, b Waiting) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
-	return releases, verdict
+	return releases, result
 }
 
 // announce tells the user, on the graph's status and here on the pods that wait, since that is where users look.
-func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, verdict Verdict) {
+func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result Result) {
 	first := firstPods(pods)
 	said := false
-	for _, w := range verdict.Waiting {
+	for _, w := range result.Waiting {
 		if w.Code == CodeCreating {
 			continue
 		}
 		if !said {
 			said = true
-			logger(ctx, dgd).Info("waiting", "service", w.Service, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(verdict.Waiting))
+			logger(ctx, dgd).Info("waiting", "service", w.Service, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(result.Waiting))
 		}
 		if pod := first[replicaKey{graph.LabelValue(w.Service), w.Ordinal}]; pod != nil {
 			s.recorder.Eventf(pod, dgd, corev1.EventTypeWarning, w.Code, "Place", "%s", w.Message)

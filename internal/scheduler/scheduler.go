@@ -3,13 +3,13 @@
 
 // Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's engine release them.
 //
-// One goroutine plans, on an in-memory picture of the cluster in which every released pod holds its room until it is bound;
+// One goroutine plans, on an in-memory cluster cache in which every released pod holds its capacity until it is bound;
 // writers outside it send one patch a pod. What was decided but is not yet visible in the API lives here only, and is rebuilt from
 // pinned, unbound pods after a restart:
 //
-//	events ──> cluster picture ──┐
+//	events ──> cluster cache ──┐
 //	events ──> queue of graphs ──> observe ──> placement.PlanGraph ──> release (writers) ──> pods
-//	                                                  └──> verdicts ──> DGD status
+//	                                                  └──> results ──> DGD status
 //
 // A graph is looked at when one of its objects changes, and, while something of it waits, when capacity may have been freed.
 package scheduler
@@ -41,13 +41,13 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultTakeBackAfter is how long a released pod may be unschedulable before its gang is taken back (design §4.13).
-	DefaultTakeBackAfter = 30 * time.Second
+	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (design §4.13).
+	DefaultRequeueAfter = 30 * time.Second
 	// DefaultKeepFor is how long hosts are kept for a gang, where that is asked for, and DefaultKeepShare the share of a topology's nodes that may
 	// be kept.
 	DefaultKeepFor   = 30 * time.Minute
 	DefaultKeepShare = 0.1
-	// DefaultHoldFor is how long the room of a lost replica is kept for its successor (design §4.14).
+	// DefaultHoldFor is how long the capacity of a lost replica is kept for its successor (design §4.14).
 	DefaultHoldFor = time.Minute
 	// writers is how many patches are under way at once.
 	writers = 32
@@ -55,7 +55,7 @@ const (
 
 // Options of the loop; the zero value is the default.
 type Options struct {
-	TakeBackAfter, HoldFor time.Duration
+	RequeueAfter, HoldFor time.Duration
 	// KeepAfter is how long a gang that small ones would starve waits before hosts are kept free of newcomers for it; 0 and less: none are kept.
 	// KeepFor is how long they are kept.
 	KeepAfter, KeepFor time.Duration
@@ -73,12 +73,12 @@ type Scheduler struct {
 	cache    cache.Cache
 	engines  *engine.Engines
 	recorder events.EventRecorder
-	verdicts *Verdicts
+	results  *Results
 	options  Options
 	queue    *queue
 	writes   chan struct{}
 
-	// mu guards the picture of the cluster and all that goes with it.
+	// mu guards the cluster cache and all that goes with it.
 	mu      sync.Mutex
 	cluster *topology.Cluster
 	// releasing are pods sent on their way that may still look gated in the cache.
@@ -87,11 +87,11 @@ type Scheduler struct {
 	stuck map[string]time.Time
 	// objected is since when the engine's scheduler has held something against a released pod.
 	objected map[string]time.Time
-	// holds keep the room of lost pods, by pod name.
+	// holds keep the capacity of lost pods, by pod name.
 	holds map[types.NamespacedName]hold
-	// preempted are replicas that lost a pod to a preemption, and since when: their room is not held.
+	// preempted are replicas that lost a pod to a preemption, and since when: their capacity is not held.
 	preempted map[string]time.Time
-	// preempting are released pods that are not bound yet, by ID, for which others have to make room.
+	// preempting are released pods that are not bound yet, by ID, for which others have to free capacity.
 	preempting map[string]bool
 	// freed are nodes on which capacity may have become free since the waiting graphs were last compared with it.
 	freed map[string]bool
@@ -99,17 +99,17 @@ type Scheduler struct {
 	idle idlePods
 	// keeper keeps hosts for a gang that has been waiting for long.
 	keeper keeper
-	// backoff counts how often a graph's gangs were taken back.
-	backoff map[types.NamespacedName]takeBack
+	// backoff counts how often a graph's gangs were requeued.
+	backoff map[types.NamespacedName]requeue
 	// waits are the gangs that wait, and released since when a pod that is not bound yet is released; both are for the metrics.
 	waits    waits
 	released map[string]time.Time
 	gathered gathered
 }
 
-// New returns a loop that reads from c and reports to verdicts.
-func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, verdicts *Verdicts, o Options) *Scheduler {
-	o.TakeBackAfter = cmp.Or(o.TakeBackAfter, DefaultTakeBackAfter)
+// New returns a loop that reads from c and reports to results.
+func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, results *Results, o Options) *Scheduler {
+	o.RequeueAfter = cmp.Or(o.RequeueAfter, DefaultRequeueAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
 	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
 	o.KeepShare = cmp.Or(o.KeepShare, DefaultKeepShare)
@@ -117,11 +117,11 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		o.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{
-		reader: c, cache: c, engines: engines, recorder: recorder, verdicts: verdicts, options: o,
+		reader: c, cache: c, engines: engines, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
-		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.TakeBackAfter), freed: map[string]bool{},
-		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]takeBack{}, waits: waits{}, released: map[string]time.Time{},
+		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{},
+		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]requeue{}, waits: waits{}, released: map[string]time.Time{},
 	}
 	s.cluster.GangOf = gangOf
 	// A graph is looked at again when its engine may work now, or when something of the engine's own that concerns the graph has changed.
@@ -209,7 +209,7 @@ func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) [
 
 func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
-	s.verdicts.drop(name)
+	s.results.drop(name)
 	s.mu.Lock()
 	delete(s.backoff, name)
 	delete(s.waits, name)

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// StripPod is a cache transform: of our own pods it drops only the managed fields; of others it keeps what takes room on a node.
+// StripPod is a cache transform: of our own pods it drops only the managed fields; of others it keeps what takes capacity on a node.
 // Two hundred thousand whole pods would not fit in memory.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)

@@ -28,15 +28,15 @@ type wait struct {
 }
 
 // followWaits takes over what a look at a graph came to, and counts what is new in it. Called with the lock held.
-func (s *Scheduler) followWaits(o observed, verdict *Verdict) {
+func (s *Scheduler) followWaits(o observed, result *Result) {
 	name := client.ObjectKeyFromObject(o.dgd)
 	before := s.waits[name]
-	if len(verdict.Waiting) == 0 {
+	if len(result.Waiting) == 0 {
 		delete(s.waits, name)
 		return
 	}
-	created, groups, now := createdBy(o.pods), groupsByService(o.groups), make(map[replicaKey]wait, len(verdict.Waiting))
-	for _, w := range verdict.Waiting {
+	created, groups, now := createdBy(o.pods), groupsByService(o.groups), make(map[replicaKey]wait, len(result.Waiting))
+	for _, w := range result.Waiting {
 		key := replicaKey{w.Service, w.Ordinal}
 		was, known := before[key]
 		if !known {

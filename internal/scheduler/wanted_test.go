@@ -12,7 +12,7 @@ import (
 )
 
 // Two replicas prefer one rack. The second pod is still to be made when the first is looked at, and what admission added to the first is not in
-// its template: it goes where there is room for both all the same.
+// its template: it goes where there is capacity for both all the same.
 func TestPodsStillToBeMadeAreLikeThoseThatAre(t *testing.T) {
 	for name, made := range map[string]int32{"one is made": 1, "both are made": 2} {
 		t.Run(name, func(t *testing.T) {

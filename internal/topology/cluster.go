@@ -49,7 +49,7 @@ type record struct {
 	shape *Shape
 	// pin are the node labels the reserved pod is pinned to; nil: none.
 	pin map[string]string
-	// standing is what counts for a bound pod when another one wants its room.
+	// standing is what counts for a bound pod when another one wants its capacity.
 	standing
 }
 

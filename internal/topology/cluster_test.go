@@ -67,7 +67,7 @@ func TestPodIDPrefersUID(t *testing.T) {
 	}
 }
 
-// TestReservationSwap: the scheduler may bind any of several alike pods to any of their hosts; the room stays counted once per host.
+// TestReservationSwap: the scheduler may bind any of several alike pods to any of their hosts; the capacity stays counted once per host.
 func TestReservationSwap(t *testing.T) {
 	whole, half := ShapeOf(makePod("s", "", amounts{gpu: "8"})), ShapeOf(makePod("s", "", amounts{gpu: "4"}))
 	rack1 := map[string]string{"z": "a", "r": "1"}
@@ -98,7 +98,7 @@ func TestReservationSwap(t *testing.T) {
 				t.Errorf("p bound to %q, want A", node)
 			}
 			if tc.wantNode == "B" && fit(c, zoneRack, half, "a", "1") != 0 {
-				t.Error("both hosts are taken, yet there is room")
+				t.Error("both hosts are taken, yet there is capacity")
 			}
 			c.Rollback()
 			if node, _ := c.Reserved("ns/q"); node != "A" {

@@ -71,7 +71,7 @@ func (c *Cluster) reachable(name string, pin map[string]string) bool {
 // DeletePod forgets a pod, bound or reserved.
 func (c *Cluster) DeletePod(id string) { c.putPod(id, nil) }
 
-// Assume reserves room on a node for a pod that is released but not bound yet, or held.
+// Assume reserves capacity on a node for a pod that is released but not bound yet, or held.
 func (c *Cluster) Assume(id, node string, s *Shape) { c.AssumePinned(id, node, s, nil) }
 
 // AssumePinned is Assume for a pod that is pinned to nodes with the given labels: its reservation never moves out of them.
@@ -112,7 +112,7 @@ func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
 	}
 }
 
-// Expect makes room in the store for so many more changes: a large gang is kept at once.
+// Expect grows the store for so many more changes: a large gang is kept at once.
 func (c *Cluster) Expect(changes int) {
 	if len(c.marks) > 0 {
 		c.undo = slices.Grow(c.undo, changes)

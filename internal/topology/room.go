@@ -13,7 +13,7 @@ const (
 	maxSizes, maxRoomLevels = 6, 64
 )
 
-// Room is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
+// Capacity is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
 // because a pod may tolerate them. Reservations of pods that are released and not bound yet are used capacity.
 type Room struct {
 	// Sizes are the pod sizes that gangs are counted in, ascending: the powers of two up to what the largest node has, and that. At most 6.

@@ -50,7 +50,7 @@ func (s *Shape) Requests() []Request { return s.load.requests }
 // Uncounted names what else of the pod decides where it may run and is not counted here, so that callers can pin hosts or report it.
 func (s *Shape) Uncounted() []string { return s.uncounted }
 
-// NeedsHost says that room in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
+// NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
 // other or their neighbours off a host (design §4.9): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
 	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0

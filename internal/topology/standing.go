@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// standing is what counts for a bound pod when another one wants its room.
+// standing is what counts for a bound pod when another one wants its capacity.
 type standing struct {
 	priority int32
 	// leaving: it is being deleted and goes by itself.
@@ -39,7 +39,7 @@ func PriorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// Victim is a bound pod whose room a more important one may get.
+// Victim is a bound pod whose capacity a more important one may get.
 type Victim struct {
 	ID   string
 	Node NodeID
@@ -78,7 +78,7 @@ func (c *Cluster) Emptying(node string) bool {
 	return ok && slices.ContainsFunc(n.bound, func(id string) bool { return c.pods[id].leaving })
 }
 
-// Load counts the pods that take room on a node and stay: bound ones that are not leaving, and reservations.
+// Load counts the pods that take capacity on a node and stay: bound ones that are not leaving, and reservations.
 func (c *Cluster) Load(n NodeID) int {
 	load := len(c.nodes[n].reserved)
 	for _, id := range c.nodes[n].bound {
@@ -102,7 +102,7 @@ func (c *Cluster) Evict(v Victim) { c.putPod(v.ID, nil) }
 // Spare undoes Evict.
 func (c *Cluster) Spare(v Victim) { c.putPod(v.ID, v.record) }
 
-// SpareWhatFits puts back, of the evicted pods of one node, those that still have room there, and returns the others. It goes in the
+// SpareWhatFits puts back, of the evicted pods of one node, those that still have capacity there, and returns the others. It goes in the
 // order in which the kube-scheduler lets its candidates off: higher priority first, then the one that runs longer.
 func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 	victims = slices.Clone(victims)

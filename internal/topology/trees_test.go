@@ -68,7 +68,7 @@ func TestDomainsInside(t *testing.T) {
 	}
 }
 
-func TestSurvey(t *testing.T) {
+func TestScan(t *testing.T) {
 	levels := Levels{{"zone", "z"}, {"rack", "r"}, {"host", corev1.LabelHostname}}
 	host := func(labels map[string]string, name string) map[string]string {
 		labels[corev1.LabelHostname] = name
@@ -81,9 +81,9 @@ func TestSurvey(t *testing.T) {
 		makeNode("n4", host(at("", "1"), "h4"), nil),
 		makeNode("n5", at("a", ""), nil),
 	}
-	want := Survey{
+	want := Scan{
 		Nodes: 5,
-		Levels: []LevelSurvey{
+		Levels: []LevelScan{
 			{Level: levels[0], Domains: 2, Nodes: 4, Missing: 1, MissingNodes: []string{"n4"}, MissingLabel: 1},
 			{Level: levels[1], Domains: 2, Nodes: 3, Missing: 2, MissingNodes: []string{"n5"}, MissingLabel: 1},
 			{Level: levels[2], Domains: 2, Nodes: 3, Missing: 2, MissingNodes: []string{"n5"}, MissingLabel: 1},
@@ -91,17 +91,17 @@ func TestSurvey(t *testing.T) {
 		Duplicates:     []Duplicate{{Value: "h2", Nodes: []string{"n2", "n3"}, Count: 2}},
 		DuplicateCount: 1,
 	}
-	if diff := cmp.Diff(want, SurveyNodes(nodes, levels, nil)); diff != "" {
-		t.Errorf("survey of a list (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, ScanNodes(nodes, levels, nil)); diff != "" {
+		t.Errorf("scan of a list (-want +got):\n%s", diff)
 	}
 	c := NewCluster()
 	for _, n := range nodes {
 		c.SetNode(n)
 	}
-	if diff := cmp.Diff(want, c.Survey(levels, nil)); diff != "" {
-		t.Errorf("survey of the store (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, c.Scan(levels, nil)); diff != "" {
+		t.Errorf("scan of the store (-want +got):\n%s", diff)
 	}
-	if got := c.Survey(levels, map[string]string{"z": "a"}).Nodes; got != 2 {
+	if got := c.Scan(levels, map[string]string{"z": "a"}).Nodes; got != 2 {
 		t.Errorf("%d nodes in the pool, want 2", got)
 	}
 }

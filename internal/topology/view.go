@@ -27,7 +27,7 @@ type View struct {
 	lastUse uint64
 }
 
-// maxViews is how many shapes a tree keeps counts of; the one not asked for longest makes room. At 100,000 nodes a view takes 2 MB.
+// maxViews is how many shapes a tree keeps counts of; the least recently used one is dropped first. At 100,000 nodes a view takes 2 MB.
 const maxViews = 64
 
 // View returns the counts of a shape.
@@ -132,7 +132,7 @@ const (
 // Give undoes Take.
 func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
-// Keep turns the room that Take took for one pod into that pod's reservation.
+// Keep turns the capacity that Take took for one pod into that pod's reservation.
 func (c *Cluster) Keep(id string, n NodeID, v *View, pin map[string]string) {
 	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: v.shape, pin: pin})
 }

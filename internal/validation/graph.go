@@ -105,7 +105,7 @@ func (s service) template() *corev1.PodTemplateSpec {
 // multinode says whether each replica of the service spans several nodes.
 func (s service) multinode() bool { return s.Multinode != nil }
 
-// Graph returns everything that is wrong with a deployment and can be told from the object alone.
+// Graph returns everything that is wrong with a deployment and can be determined from the object alone.
 func Graph(dgd Written) field.ErrorList {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 )
 
 // GraphTopology checks a new deployment against the ClusterTopology it names, as read with readErr. It is asked on create only: a level
-// that disappears later is told by a condition and blocks no update.
+// that disappears later is reported in a condition and blocks no update.
 func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
 	profile := Profile(dgd)
 	switch {

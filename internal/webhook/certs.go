@@ -25,9 +25,9 @@ type CertOptions struct {
 	CertDir string
 	// Certificate is what the server serves with; it is kept up to date.
 	Certificate *Certificate
-	// MutatingWebhookConfig and ValidatingWebhookConfig are told the authority. One that does not exist is passed over.
+	// MutatingWebhookConfig and ValidatingWebhookConfig get the authority. One that does not exist is passed over.
 	MutatingWebhookConfig, ValidatingWebhookConfig string
-	// Definitions, by name, whose conversion calls ServiceName are told the authority too. Others, and those that do not exist, are passed over.
+	// Definitions, by name, whose conversion calls ServiceName get the authority too. Others, and those that do not exist, are passed over.
 	Definitions []string
 
 	// controllerName tells two managers of one process apart, in tests.

@@ -63,7 +63,7 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 	return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
 }
 
-// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is told by a condition.
+// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition.
 func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
 	errs := append(validation.GraphCreate(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)

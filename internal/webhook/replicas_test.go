@@ -145,7 +145,7 @@ spec: {services: {Decode: {replicas: 7, scalingAdapter: {enabled: true}}, Fronte
 		}, "1"),
 	)
 
-	It("stay in the edit that hands them over, and may be edited again after they were taken back", func() {
+	It("stay in the edit that hands them over, and may be edited again after they were requeued", func() {
 		Expect(change(object, `{"spec":{"services":{"Frontend":{"replicas":3,"scalingAdapter":{"enabled":true}}}}}`)).To(Succeed())
 		there := object.DeepCopy()
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), there)).To(Succeed())

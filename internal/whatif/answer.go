@@ -24,7 +24,7 @@ type Graph struct {
 	Levels topology.Levels
 	// Domain all of the graph must sit in, as chosen or as its living members have it; empty without such a rule.
 	Domain topology.Path
-	// Score of what this plan places, as the planner gives it; of a graph that is placed already, what its status says.
+	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64
 	// Replicas by service and ordinal.
 	Replicas []Replica
@@ -37,7 +37,7 @@ type Graph struct {
 	shapes []*topology.Shape
 }
 
-// Placed says that every replica has its place.
+// Placed says that every replica is placed.
 func (g *Graph) Placed() bool {
 	return !slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Reason != nil })
 }
@@ -48,28 +48,28 @@ type Replica struct {
 	Ordinal int
 	// Free: the kube-scheduler places it by itself.
 	Free bool
-	// Running: its pods have their place already; nothing was planned.
+	// Running: its pods are placed already; nothing was planned.
 	Running bool
 	// Domain is the narrowest one above single hosts that holds the pods.
 	Domain topology.Path
 	Pods   []Pod
-	// Preempts is who would have to make room for it; nil when the room is free.
+	// Preempts is who would have to free capacity for it; nil when the capacity is free.
 	Preempts *placement.Preemption
-	// Reason is nil when it has a place.
+	// Reason is nil when it is placed.
 	Reason *Reason
 }
 
-// Pod is one pod and its node; none yet of a pod that is let go and for which no room was found.
+// Pod is one pod and its node; none yet of a pod that is released and for which no capacity was found.
 type Pod struct{ Name, Node string }
 
-// Reason says why a replica has no place.
+// Reason says why a replica is not placed.
 type Reason struct {
 	Code, Message string
 	// Refusal has the numbers; nil when the planner was not asked.
 	Refusal *placement.Refusal
 }
 
-const beingReplaced = "some of its pods end or are gone: it is made anew, whole, and then placed"
+const beingReplaced = "some of its pods end or are gone: it is recreated, whole, and then placed"
 
 type replicaKey struct {
 	service string
@@ -80,7 +80,7 @@ type replicaKey struct {
 func (p *Planner) answer(r *request) Graph {
 	g := Graph{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
-		Score: r.score(), Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
+		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
 		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
 	}
 	if len(r.result.Domain) > 0 {
@@ -114,6 +114,7 @@ func (p *Planner) answer(r *request) Graph {
 			g.Replicas = append(g.Replicas, one)
 		}
 	}
+	g.Score = p.score(g)
 	return g
 }
 
@@ -149,17 +150,18 @@ func levelsOf(groups []*trellisv1alpha1.ScalingGroup) topology.Levels {
 	return nil
 }
 
-// score is that of the planned gangs; with none planned, of what the kube-scheduler places, or what was reported of the last ones.
-func (r *request) score() float64 {
-	switch status := r.observation.DGD.Status.Placement; {
-	case len(r.result.Replicas) > 0:
-		return r.result.Score
-	case len(r.free) > 0:
-		return r.freeScore
-	case status != nil && status.Score != nil:
-		return *status.Score
+func (p *Planner) score(g Graph) float64 {
+	var replicas [][]string
+	for _, replica := range g.Replicas {
+		var nodes []string
+		for _, pod := range replica.Pods {
+			if pod.Node != "" {
+				nodes = append(nodes, pod.Node)
+			}
+		}
+		replicas = append(replicas, nodes)
 	}
-	return 0
+	return max(placement.Score(p.cluster, g.Levels, replicas), 0)
 }
 
 // groupPods are those of one group.
@@ -179,7 +181,7 @@ func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
 	return out
 }
 
-// planned fills in what the planner said, and the pods of the replica that have their place already.
+// planned fills in what the planner said, and the pods of the replica that are placed already.
 func (p *Planner) planned(one *Replica, levels topology.Levels, result placement.ReplicaResult, existing []*corev1.Pod) {
 	if result.Refusal != nil {
 		one.Reason = &Reason{Code: result.Refusal.Code, Message: result.Refusal.Message(), Refusal: result.Refusal}
@@ -199,7 +201,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 	one.Domain, one.Preempts = scheduler.PinnedDomain(p.cluster, levels, result), result.Preempts
 }
 
-// existing fills in a replica that nothing was planned for: it is placed, or about to be made anew.
+// existing fills in a replica that nothing was planned for: it is placed, or about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
 	if len(pods) == 0 || len(pods) < graph.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
 		one.Reason = &Reason{Code: scheduler.CodeCreating, Message: beingReplaced}
@@ -217,7 +219,7 @@ func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1al
 	one.Domain = scheduler.PinnedDomain(p.cluster, levels, found)
 }
 
-// nodeOf is where a pod is bound, or where room is reserved for it.
+// nodeOf is where a pod is bound, or where capacity is reserved for it.
 func (p *Planner) nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName

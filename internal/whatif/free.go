@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// planFree finds room for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes is
+// planFree finds capacity for what the operator leaves to the kube-scheduler: single pods without a constraint. Which host that one takes is
 // its own affair; that there is one is what a plan can say. They come last: a plan that let them choose first would send gangs away for
 // pods that are at home anywhere.
 func (p *Planner) planFree(r *request) {
@@ -40,7 +40,7 @@ func (p *Planner) planFree(r *request) {
 		}
 		g.Services = []placement.Service{service}
 		result := placement.PlanGraph(p.cluster, g, placement.Options{})
-		r.freeGraphs, r.free, r.freeScore = append(r.freeGraphs, g), append(r.free, result.Replicas...), max(r.freeScore, result.Score)
+		r.freeGraphs, r.free = append(r.freeGraphs, g), append(r.free, result.Replicas...)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 type Obstacle struct {
 	Node string
 	Why  topology.Exclusion
-	// Pods that make room for one pod when they are gone, for a resource that is short: the fewest.
+	// Pods that free capacity for one pod when they are gone, for a resource that is short: the fewest.
 	Pods []Occupant
 	// Own: some of them are pods of the refused graph itself.
 	Own bool
@@ -32,7 +32,7 @@ type Occupant struct {
 	types.NamespacedName
 	// Amount it takes of the resource that is short.
 	Amount int64
-	// Planned: it is not bound there; room is reserved for it, or the same plan put it there.
+	// Planned: it is not bound there; capacity is reserved for it, or the same plan put it there.
 	Planned bool
 }
 
@@ -189,7 +189,7 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// choose picks the fewest pods that make room for one: the smallest that does alone, or else the largest ones.
+// choose picks the fewest pods that free capacity for one: the smallest that does alone, or else the largest ones.
 func (o *Obstacle) choose(pods []occupant) {
 	if o.Why.Kind != topology.KindResource {
 		return

@@ -32,7 +32,7 @@ type Planner struct {
 	index   index
 }
 
-// NewPlanner counts the world's nodes and pods, and reserves room for pods that were let go and are not bound yet.
+// NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
 func NewPlanner(w World) *Planner {
 	p := &Planner{world: w, cluster: scheduler.NewCluster(), index: newIndex(&w)}
 	for _, node := range inOrder(w.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) {
@@ -105,7 +105,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		warnings = append(warnings, "planned up to the default of the operator only: "+why)
 	}
 	for _, class := range p.unknownClasses(dgd) {
-		warnings = append(warnings, fmt.Sprintf("PriorityClass %q is not among the objects: planned without priority, so that nothing makes room", class))
+		warnings = append(warnings, fmt.Sprintf("PriorityClass %q is not among the objects: planned without priority, so that nothing frees capacity", class))
 	}
 	return warnings
 }
@@ -133,7 +133,6 @@ type request struct {
 	// freeGraphs and free are what the kube-scheduler places by itself.
 	freeGraphs []placement.Graph
 	free       []placement.ReplicaResult
-	freeScore  float64
 }
 
 // request resolves a deployment as the operator would, on top of what exists of it. Every engine gets the plan of the one that the planner

@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-1 in b/r1 already",
 		},
-		"an update that would like room beside what runs does not wait for it": {
+		"an update that would like capacity beside what runs does not wait for it": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 2), func(pod *corev1.Pod) {
 					released("b", "r"+pod.Labels[graph.LabelReplica], true)(pod)
@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-0 in b/r0 already, Worker-1 in b/r1 already",
 		},
-		"let go and not bound holds room": {
+		"released and not bound holds capacity": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("other", 1), released("a", "r0", false))
 				return deployment("g", 2)
@@ -133,7 +133,7 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-0 in ",
 		},
-		"priority makes room": {
+		"priority frees capacity": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				for i, place := range []string{"a/r0", "a/r1", "b/r0", "b/r1"} {
 					zone, rack, _ := strings.Cut(place, "/")
@@ -184,7 +184,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(2)
 			dgd := tc.prepare(t, &w)
-			if diff := cmp.Diff(tc.want, story(t, NewPlanner(w), dgd)); diff != "" {
+			if diff := cmp.Diff(tc.want, scenario(t, NewPlanner(w), dgd)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -197,10 +197,10 @@ func TestPlansAddUp(t *testing.T) {
 	p.Begin()
 	var got []string
 	for _, name := range []string{"a", "b", "c"} {
-		got = append(got, story(t, p, deployment(name, 2)))
+		got = append(got, scenario(t, p, deployment(name, 2)))
 	}
 	p.Rollback()
-	got = append(got, story(t, p, deployment("d", 2)))
+	got = append(got, scenario(t, p, deployment("d", 2)))
 	want := []string{
 		"Worker-0 in a/r0, Worker-1 in a/r1", "Worker-0 in b/r0, Worker-1 in b/r1", "Worker-0 InsufficientCapacity, Worker-1 BaseGangWaits", "Worker-0 in a/r0, Worker-1 in a/r1",
 	}

@@ -122,7 +122,7 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves room for all pods that were let go and are not bound yet. Of a group that is not among the objects the levels are not
+// reserve reserves capacity for all pods that were released and are not bound yet. Of a group that is not among the objects the levels are not
 // known; what its pods are pinned to is in their node selectors all the same.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}

@@ -79,7 +79,7 @@ func (w *World) exist(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment, se
 
 func gated(*corev1.Pod) {}
 
-// released is let go and pinned to a rack; with a node it is bound there.
+// released is released and pinned to a rack; with a node it is bound there.
 func released(zone, rack string, bound bool) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = nil
@@ -91,8 +91,8 @@ func released(zone, rack string, bound bool) func(*corev1.Pod) {
 	}
 }
 
-// story is an answer in one line a replica.
-func story(t *testing.T, p *Planner, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+// scenario is an answer in one line a replica.
+func scenario(t *testing.T, p *Planner, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	t.Helper()
 	if errs := p.Check(dgd); len(errs) > 0 {
 		return "refused: " + errs.ToAggregate().Error()

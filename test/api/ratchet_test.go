@@ -39,7 +39,7 @@ spec:
     MY_worker: {}
 `
 
-// An object from before a rule can still be labelled, scaled, reported on and deleted; only what is wrong must not be written anew.
+// An object from before a rule can still be labelled, scaled, reported on and deleted; only what is wrong must not be rewritten.
 func TestObjectsOlderThanTheRules(t *testing.T) {
 	strict := definition(t)
 	loose := strict.DeepCopy()

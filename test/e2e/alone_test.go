@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/conversion"
 )
 
-// newEnvironment brings up a cluster of its own, beside the shared one, for stories in which the operator or its webhooks go away.
+// newEnvironment brings up a cluster of its own, beside the shared one, for scenarios in which the operator or its webhooks go away.
 func newEnvironment(t *testing.T, name string, change ...func(*sandbox.Options)) environment {
 	t.Helper()
 	options := sandbox.Options{

@@ -121,7 +121,7 @@ func TestWhatADeploymentBrings(t *testing.T) {
 		t.Errorf("the ingress is for %s", rule.Host)
 	}
 
-	t.Log("an ingress is taken back; what somebody damaged is mended")
+	t.Log("an ingress is requeued; what somebody damaged is mended")
 	w.patch("one", `{"spec":{"services":{"Frontend":{"ingress":{"enabled":false}}}}}`)
 	w.isGone(&networkingv1.Ingress{}, "one-frontend")
 	if err := w.c.Delete(t.Context(), get(w, &rbacv1.Role{}, w.name, "one-k8s-service-discovery-role")); err != nil {
@@ -159,7 +159,7 @@ func TestWhatADeploymentBrings(t *testing.T) {
 // modelHash is of the model's name.
 const modelHash = "68da3ecd"
 
-// A packed pod knows its place from the moment it is let go.
+// A packed pod knows its place from the moment it is released.
 func TestPodsKnowTheirPlace(t *testing.T) {
 	w := newWorld(t, "place", racks(2, 8, "a/r0", "b/r0")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))

@@ -122,7 +122,7 @@ func TestDisruptionBudgets(t *testing.T) {
 		}
 	}
 
-	t.Log("a drain takes a pod of a replica down, and with it the replica, which has no room while its host is cordoned")
+	t.Log("a drain takes a pod of a replica down, and with it the replica, which has no capacity while its host is cordoned")
 	b := budget{service: "Worker", maxUnavailable: "25%"}
 	w.create(b.object(w, "worker"))
 	w.budgetSays("worker", 8, 6, 2)

@@ -146,7 +146,7 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator says the same.", "Warning InsufficientCapacity")
 	}
 	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
-	if !why.Verdict.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
+	if !why.Result.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
 		t.Errorf("got %+v", why)
 	}
 
@@ -159,16 +159,16 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 	w.ready("g")
 	w.same("uncordoned", map[string][]string{"Worker-0": plannedNodes(wanted.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
 	text, _ := w.kubectlTrellis(0, "explain", "dgd/g")
-	w.says(text, "successful", "Worker-0 running", "a/r1", "The operator says the same: every packed replica has its place.")
+	w.says(text, "successful", "Worker-0 running", "a/r1", "The operator says the same: every packed replica is placed.")
 
 	running := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
 	if r := running.Graphs[0]; len(r.Reasons) != 1 || r.Reasons[0].Replica != 1 {
-		t.Errorf("one replica more than there is room for: %+v", r.Reasons)
+		t.Errorf("one replica more than there is capacity for: %+v", r.Reasons)
 	}
 	w.same("living members", map[string][]string{"Worker-0": plannedNodes(running.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
 }
 
-// Several deployments on a cluster with room: each goes where its plan said, to the score.
+// Several deployments on a cluster with capacity: each goes where its plan said, to the score.
 func TestPlanIsWhatHappens(t *testing.T) {
 	w := newWorld(t, "plan-happens", append(racks(4, 8, "a/r0", "a/r1", "a/r2"), racks(2, 8, "b/r0", "b/r1", "b/r2")...)...)
 	w.occupy("train", "a-r0-2", 3)

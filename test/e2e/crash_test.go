@@ -132,7 +132,7 @@ func operate(t *testing.T, restConfig *rest.Config, namespace string, s *saboteu
 		defer close(done)
 		err := operator.Run(ctx, restConfig, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000,
-			TakeBackAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.newClient,
+			RequeueAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.newClient,
 		})
 		if err != nil && ctx.Err() == nil {
 			t.Errorf("the operator ended: %v", err)
@@ -168,7 +168,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	})
 }
 
-// end is how the story ends, however often the operator died.
+// end is how the scenario ends, however often the operator died.
 const end = `condition EngineReady=True/EngineAvailable
 condition Placed=True/AllReplicasPlaced
 condition Ready=True/all_resources_are_ready
@@ -186,7 +186,7 @@ service g-worker-pods
 worker 0 in 1 rack
 worker 1 in 1 rack`
 
-// live tells the story: a graph is created, becomes ready, loses a pod and becomes ready again.
+// live tells the scenario: a graph is created, becomes ready, loses a pod and becomes ready again.
 func live(t *testing.T, e environment, name string, s *saboteur) {
 	w := newWorldIn(t, e, name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
 	restConfig, err := e.cluster.RESTConfig()
@@ -207,7 +207,7 @@ func live(t *testing.T, e environment, name string, s *saboteur) {
 	w.endsWell(s, revive)
 	before := w.uids()
 	w.deletePod("g-worker-0-1")
-	w.until("the replica is made anew", func() error {
+	w.until("the replica is recreated", func() error {
 		revive()
 		kept := 0
 		for uid := range w.uids() {

@@ -10,7 +10,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// A deployment that is scaled out into free room worries nobody: there is no Warning about it.
+// A deployment that is scaled out into free capacity worries nobody: there is no Warning about it.
 func TestScaleOutIsNoWarning(t *testing.T) {
 	w := newWorld(t, "no-warnings", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))

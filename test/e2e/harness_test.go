@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// patience is how long a story waits for what it expects. It is generous: a slow machine is no failure.
+// patience is how long a scenario waits for what it expects. It is generous: a slow machine is no failure.
 const patience = 60 * time.Second
 
 const (
@@ -37,13 +37,13 @@ const (
 	poolKey = "e2e.trellis.dev/pool"
 )
 
-// world is one story's own part of the cluster: a namespace, a pool of nodes, and a ClusterTopology (zone, rack, host) over it, all of
+// world is one scenario's own part of the cluster: a namespace, a pool of nodes, and a ClusterTopology (zone, rack, host) over it, all of
 // one name.
 type world struct {
 	environment
 	t    testing.TB
 	name string
-	// patience of this story, where it is not the usual one.
+	// patience of this scenario, where it is not the usual one.
 	patience time.Duration
 }
 
@@ -82,7 +82,7 @@ func (w *world) tearDown() {
 	_ = w.c.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{poolKey: w.name})
 }
 
-// describe is what one would want to see of a story that failed.
+// describe is what one would want to see of a scenario that failed.
 func (w *world) describe(ctx context.Context) string {
 	var b strings.Builder
 	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}

@@ -58,7 +58,7 @@ func TestLostMemberBringsTheReplicaBack(t *testing.T) {
 	}
 	before := w.uids()
 	w.deletePod("g-worker-0-1")
-	w.until("the replica is made anew", func() error { return w.allNew(before, 2) })
+	w.until("the replica is recreated", func() error { return w.allNew(before, 2) })
 	w.ready("g")
 	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r1"}) {
 		t.Errorf("the replica came back in %v, want a/r1", got)
@@ -78,7 +78,7 @@ func TestReplicaMovesWhole(t *testing.T) {
 	}
 	before := w.uids()
 	w.deletePod(pod.Name)
-	w.until("the replica is made anew", func() error { return w.allNew(before, 2) })
+	w.until("the replica is recreated", func() error { return w.allNew(before, 2) })
 	w.ready("g")
 	now := w.domains("rack", w.all()...)
 	if len(now) != 1 || slices.Equal(now, first) {
@@ -98,7 +98,7 @@ func TestNodeIsDeleted(t *testing.T) {
 	if err := w.c.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the replica is made anew", func() error { return w.allNew(before, 2) })
+	w.until("the replica is recreated", func() error { return w.allNew(before, 2) })
 	w.ready("g")
 	if got := w.domains("rack", w.all()...); len(got) != 1 {
 		t.Errorf("the replica is spread over %v", got)
@@ -158,9 +158,9 @@ func TestLevelLost(t *testing.T) {
 	}
 }
 
-// Somebody else took the room between release and binding. The gang is taken back whole, bound members included, and starts once there
-// is room, in one rack. A gang that fills hosts of a large rack is told these by name, and finds others of the rack after it was taken back.
-func TestTakeBack(t *testing.T) {
+// Somebody else took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
+// is capacity, in one rack. A gang that fills hosts of a large rack is told these by name, and finds others of the rack after it was requeued.
+func TestRequeue(t *testing.T) {
 	w := newWorld(t, "take-back", racks(2, 8, "a/r0")...)
 	large := newWorldIn(t, shared, "take-back-large", append(racks(21, 8, "n/r0"), racks(43, 1, "n/r1")...)...)
 	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
@@ -195,7 +195,7 @@ func TestTakeBack(t *testing.T) {
 	})
 	large.occupy("thief", strings.TrimPrefix(hosts[0], large.node("")), 8)
 	start()
-	w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
+	w.hasEvent("DynamoGraphDeployment", "g", "Requeued", "could not be bound")
 	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
 	w.nothingReleased("Worker", 2)
 	if err := w.c.Delete(t.Context(), thief); err != nil {
@@ -203,10 +203,10 @@ func TestTakeBack(t *testing.T) {
 	}
 	w.ready("g")
 
-	large.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
+	large.hasEvent("DynamoGraphDeployment", "g", "Requeued", "could not be bound")
 	large.ready("g")
 	if now := namedHosts(large.all()); len(now) != 2 || slices.Contains(now, hosts[0]) {
-		t.Errorf("the pods in the large rack went to %v after they were taken back from %v", now, hosts)
+		t.Errorf("the pods in the large rack went to %v after they were requeued from %v", now, hosts)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestManifestsBecomeReady(t *testing.T) {
 	}
 	t.Parallel()
 	e := newEnvironment(t, "manifests", func(o *sandbox.Options) {
-		o.Manager.Args = []string{"--take-back-after=" + takeBackAfter.String()}
+		o.Manager.Args = []string{"--requeue-after=" + requeueAfter.String()}
 	})
 	e.addSampleNodes(t)
 	isRoomy := func(file string) bool {

@@ -27,7 +27,7 @@ import (
 )
 
 // The operator is narrowed to one namespace, with the rights that the chart then grants and no others. It does all its work there, leaves
-// the other namespace alone, though it made what runs there, and still counts that: room is the whole cluster's.
+// the other namespace alone, though it made what runs there, and still counts that: capacity is the whole cluster's.
 func TestManagedNamespaces(t *testing.T) {
 	t.Parallel()
 	e := newEnvironment(t, "narrow")

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
-// services, worker and frontend are what deployments of stories consist of.
+// services, worker and frontend are what deployments of scenarios consist of.
 type services = graphs.Services
 
 var worker, frontend = graphs.Worker, graphs.Frontend
@@ -62,7 +62,7 @@ type host struct {
 	gpus             int
 }
 
-// addHosts adds hosts to the world's pool. Pods of other stories, which may be bound anywhere, had better not be: the hosts go with their story.
+// addHosts adds hosts to the world's pool. Pods of other scenarios, which may be bound anywhere, had better not be: the hosts go with their scenario.
 func (w *world) addHosts(hosts ...host) {
 	w.t.Helper()
 	keepOff := corev1.Taint{Key: poolKey, Value: w.name, Effect: corev1.TaintEffectPreferNoSchedule}

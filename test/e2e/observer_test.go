@@ -20,7 +20,7 @@ import (
 )
 
 // observer sees every state that a world's pods are ever in, in order, and notes what must never be: an update below its floor or above
-// its ceiling, a gang let go in two racks, a foreign pod gone.
+// its ceiling, a gang released in two racks, a foreign pod gone.
 type observer struct {
 	w       *world
 	watcher watch.Interface
@@ -29,7 +29,7 @@ type observer struct {
 	mu     sync.Mutex
 	pods   map[types.UID]*corev1.Pod
 	limits map[string]limits
-	// oneZone: all pods that are let go, of all services, share a zone.
+	// oneZone: all pods that are released, of all services, share a zone.
 	oneZone bool
 	// own are the world's foreign pods that it deletes itself.
 	own      map[types.UID]bool
@@ -130,7 +130,7 @@ func (o *observer) check(changed *corev1.Pod) {
 		return
 	}
 	if zones := o.zones(); o.oneZone && len(zones) > 1 {
-		o.failures = append(o.failures, fmt.Sprintf("the graph is let go in zones %v; %s changed last", zones, changed.Name))
+		o.failures = append(o.failures, fmt.Sprintf("the graph is released in zones %v; %s changed last", zones, changed.Name))
 	}
 	replicas := map[int32][]*corev1.Pod{}
 	for _, pod := range o.pods {
@@ -144,7 +144,7 @@ func (o *observer) check(changed *corev1.Pod) {
 			serving++
 		}
 		if racks := pinnedRacks(pods); len(pods) > 1 && len(racks) > 1 {
-			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is let go in %v", service, ordinal, racks))
+			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is released in %v", service, ordinal, racks))
 		}
 	}
 	limit, limited := o.limits[service]
@@ -159,7 +159,7 @@ func (o *observer) check(changed *corev1.Pod) {
 	}
 }
 
-// zones are those in which living pods of the graph were let go.
+// zones are those in which living pods of the graph were released.
 func (o *observer) zones() []string {
 	found := map[string]bool{}
 	for _, pod := range o.pods {
@@ -176,7 +176,7 @@ func serves(pod *corev1.Pod) bool {
 	})
 }
 
-// pinnedRacks are the racks in which the replica's pods were let go.
+// pinnedRacks are the racks in which the replica's pods were released.
 func pinnedRacks(pods []*corev1.Pod) []string {
 	found := map[string]bool{}
 	for _, pod := range pods {

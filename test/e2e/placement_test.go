@@ -98,7 +98,7 @@ func TestEqualRackNames(t *testing.T) {
 }
 
 // All or nothing: no rack has four free hosts, so nothing of the gang starts, and the deployment says which rack came closest. It starts
-// by itself once there is room, in each of the ways room can come.
+// by itself once there is capacity, in each of the ways capacity can come.
 func TestWaitsForRoom(t *testing.T) {
 	ways := map[string]func(w *world, blocker *corev1.Pod){
 		"pod-ends": func(w *world, blocker *corev1.Pod) {
@@ -170,7 +170,7 @@ func TestMixedShapesBindAtOnce(t *testing.T) {
 			}
 		}
 	}
-	w.noEvent("TakenBack")
+	w.noEvent("Requeued")
 }
 
 // Only the zone is required, but the replica was planned into one rack of it, and there it goes: the scheduler, left alone, would spread

@@ -45,7 +45,7 @@ func podGroups(t *testing.T) environment {
 		p.cluster, p.err = sandbox.Up(context.Background(), sandbox.Options{
 			Name: "podgroup", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
 			Engine: sandbox.PodGroup, Operator: true,
-			Manager: sandbox.ManagerOptions{Args: []string{"--engine=PodGroup", "--take-back-after=" + takeBackAfter.String()}},
+			Manager: sandbox.ManagerOptions{Args: []string{"--engine=PodGroup", "--requeue-after=" + requeueAfter.String()}},
 		})
 		if p.err == nil {
 			p.c = newClient(p.cluster)
@@ -157,7 +157,7 @@ func TestSchedulerRefusesAPodGroup(t *testing.T) {
 	w := newWorldIn(t, podGroups(t), "refuses", racks(2, 8, "a/r0")...)
 	w.outOfSight("a-r0-0")
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
-	w.waitsFor("SchedulerRefuses", "by Trellis' count it has room in a/r0", "the kube-scheduler says: pod group is unschedulable")
+	w.waitsFor("SchedulerRefuses", "by Trellis' count it has capacity in a/r0", "the kube-scheduler says: pod group is unschedulable")
 	for _, pod := range w.all() {
 		if pod.Spec.NodeName != "" {
 			t.Errorf("%s is bound without its gang", pod.Name)

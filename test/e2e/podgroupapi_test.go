@@ -30,7 +30,7 @@ const afterOutages = 3 * time.Minute
 func TestPodGroupAPIComesAndGoes(t *testing.T) {
 	t.Parallel()
 	e := newEnvironment(t, "switched", func(o *sandbox.Options) {
-		o.Manager = sandbox.ManagerOptions{Args: []string{"--take-back-after=" + takeBackAfter.String()}}
+		o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}
 	})
 	w := newWorldIn(t, e, "switched", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "a/r4")...)
 	w.patience = afterOutages
@@ -80,7 +80,7 @@ func TestPodGroupAPIComesAndGoes(t *testing.T) {
 	})
 	w.stillRun(before)
 
-	t.Log("and on again: what waited goes on, and a replica that lost a pod is made anew as a whole")
+	t.Log("and on again: what waited goes on, and a replica that lost a pod is recreated as a whole")
 	half := w.pod("loser-worker-0-0").UID
 	delete(before, half)
 	switchTo(sandbox.PodGroup)
@@ -121,7 +121,7 @@ func (w *world) stillRun(uids map[types.UID]bool) {
 }
 
 // losesAMember: a member of a base gang is lost while the gang waits for the kube-scheduler. Its successor cannot join the tree, so the
-// gang is taken back, and starts as a new one.
+// gang is requeued, and starts as a new one.
 func losesAMember(t *testing.T, e environment) {
 	w := newWorldIn(t, e, "loses", racks(2, 8, "a/r0", "a/r1")...)
 	w.patience = afterOutages
@@ -133,9 +133,9 @@ func losesAMember(t *testing.T, e environment) {
 	w.create(dgd)
 	w.hasCondition("g", placed, metav1.ConditionTrue, "AllReplicasPlaced")
 	w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-1") })
-	w.until("the frontend's gang is taken back", func() error {
+	w.until("the frontend's gang is requeued", func() error {
 		for _, event := range list(w, &eventsv1.EventList{}).Items {
-			if event.Reason == "TakenBack" && event.Regarding.Name == "g" && (strings.Contains(event.Note, "g-frontend-0 could not be bound: its gang has 1 of 2 pod groups") ||
+			if event.Reason == "Requeued" && event.Regarding.Name == "g" && (strings.Contains(event.Note, "g-frontend-0 could not be bound: its gang has 1 of 2 pod groups") ||
 				strings.Contains(event.Note, "g-frontend-0 could not be bound: 0 of the 2 pods of g-")) { // the group of the lost pods is not collected yet
 				return nil
 			}

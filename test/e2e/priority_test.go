@@ -31,8 +31,8 @@ func (w *world) priorityClass(value int32) string {
 }
 
 // Two racks are full: one with a gang of two hosts, one with two graphs of one host each. A more important gang gets the rack where it breaks
-// one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is room, in the same rack
-// only if that is where the room is.
+// one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is capacity, in the same rack
+// only if that is where the capacity is.
 func TestPriorityMakesRoom(t *testing.T) {
 	t.Parallel()
 	for name, environment := range map[string]environment{"gates": shared, "podgroup": podGroups(t)} {
@@ -93,7 +93,7 @@ func released(pods []corev1.Pod) []corev1.Pod {
 }
 
 // Two hundred graphs arrive at once on a cluster that is 95 % full. Whoever gets a place gets it whole, whoever does not is told why, and no
-// room for a whole gang is left over.
+// capacity for a whole gang is left over.
 func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 	const racksOf, hosts, graphs = 40, 8, 200
 	var paths []string
@@ -114,7 +114,7 @@ func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 		w.create(w.graphOf(fmt.Sprintf("g%d", i), "", services{"Worker": worker(1, 2, 8, "rack")}))
 	}
 	var placed int
-	w.until("every graph has its place or a reason", func() error {
+	w.until("every graph is placed or a reason", func() error {
 		placed = 0
 		for _, dgd := range list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items {
 			c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
@@ -122,7 +122,7 @@ func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 			case c == nil || c.Reason == scheduler.CodeCreating:
 				return fmt.Errorf("%s is not decided", dgd.Name)
 			case c.Status == metav1.ConditionTrue && dgd.Status.State != nvidiav1alpha1.StateSuccessful:
-				return fmt.Errorf("%s has a place and is %s", dgd.Name, dgd.Status.State)
+				return fmt.Errorf("%s is placed and is %s", dgd.Name, dgd.Status.State)
 			case c.Status == metav1.ConditionTrue:
 				placed++
 			}
@@ -154,7 +154,7 @@ func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 		want += free / 2
 	}
 	if placed != want || len(bound) != want {
-		t.Errorf("%d graphs placed, %d bound; there was room for %d", placed, len(bound), want)
+		t.Errorf("%d graphs placed, %d bound; there was capacity for %d", placed, len(bound), want)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Once everything is as wanted nobody writes: a minute long no object of the story changes, not even one that waits for room.
+// Once everything is as wanted nobody writes: a minute long no object of the scenario changes, not even one that waits for capacity.
 func TestUnchangedClusterSeesNoWrites(t *testing.T) {
 	w := newWorld(t, "quiet", racks(2, 8, "a/r0", "b/r0")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": handedOver(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))

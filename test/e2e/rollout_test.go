@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// One replica more than wanted has room: the update goes through it and no replica is ever missing; afterwards there are as many as
+// One replica more than wanted has capacity: the update goes through it and no replica is ever missing; afterwards there are as many as
 // wanted. A second update finds its way too.
 func TestRollingUpdateWithSurge(t *testing.T) {
 	w := newWorld(t, "surge", racks(2, 8, "a/r0", "a/r1", "a/r2", "b/r0")...)
@@ -48,9 +48,9 @@ func TestRollingUpdateWithSurge(t *testing.T) {
 	}
 }
 
-// There is no room for one more in the graph's zone, although another zone is empty, and nothing may be missing: the update waits and
-// says so, the old revision serves, and it goes on when there is room.
-func TestRolloutWaitsForRoom(t *testing.T) {
+// There is no capacity for one more in the graph's zone, although another zone is empty, and nothing may be missing: the update waits and
+// says so, the old revision serves, and it goes on when there is capacity.
+func TestRolloutWaitsForCapacity(t *testing.T) {
 	w := newWorld(t, "no-surge", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2", "b/r3")...)
 	blocker := w.occupy("other", "a-r1-0", 8)
 	blockers := []*corev1.Pod{w.occupy("other-1", "b-r0-0", 8), w.occupy("other-2", "b-r1-0", 8), w.occupy("other-3", "b-r2-0", 8), w.occupy("other-4", "b-r3-0", 8)}
@@ -67,11 +67,11 @@ func TestRolloutWaitsForRoom(t *testing.T) {
 	watcher := w.follow()
 	watcher.expect("Worker", 1, 2)
 	w.setImage("g", "Worker", "example.com/vllm:2")
-	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForRoom, "Worker: 0 of 1", "replica 1", "in one rack")
+	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 1", "replica 1", "in one rack")
 	if c := meta.FindStatusCondition(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced); c == nil || c.Status != metav1.ConditionTrue {
-		t.Errorf("Placed = %+v: what is wanted for good has its place", c)
+		t.Errorf("Placed = %+v: what is wanted for good is placed", c)
 	}
-	w.hasEvent("DynamoGraphDeployment", "g", nvidiav1alpha1.ReasonRolloutWaitsForRoom, "Worker")
+	w.hasEvent("DynamoGraphDeployment", "g", nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker")
 	watcher.allow(blocker)
 	w.remove(blocker)
 	w.until("the replica is updated", func() error { return w.runs("example.com/vllm:2", 2) })
@@ -94,7 +94,7 @@ func TestRevertInTheMiddle(t *testing.T) {
 	watcher := w.follow()
 	watcher.expect("Worker", 1, 2)
 	w.patch("g", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"9"}}}}}}`)
-	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForRoom, "Worker: 0 of 2 replicas serve the current revision, 1 serve in all")
+	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 2 replicas serve the current revision, 1 serve in all")
 	kept := w.uids()
 	maps.DeleteFunc(kept, func(uid types.UID, _ bool) bool { return !watcher.ready(uid) })
 	if len(kept) != 2 {
@@ -140,7 +140,7 @@ func TestScaleInTakesTheOneThatDoesNotServe(t *testing.T) {
 	w.ready("g")
 	for uid := range w.uids() {
 		if !before[uid] {
-			t.Errorf("a pod was made anew")
+			t.Errorf("a pod was recreated")
 		}
 	}
 	var names []string
@@ -160,7 +160,7 @@ func TestScaleInTakesTheOneThatDoesNotServe(t *testing.T) {
 	}
 }
 
-// A replica that waits for room is what scale-in takes first, though it has the lowest ordinal.
+// A replica that waits for capacity is what scale-in takes first, though it has the lowest ordinal.
 func TestScaleInTakesTheWaitingReplicaFirst(t *testing.T) {
 	w := newWorld(t, "waiting-first", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))

@@ -88,7 +88,7 @@ var rules = map[string]rule{
 	},
 	"5 further replicas come as they fit": {
 		nodes: racks(2, 8, "a/r0"), level: "zone", services: services{"Worker": worker(2, 2, 8, "rack")},
-		waits: []string{"1 of 2 packed replicas have a place", "Worker-1"},
+		waits: []string{"1 of 2 packed replicas are placed", "Worker-1"},
 		after: func(w *world) {
 			w.addHosts(racks(2, 8, "a/r1")...)
 			w.ready("g")
@@ -175,20 +175,20 @@ var rules = map[string]rule{
 			}
 		},
 	},
-	"9 room is counted per node": {
+	"9 capacity is counted per node": {
 		nodes: append(racks(3, 7, "a/r0"), racks(1, 8, "b/r0")...), level: "zone", services: services{"Worker": worker(1, 1, 8, "")},
 		after: func(w *world) { w.in("", "host", "b/r0/"+w.node("b-r0-0")) },
 	},
 	"9 shapes of several sizes bind as planned": {
 		nodes: racks(2, 8, "a/r0"), level: "rack", services: services{"Small": worker(2, 1, 4, ""), "Large": worker(1, 1, 8, "")},
-		after: func(w *world) { w.noEvent("TakenBack") },
+		after: func(w *world) { w.noEvent("Requeued") },
 	},
-	"13 what cannot bind is taken back whole and planned again": {
+	"13 what cannot bind is requeued whole and planned again": {
 		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
 		before: func(w *world) { w.outOfSight("a-r0-0") },
 		waits:  []string{},
 		after: func(w *world) {
-			w.hasEvent("DynamoGraphDeployment", "g", "TakenBack", "could not be bound")
+			w.hasEvent("DynamoGraphDeployment", "g", "Requeued", "could not be bound")
 			w.inSight("a-r0-0")
 			w.ready("g")
 			w.eachInOne("Worker", "rack", 2)

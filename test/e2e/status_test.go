@@ -22,7 +22,7 @@ func (w *world) plugin(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Somebody scales out, watches, and gets on with it when all replicas serve: the command ends then, and not while one waits for room.
+// Somebody scales out, watches, and gets on with it when all replicas serve: the command ends then, and not while one waits for capacity.
 func TestStatusWatch(t *testing.T) {
 	w := newWorld(t, "status", racks(2, 8, "a/r0")...)
 	blocker := w.occupy("other", "a-r0-1", 8)
@@ -43,7 +43,7 @@ func TestStatusWatch(t *testing.T) {
 	for lines.Scan() {
 		seen = append(seen, lines.Text())
 		if strings.Contains(lines.Text(), "waiting: a place for 1 replica") && blocker != nil {
-			t.Log("it waits for room; the room is made")
+			t.Log("it waits for capacity; the capacity is made")
 			if err := w.c.Delete(t.Context(), blocker); err != nil {
 				t.Fatal(err)
 			}

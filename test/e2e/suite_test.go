@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e tells stories on a real control plane: a real API server, kube-scheduler and controller manager, simulated kubelets, and
+// Package e2e tells scenarios on a real control plane: a real API server, kube-scheduler and controller manager, simulated kubelets, and
 // the operator as a process of its own with the rights of its own service account and its webhooks behind real TLS.
 //
-// Every story has a pool of nodes of its own, described by a ClusterTopology with a node selector, so stories run side by side.
+// Every scenario has a pool of nodes of its own, described by a ClusterTopology with a node selector, so scenarios run side by side.
 package e2e
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
-// takeBackAfter is shorter than in production, so that the story of a gang that cannot bind is soon told.
-const takeBackAfter = 3 * time.Second
+// requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is soon told.
+const requeueAfter = 3 * time.Second
 
-// environment is a cluster to tell stories on.
+// environment is a cluster to tell scenarios on.
 type environment struct {
 	cluster *sandbox.Sandbox
 	c       client.WithWatch
@@ -43,10 +43,10 @@ var shared environment
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
-		fmt.Println("skipping the end-to-end stories: -short")
+		fmt.Println("skipping the end-to-end scenarios: -short")
 		return
 	}
-	if err := flag.Set("test.parallel", "12"); err != nil { // stories wait more than they compute
+	if err := flag.Set("test.parallel", "12"); err != nil { // scenarios wait more than they compute
 		log.Fatal(err)
 	}
 	ctrllog.SetLogger(zap.New(zap.Level(zapcore.ErrorLevel), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(os.Stderr)))
@@ -63,7 +63,7 @@ func run(m *testing.M) (code int) {
 	defer os.RemoveAll(dir)
 	cluster, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "e2e", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1},
-		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--take-back-after=" + takeBackAfter.String()}},
+		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
 	})
 	if err != nil {
 		log.Print("bringing the sandbox up: ", err)

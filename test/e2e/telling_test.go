@@ -18,7 +18,7 @@ import (
 // by the kube-scheduler, and where they are is read from their nodes.
 type rule struct {
 	nodes []host
-	// graph of the deployment "g": its level, and its services. nil services: the story creates its own.
+	// graph of the deployment "g": its level, and its services. nil services: the scenario creates its own.
 	level    string
 	services services
 	// preferred is the deployment's preferred level.
@@ -84,7 +84,7 @@ func (w *world) gone(service string) {
 	})
 }
 
-// nothingReleasedOf: the pods of one replica exist, and none has been let go.
+// nothingReleasedOf: the pods of one replica exist, and none has been released.
 func (w *world) nothingReleasedOf(service string, ordinal int32) {
 	w.t.Helper()
 	w.until("the replica is there", func() error {

@@ -142,7 +142,7 @@ func (w *world) patchSpec(name, patch string) {
 	}
 }
 
-// restore writes a namespace as it was in another cluster. What the API server gives out anew, UIDs, is replaced wherever it is mentioned.
+// restore writes a namespace as it was in another cluster. What the API server assigns, UIDs, is replaced wherever it is mentioned.
 func (w *world) restore(file string) {
 	w.t.Helper()
 	raw, err := os.ReadFile(file)

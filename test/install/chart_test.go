@@ -86,7 +86,7 @@ func TestChartInAnotherNamespace(t *testing.T) {
 func TestChartValues(t *testing.T) {
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
-		`watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `logging={"level":2,"format":"console"}`,
+		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `logging={"level":2,"format":"console"}`,
 		`engine="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
@@ -114,7 +114,7 @@ func TestChartValues(t *testing.T) {
 	pod := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec
 	checkPod(t, pod)
 	container := pod.Containers[0]
-	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--take-back-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console", "--engine=PodGroup", "--shutdown-delay=10s"} {
+	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--requeue-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console", "--engine=PodGroup", "--shutdown-delay=10s"} {
 		if !slices.Contains(container.Args, arg) {
 			t.Errorf("%s is missing in %v", arg, container.Args)
 		}
@@ -163,7 +163,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`watchNamespaces="x"`, "watchNamespaces"},
 		{`watchNamespaces=["Team A"]`, "watchNamespaces"},
 		{`watchNamespaces=[""]`, "watchNamespaces"},
-		{`takeBackAfter="0s"`, "takeBackAfter"},
+		{`requeueAfter="0s"`, "requeueAfter"},
 		{`holdFor="soon"`, "holdFor"},
 		{`keepDomainAfter="-1s"`, "keepDomainAfter"},
 		{`keepShare=1.5`, "keepShare"},

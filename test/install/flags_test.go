@@ -22,7 +22,7 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 	variants := installs(t)
 	var err error
 	if variants["helm, all set"], err = chart(
-		namespace, `watchNamespaces=["team-a","team-b"]`, `takeBackAfter="45s"`, `holdFor="1m30s"`, `maxPodsPerGraph=2000000`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
+		namespace, `watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `maxPodsPerGraph=2000000`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
 	); err != nil {
 		t.Fatal(err)
 	}

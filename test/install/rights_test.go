@@ -28,7 +28,7 @@ func TestChartNarrowsRights(t *testing.T) {
 		namespace: all[namespace],
 		// A ClusterTopology has no namespace; events about it are kept in this one.
 		"default": sets.New("events.k8s.io/events create", "events.k8s.io/events patch"),
-		// All pods take room on nodes.
+		// All pods take capacity on nodes.
 		"":       sets.New("/pods get", "/pods list", "/pods watch"),
 		"team-a": {}, "team-b": {},
 	}

@@ -233,7 +233,7 @@ g
 		kai: func(w *world) {
 			w.tree(inZoneRacks1)
 			w.in("Worker", 0, 2, "a/r0")
-			w.is(placed, no, "InsufficientCapacity", "1 of 2 packed replicas have a place", "Worker-1")
+			w.is(placed, no, "InsufficientCapacity", "1 of 2 packed replicas are placed", "Worker-1")
 			w.held("Worker", 1, 2)
 			w.addHosts(racks(2, 8, "a/r1")...)
 			w.tree(inZoneRacks2)
@@ -242,8 +242,8 @@ g
 		},
 		grove: func(w *world) {
 			w.set(groveZoneRacks2)
-			w.groveWaits("worker", "no room", 1)
-			w.is(placed, no, "WaitsForGrove", "1 of 2 replicas scheduled: no room")
+			w.groveWaits("worker", "no capacity", 1)
+			w.is(placed, no, "WaitsForGrove", "1 of 2 replicas scheduled: no capacity")
 			w.groveServes()
 			w.serves()
 		},

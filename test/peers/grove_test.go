@@ -15,24 +15,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 )
 
-func dialectOf(t *testing.T, shape grove.Shape) grove.Dialect {
+func schemaOf(t *testing.T, shape grove.Shape) grove.Schema {
 	t.Helper()
-	d, served := grove.ReadDialect(groves[shape])
+	d, served := grove.ReadSchema(groves[shape])
 	if !served {
 		t.Fatalf("%s: not served", shape)
 	}
 	return d
 }
 
-// TestDialects: the shape is read from what is served.
-func TestDialects(t *testing.T) {
-	want := map[grove.Shape]grove.Dialect{
+// TestSchemas: the shape is read from what is served.
+func TestSchemas(t *testing.T) {
+	want := map[grove.Shape]grove.Schema{
 		grove.ShapePack:       {Shape: grove.ShapePack, UpdateStrategy: true},
 		grove.ShapeNamed:      {Shape: grove.ShapeNamed, UpdateStrategy: true},
 		grove.ShapePackDomain: {Shape: grove.ShapePackDomain, Domains: []string{"region", "zone", "datacenter", "block", "rack", "host", "numa"}, UpdateStrategy: true},
 	}
-	for shape, dialect := range want {
-		if diff := cmp.Diff(dialect, dialectOf(t, shape)); diff != "" {
+	for shape, schema := range want {
+		if diff := cmp.Diff(schema, schemaOf(t, shape)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", shape, diff)
 		}
 	}
@@ -40,36 +40,36 @@ func TestDialects(t *testing.T) {
 	spec := older.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	template := spec.Properties["template"]
 	delete(template.Properties, "topologyConstraint")
-	if d, _ := grove.ReadDialect(older); d.Shape != grove.ShapeNone {
+	if d, _ := grove.ReadSchema(older); d.Shape != grove.ShapeNone {
 		t.Errorf("before there were constraints: %v", d)
 	}
 	older.Spec.Versions[0].Served = false
-	if _, served := grove.ReadDialect(older); served {
-		t.Error("a version that is not served has no dialect")
+	if _, served := grove.ReadSchema(older); served {
+		t.Error("a version that is not served has no schema")
 	}
-	if _, served := grove.ReadDialect(&apiextensionsv1.CustomResourceDefinition{}); served {
-		t.Error("no version, no dialect")
+	if _, served := grove.ReadSchema(&apiextensionsv1.CustomResourceDefinition{}); served {
+		t.Error("no version, no schema")
 	}
 }
 
-// TestPodCliqueSets: every release takes its own dialect whole, and refuses or drops another's, which is why it is read.
+// TestPodCliqueSets: every release takes its own schema whole, and refuses or drops another's, which is why it is read.
 func TestPodCliqueSets(t *testing.T) {
 	g := peertest.Grove(t, deployment(t, "shapes"))
 	for shape := range groves {
-		created := accepted(t, sent(t, grove.Render(g, dialectOf(t, shape)), shape))
+		created := accepted(t, sent(t, grove.Render(g, schemaOf(t, shape)), shape))
 		if sketch := peertest.SketchGrove(read[grove.PodCliqueSet](t, created)); !strings.Contains(sketch, "decode 2 (least 1) in one block") {
 			t.Errorf("%s reads back as\n%s", shape, sketch)
 		}
 	}
-	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapeNamed)), grove.ShapePack), "packDomain")
-	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapePack)), grove.ShapePackDomain), "pack")
-	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapeNamed)), grove.ShapePackDomain), "topologyName")
-	refused(t, sent(t, grove.Render(g, dialectOf(t, grove.ShapePack)), grove.ShapeNamed), "pack")
+	refused(t, sent(t, grove.Render(g, schemaOf(t, grove.ShapeNamed)), grove.ShapePack), "packDomain")
+	refused(t, sent(t, grove.Render(g, schemaOf(t, grove.ShapePack)), grove.ShapePackDomain), "pack")
+	refused(t, sent(t, grove.Render(g, schemaOf(t, grove.ShapeNamed)), grove.ShapePackDomain), "topologyName")
+	refused(t, sent(t, grove.Render(g, schemaOf(t, grove.ShapePack)), grove.ShapeNamed), "pack")
 }
 
-// TestTopologyGone tells the story of a topology that is deleted under a deployment: available, gone, back.
+// TestTopologyGone tells the scenario of a topology that is deleted under a deployment: available, gone, back.
 func TestTopologyGone(t *testing.T) {
-	object := accepted(t, sent(t, grove.Render(peertest.Grove(t, deployment(t, "gone")), dialectOf(t, grove.ShapePack)), ""))
+	object := accepted(t, sent(t, grove.Render(peertest.Grove(t, deployment(t, "gone")), schemaOf(t, grove.ShapePack)), ""))
 	if _, judged := grove.TopologyLevels(read[grove.PodCliqueSet](t, object)); judged {
 		t.Error("judged before Grove said anything")
 	}
@@ -96,7 +96,7 @@ func TestTopologyGone(t *testing.T) {
 // TestServicesOfGrove reads the counts of the objects that Grove makes.
 func TestServicesOfGrove(t *testing.T) {
 	g := peertest.Grove(t, deployment(t, "counts"))
-	pcs := grove.Render(g, dialectOf(t, grove.ShapePack))
+	pcs := grove.Render(g, schemaOf(t, grove.ShapePack))
 	made := groveMakes(t, namespace, "counts", pcs.Spec.Template.Cliques[2], "counts-0-frontend")
 	clique := read[grove.PodClique](t, status(t, made, `
   {observedGeneration: 1, replicas: 2, readyReplicas: 2, scheduledReplicas: 2, updatedReplicas: 2, scheduleGatedReplicas: 0}`))

@@ -140,7 +140,7 @@ func (w *world) groveServes() {
 	w.groveCounts("", func(_ string, wanted int64) (int64, int64, int64) { return wanted, wanted, wanted })
 }
 
-// groveWaits: Grove's scheduler finds no room for a service, named as in the set.
+// groveWaits: Grove's scheduler finds no capacity for a service, named as in the set.
 func (w *world) groveWaits(service, why string, scheduled int64) {
 	w.t.Helper()
 	w.groveSays("False", "AllClusterTopologyLevelsAvailable", false)

@@ -26,7 +26,7 @@ import (
 )
 
 // pods of a replica as the scaling group controller makes them.
-func (s story) pods(t *testing.T, p engine.Placer, group int, ordinal int32) []*corev1.Pod {
+func (s scenario) pods(t *testing.T, p engine.Placer, group int, ordinal int32) []*corev1.Pod {
 	t.Helper()
 	sg := s.groups[group]
 	var pods []*corev1.Pod
@@ -43,7 +43,7 @@ func (s story) pods(t *testing.T, p engine.Placer, group int, ordinal int32) []*
 	return pods
 }
 
-func (s story) gang(replicas ...engine.Replica) engine.Gang {
+func (s scenario) gang(replicas ...engine.Replica) engine.Gang {
 	return engine.Gang{Name: s.dgd.Name, Graph: s.dgd, Groups: s.groups, Replicas: replicas}
 }
 
@@ -56,7 +56,7 @@ func podGroup(t *testing.T, name string) (*kai.PodGroup, *unstructured.Unstructu
 	return read[kai.PodGroup](t, object), object
 }
 
-// TestKAIFormsGangs: what is let go is listed, together with what was let go before or at the same time, and what is gone is not.
+// TestKAIFormsGangs: what is released is listed, together with what was released before or at the same time, and what is gone is not.
 func TestKAIFormsGangs(t *testing.T) {
 	s, p := tell(t, "forms", graph.EngineKAI), placer.New(typed, typed)
 	decode, frontend := s.groups[0], s.groups[1]
@@ -168,7 +168,7 @@ func TestKAIObjects(t *testing.T) {
 	}
 	pods[0].Status.NominatedNodeName = "n"
 	if got := p.Object(t.Context(), typed, pods, pods); len(got) > 0 {
-		t.Errorf("room is being made for it: %+v", got)
+		t.Errorf("capacity is being made for it: %+v", got)
 	}
 }
 

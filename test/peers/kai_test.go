@@ -119,7 +119,7 @@ func TestPodGroups(t *testing.T) {
 	}
 }
 
-// TestPodGroupGrows: another replica is let go, and the tree has one leaf more; KAI's status says why it waits.
+// TestPodGroupGrows: another replica is released, and the tree has one leaf more; KAI's status says why it waits.
 func TestPodGroupGrows(t *testing.T) {
 	g := peertest.KAI(t, deployment(t, "grows"))
 	released := map[int32]bool{0: true}

@@ -44,7 +44,7 @@ func TestKAIStarts(t *testing.T) {
 		}
 	}
 
-	t.Log("a replica is lost and finds no room: it is listed no longer, or KAI would call all of the graph stale")
+	t.Log("a replica is lost and finds no capacity: it is listed no longer, or KAI would call all of the graph stale")
 	w.cordon("a-r0-0")
 	w.cordon("a-r0-1")
 	w.free(&w.replica("Worker", 0)[0])

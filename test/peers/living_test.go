@@ -130,10 +130,10 @@ g in one zone
 			w.documented("a topology or level that disappears", "Grove", "Grove places new pods without it, so Trellis reports it at once")
 		},
 	},
-	"9 room is counted per node": {
+	"9 capacity is counted per node": {
 		nodes: append(racks(3, 7, "a/r0"), racks(1, 8, "b/r0")...), level: "zone", services: services{"Worker": worker(1, 1, 8, "")},
 		kai:   func(w *world) { w.in("Worker", 0, 1, "b") },
-		grove: func(w *world) { w.documented("room is counted per node", "Grove", "Grove's scheduler") },
+		grove: func(w *world) { w.documented("capacity is counted per node", "Grove", "Grove's scheduler") },
 	},
 	"9 shapes of several sizes bind as planned": {
 		nodes: racks(2, 8, "a/r0"), level: "rack", services: services{"Small": worker(2, 1, 4, ""), "Large": worker(1, 1, 8, "")},
@@ -148,9 +148,9 @@ g needs 2 in one rack
   g-large-all pods 1
   g-small-all pods 1`)
 		},
-		grove: func(w *world) { w.documented("room is counted per node", "Grove", "Grove's scheduler") },
+		grove: func(w *world) { w.documented("capacity is counted per node", "Grove", "Grove's scheduler") },
 	},
-	"13 what cannot bind is taken back whole and planned again": {
+	"13 what cannot bind is requeued whole and planned again": {
 		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
 			w.refuses = "volume is elsewhere"
@@ -159,7 +159,7 @@ g needs 2 in one rack
 				w.is(placed, no, "SchedulerRefuses", "KAI: volume is elsewhere")
 			}
 			w.replaced("Worker", 2, func() {})
-			w.event("TakenBack", "could not be bound")
+			w.event("Requeued", "could not be bound")
 			w.refuses = ""
 			w.in("Worker", 0, 2, "a/r0")
 			w.serves()

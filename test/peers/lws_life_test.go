@@ -45,7 +45,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	w.held["g-decode-r1-0-2"] = true
 	dgd := made(t, peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns)))
 
-	w.until("two sets; the base gang is let go, and the replica of which a worker is missing is not", "0: 3 pods, 3 let go, 0 bound, 1 racks; 1: 2 pods, 0 let go, 0 bound, 0 racks", w.picture)
+	w.until("two sets; the base gang is released, and the replica of which a worker is missing is not", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 2 pods, 0 released, 0 bound, 0 racks", w.picture)
 	w.until("the engine says who makes the pods", "True EngineAvailable: Gates, chosen by default; multinode services have the workload LeaderWorkerSet", func() string {
 		return w.condition(nvidiav1alpha1.ConditionEngineReady)
 	})
@@ -68,7 +68,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	}
 
 	delete(w.held, "g-decode-r1-0-2")
-	w.until("whole: each replica is let go into one rack of its own", "0: 3 pods, 3 let go, 0 bound, 1 racks; 1: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
+	w.until("whole: each replica is released into one rack of its own", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
 	w.run()
 	w.until("bound and ready", "2 there, 2 updated, 2 ready", w.counts)
 	w.until("placed", "2 of 2", w.placements)
@@ -84,19 +84,19 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	if w.set("g-decode-r0").GetResourceVersion() != version || w.uids()["g-decode-r0-0-1"] != first["g-decode-r0-0-1"] {
 		t.Error("the other replica was touched")
 	}
-	if got := w.picture(); got != "0: 3 pods, 3 let go, 3 bound, 1 racks" {
+	if got := w.picture(); got != "0: 3 pods, 3 released, 3 bound, 1 racks" {
 		t.Errorf("pods are left: %s", got)
 	}
 
 	w.scale(2)
-	w.until("scaled out: let go into one rack", "0: 3 pods, 3 let go, 3 bound, 1 racks; 1: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
+	w.until("scaled out: released into one rack", "0: 3 pods, 3 released, 3 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
 	w.run()
 	w.until("ready again", "2 there, 2 updated, 2 ready", w.counts)
 
 	w.until("placed", "2 of 2", w.placements)
 	before, place := w.uids(), w.group().Status.Placements
 	w.must(typed.Delete(t.Context(), w.find("g-decode-r1-0-2"), ctrl.GracePeriodSeconds(0)))
-	w.replaced("a pod is lost: its replica is made anew, whole", before, "g-decode-r1")
+	w.replaced("a pod is lost: its replica is recreated, whole", before, "g-decode-r1")
 	w.run()
 	w.until("ready again", "2 there, 2 updated, 2 ready", w.counts)
 	w.until("placed", "2 of 2", w.placements)
@@ -125,14 +125,14 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	serve(w.T, lws.Kind.Kind, false)
 	w.until("it is told", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionEngineReady)) })
 	w.scale(3)
-	w.until("the third replica waits, and it is said for what", "False EngineNotReady: 2 of 3 packed replicas have a place. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
+	w.until("the third replica waits, and it is said for what", "False EngineNotReady: 2 of 3 packed replicas are placed. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
 		return w.condition(nvidiav1alpha1.ConditionPlaced)
 	})
 	if now := w.uids(); len(now) != len(before) || now["g-decode-r1-0-1"] != before["g-decode-r1-0-1"] {
 		t.Error("what runs was touched")
 	}
 	serve(w.T, lws.Kind.Kind, true)
-	w.until("it is back: the third replica is made and let go", "0: 3 pods, 3 let go, 3 bound, 1 racks; 1: 3 pods, 3 let go, 3 bound, 1 racks; 2: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
+	w.until("it is back: the third replica is made and released", "0: 3 pods, 3 released, 3 bound, 1 racks; 1: 3 pods, 3 released, 3 bound, 1 racks; 2: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
 	for name, uid := range before {
 		if w.uids()[name] != uid {
 			t.Errorf("pod %s was replaced", name)
@@ -140,13 +140,13 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	}
 }
 
-// TestLeaderWorkerSetLifeUnderKAI: the pods of sets are let go as members of the deployment's PodGroup.
+// TestLeaderWorkerSetLifeUnderKAI: the pods of sets are released as members of the deployment's PodGroup.
 func TestLeaderWorkerSetLifeUnderKAI(t *testing.T) {
 	w := newLWSWorld(t, "life-kai")
 	dgd := peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns))
 	dgd.Annotations[graph.AnnotationEngine] = graph.EngineKAI
 	made(t, dgd)
-	w.until("whole and let go", "0: 3 pods, 3 let go, 0 bound, 1 racks; 1: 3 pods, 3 let go, 0 bound, 1 racks", w.picture)
+	w.until("whole and released", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
 	group, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(t.Context(), "g", metav1.GetOptions{})
 	w.must(err)
 	want := strings.ReplaceAll(`g needs 1 in one NS.zone
@@ -200,17 +200,17 @@ func (w *lwsWorld) placements() string {
 	return string(rune('0'+bound)) + " of " + string(rune('0'+len(w.group().Status.Placements)))
 }
 
-// replaced waits until every pod of a set is another one, and let go.
+// replaced waits until every pod of a set is another one, and released.
 func (w *lwsWorld) replaced(title string, before map[string]types.UID, set string) {
 	w.Helper()
-	w.until(title, "3 new, let go", func() string {
+	w.until(title, "3 new, released", func() string {
 		fresh := 0
 		for _, pod := range w.pods() {
 			if strings.HasPrefix(pod.Name, set+"-") && pod.UID != before[pod.Name] && !gates.Closed(pod) {
 				fresh++
 			}
 		}
-		return string(rune('0'+fresh)) + " new, let go"
+		return string(rune('0'+fresh)) + " new, released"
 	})
 }
 

@@ -135,7 +135,7 @@ func (w *lwsWorld) collect(object *unstructured.Unstructured) {
 	w.mustUnlessMoved(err)
 }
 
-// mustUnlessMoved lets pass what comes of an object that the operator changed or deleted since it was read: the next time it is read anew.
+// mustUnlessMoved lets pass what comes of an object that the operator changed or deleted since it was read: the next time it is read again.
 func (w *lwsWorld) mustUnlessMoved(err error) {
 	w.Helper()
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -143,7 +143,7 @@ func (w *lwsWorld) mustUnlessMoved(err error) {
 	}
 }
 
-// run plays the scheduler, which heeds selectors, and the kubelets, for the pods that were let go.
+// run plays the scheduler, which acts on selectors, and the kubelets, for the pods that were released.
 func (w *lwsWorld) run() {
 	w.Helper()
 	nodes := &corev1.NodeList{}

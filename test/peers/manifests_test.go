@@ -36,7 +36,7 @@ func TestManifests(t *testing.T) {
 			}
 			for shape := range groves {
 				g := grove.Graph{Namespace: namespace, Name: dgd.Name, Queue: "q", Groups: groups}
-				accepted(t, sent(t, grove.Render(g, dialectOf(t, shape)), shape), metav1.DryRunAll)
+				accepted(t, sent(t, grove.Render(g, schemaOf(t, shape)), shape), metav1.DryRunAll)
 			}
 		})
 	}

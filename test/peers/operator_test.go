@@ -188,7 +188,7 @@ func TestOthersChangeTheBinding(t *testing.T) {
 	t.Log("changed: put right in place")
 	w.change(binding, cut)
 	if again := w.binding(levels); again.GetUID() != binding.GetUID() {
-		t.Error("it was made anew")
+		t.Error("it was recreated")
 	}
 
 	t.Log("deleted: made again")

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Nobody schedules or runs pods here. act does by hand what schedulers and kubelets (and LeaderWorkerSet) would have done by now: a pod that was let go is bound to
+// Nobody schedules or runs pods here. act does by hand what schedulers and kubelets (and LeaderWorkerSet) would have done by now: a pod that was released is bound to
 // a node that its pins allow, if its PodGroup has the leaf it names; a pod with a node runs; a pod that is deleted ends.
 func (w *world) act() error {
 	if w.sets != nil {
@@ -100,7 +100,7 @@ func (w *world) member(pod *corev1.Pod) error {
 	}
 	object, err := client.Resource(resources["PodGroup"]).Namespace(watched).Get(w.t.Context(), pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
 	if err != nil {
-		return errors.New("it was let go before its PodGroup was there: " + err.Error())
+		return errors.New("it was released before its PodGroup was there: " + err.Error())
 	}
 	leaf := pod.Labels[kai.LabelSubGroup]
 	pg := read[kai.PodGroup](w.t, object)
@@ -110,7 +110,7 @@ func (w *world) member(pod *corev1.Pod) error {
 	return nil
 }
 
-// fit is the first node with room that the pod's pins allow.
+// fit is the first node with capacity that the pod's pins allow.
 func (w *world) fit(pod *corev1.Pod) (string, error) {
 	nodes, all := &corev1.NodeList{}, &corev1.PodList{}
 	if err := typed.List(w.t.Context(), nodes, ctrlclient.MatchingLabels{poolKey: w.name}); err != nil {
@@ -136,7 +136,7 @@ func (w *world) fit(pod *corev1.Pod) (string, error) {
 			return node.Name, nil
 		}
 	}
-	return "", fmt.Errorf("no node has room for it with the pins %v", pod.Spec.NodeSelector)
+	return "", fmt.Errorf("no node has capacity for it with the pins %v", pod.Spec.NodeSelector)
 }
 
 // replica are the living pods of one replica.
@@ -152,7 +152,7 @@ func (w *world) replica(service string, ordinal int32) []corev1.Pod {
 	})
 }
 
-// in waits until all size pods of a replica were let go, pinned to the path of a domain, and run there.
+// in waits until all size pods of a replica were released, pinned to the path of a domain, and run there.
 func (w *world) in(service string, ordinal int32, size int, path string) {
 	w.t.Helper()
 	zone, rack, _ := strings.Cut(path, "/")
@@ -174,7 +174,7 @@ func (w *world) in(service string, ordinal int32, size int, path string) {
 	})
 }
 
-// held waits until all size pods of a replica are there, and none was let go.
+// held waits until all size pods of a replica are there, and none was released.
 func (w *world) held(service string, ordinal int32, size int) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("%s-%d is held", service, ordinal), func() error {
@@ -184,7 +184,7 @@ func (w *world) held(service string, ordinal int32, size int) {
 		}
 		for i := range pods {
 			if !gates.Closed(&pods[i]) {
-				w.t.Fatalf("%s was let go", pods[i].Name)
+				w.t.Fatalf("%s was released", pods[i].Name)
 			}
 		}
 		return nil

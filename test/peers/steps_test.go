@@ -137,10 +137,10 @@ func (w *world) gone(service string) {
 	})
 }
 
-// let waits until the pods of a replica were let go.
+// let waits until the pods of a replica were released.
 func (w *world) let(service string, ordinal int32) {
 	w.t.Helper()
-	w.until("it was let go", func() error {
+	w.until("it was released", func() error {
 		pods := w.replica(service, ordinal)
 		for i := range pods {
 			if gates.Closed(&pods[i]) {

@@ -111,6 +111,6 @@ func TestGroveIsSwitchedOffAndOn(t *testing.T) {
 	w.serves()
 	w.stay(running)
 	if _, now := w.podCliqueSet(); now.GetUID() != before.GetUID() {
-		t.Error("the set was made anew")
+		t.Error("the set was recreated")
 	}
 }

@@ -33,11 +33,11 @@ import (
 // watched is the namespace whose deployments the running operator manages. The other tests have theirs in another one.
 const watched = "watched"
 
-// patience is how long a story waits for what it expects. It is generous: a slow machine is no failure.
+// patience is how long a scenario waits for what it expects. It is generous: a slow machine is no failure.
 const patience = 60 * time.Second
 
-// takeBackAfter is short: nothing but the gang that cannot be bound waits for it.
-const takeBackAfter = 500 * time.Millisecond
+// requeueAfter is short: nothing but the gang that cannot be bound waits for it.
+const requeueAfter = 500 * time.Millisecond
 
 // operate runs the whole operator, without admission, until the returned function has ended it.
 func operate(config *rest.Config) (stop func(), err error) {
@@ -50,7 +50,7 @@ func operate(config *rest.Config) (stop func(), err error) {
 		defer close(done)
 		err := operator.Run(ctx, config, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{watched}, QPS: 500, Burst: 1000,
-			TakeBackAfter: takeBackAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, Engine: graph.EngineAuto,
+			RequeueAfter: requeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, Engine: graph.EngineAuto,
 		})
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, "the operator ended:", err)
@@ -60,7 +60,7 @@ func operate(config *rest.Config) (stop func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-// world is one story's part of the cluster: a deployment, the ClusterTopology (zone, rack, host) it names and the nodes of that, all of one
+// world is one scenario's part of the cluster: a deployment, the ClusterTopology (zone, rack, host) it names and the nodes of that, all of one
 // name.
 type world struct {
 	t    *testing.T
@@ -131,7 +131,7 @@ func (w *world) addHosts(hosts ...host) {
 	}
 }
 
-// tearDown leaves nothing that would take room or be looked after: there is no garbage collector here.
+// tearDown leaves nothing that would take capacity or be looked after: there is no garbage collector here.
 func (w *world) tearDown() {
 	ctx := context.Background()
 	if w.t.Failed() {
@@ -168,7 +168,7 @@ func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
 	return dgd
 }
 
-// services, worker and frontend are what deployments of stories consist of.
+// services, worker and frontend are what deployments of scenarios consist of.
 type services = graphs.Services
 
 var worker, frontend = graphs.Worker, graphs.Frontend

@@ -177,7 +177,7 @@ func (r *tour) tree(want string) {
 	}
 }
 
-// third asks for a replica more than the zone has room for.
+// third asks for a replica more than the zone has capacity for.
 func (r *tour) third() {
 	r.t.Helper()
 	r.run(`kubectl patch dynamographdeployments.v1alpha1.nvidia.com/chat --type=merge -p '{"spec":{"services":{"Worker":{"replicas":3}}}}'`)

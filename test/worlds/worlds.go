@@ -66,7 +66,7 @@ func Read(manifest string) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	return dgd, nil
 }
 
-// Apply runs the deployment of a manifest: what has room is bound and ready, the rest waits behind its gate with the operator's reason.
+// Apply runs the deployment of a manifest: what has capacity is bound and ready, the rest waits behind its gate with the operator's reason.
 func (b *Builder) Apply(manifest string) error {
 	dgd, err := Read(manifest)
 	if err != nil {
@@ -131,10 +131,10 @@ func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, placed in
 	}
 	set(nvidiav1beta1.ConditionReady, refused == nil, "placement", "")
 	if refused == nil {
-		set(nvidiav1beta1.ConditionPlaced, true, "Placed", "all packed replicas have a place")
+		set(nvidiav1beta1.ConditionPlaced, true, "Placed", "all packed replicas are placed")
 		return
 	}
-	set(nvidiav1beta1.ConditionPlaced, false, refused.Reason.Code, fmt.Sprintf("%d of %d packed replicas have a place. %s-%d: %s",
+	set(nvidiav1beta1.ConditionPlaced, false, refused.Reason.Code, fmt.Sprintf("%d of %d packed replicas are placed. %s-%d: %s",
 		placed, len(g.Replicas), refused.Service, refused.Ordinal, refused.Reason.Message))
 }
 

@@ -10,7 +10,7 @@ import (
 // ClusterTopologySpec describes the network hierarchy of one kind of hardware in the cluster.
 type ClusterTopologySpec struct {
 	// Levels of the hierarchy, 1 to 16, ordered from the broadest to the narrowest. Each maps a domain name that deployments use
-	// to the node label key that carries its values. Levels may change: running pods stay, deployments are told.
+	// to the node label key that carries its values. Levels may change: running pods stay, deployments report it.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, y.domain == x.domain))",message="domain must be unique across all levels"

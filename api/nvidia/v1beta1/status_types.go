@@ -62,8 +62,8 @@ const (
 
 // Reasons of ConditionRolledOut.
 const (
-	ReasonRollingOut          = "RollingOut"
-	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
+	ReasonRollingOut              = "RollingOut"
+	ReasonRolloutWaitsForCapacity = "RolloutWaitsForCapacity"
 )
 
 // Reasons of ConditionTopologyLevelsAvailable.
@@ -107,7 +107,7 @@ const ReasonMemoryIgnored = "MemoryIgnored"
 // ReasonFrozenConstraintHolds says that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
 
-// What status.placement.score is worth: every replica counts in it, some have no place yet, or it is not known.
+// What status.placement.score is worth: every replica counts in it, some are not placed yet, or it is not known.
 const (
 	PlacementReported    = "Reported"
 	PlacementPartial     = "Partial"

@@ -96,7 +96,7 @@ type RolloutStrategy struct {
 	MaxSurge intstr.IntOrString `json:"maxSurge"`
 }
 
-// Restart is a request to make every replica anew.
+// Restart is a request to recreate every replica.
 type Restart struct {
 	// ID of the request; pods carry it as the annotation nvidia.com/restartAt.
 	ID string `json:"id"`
@@ -271,7 +271,7 @@ const (
 	ReasonInSync        = "InSync"
 	ReasonChangeRefused = "ChangeRefused"
 
-	ReasonUpToDate            = "UpToDate"
-	ReasonRollingOut          = "RollingOut"
-	ReasonRolloutWaitsForRoom = "RolloutWaitsForRoom"
+	ReasonUpToDate                = "UpToDate"
+	ReasonRollingOut              = "RollingOut"
+	ReasonRolloutWaitsForCapacity = "RolloutWaitsForCapacity"
 )

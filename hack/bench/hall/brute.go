@@ -3,7 +3,7 @@
 
 package hall
 
-// Packable says by trying everything whether several asks of one gang each have room together in one domain of a level. For a handful of
+// Packable says by trying everything whether several asks of one gang each have capacity together in one domain of a level. For a handful of
 // hosts and pods only.
 func (l *Ledger) Packable(level Level, asks []Ask) bool {
 	b := brute{ledger: l, level: level, asks: asks, free: append([]int(nil), l.free...)}

@@ -25,7 +25,7 @@ func (a Ask) Size() int { return a.Gangs * a.Pods * a.GPUs }
 // Answer is the host of every pod, gang by gang; nil: refused.
 type Answer [][]string
 
-// Refused is the error of a side that finds no room; the text is its reason.
+// Refused is the error of a side that finds no capacity; the text is its reason.
 type Refused string
 
 func (r Refused) Error() string { return string(r) }
@@ -140,18 +140,18 @@ func (d *domain) join(path [3]string, level Level) error {
 	return nil
 }
 
-// Judge books an answer. A refusal is judged too: when there was room, it says so.
+// Judge books an answer. A refusal is judged too: when there was capacity, it says so.
 func (l *Ledger) Judge(a Ask, answer Answer) error {
 	if answer != nil {
 		return l.Take(a, answer)
 	}
 	if l.Holds(a) {
-		return fmt.Errorf("%s was refused, but there is room", a.Name)
+		return fmt.Errorf("%s was refused, but there is capacity", a.Name)
 	}
 	return nil
 }
 
-// Holds says whether there is room for it: exactly, because all its pods are alike.
+// Holds says whether there is capacity for it: exactly, because all its pods are alike.
 func (l *Ledger) Holds(a Ask) bool {
 	pods := map[[3]string]int{} // that fit a domain of level Each
 	for i, free := range l.free {

@@ -36,7 +36,7 @@ func TestTakeRefusesWrongAnswers(t *testing.T) {
 		"over capacity":   {Answer{hosts(0, 1), hosts(2, 2)}, "host-000002 is over capacity: 16 GPUs taken, 8 free"},
 		"twice by gangs":  {Answer{hosts(0, 1), hosts(1, 0)}, "over capacity"},
 		"nobody's host":   {Answer{hosts(0, 1), hosts(2, 99)}, `no host "host-000099"`},
-		"refused, wrong":  {nil, "was refused, but there is room"},
+		"refused, wrong":  {nil, "was refused, but there is capacity"},
 		"an empty answer": {Answer{}, "0 gangs answered"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func Build(s *Snapshot) Report {
 	if problem == "" && s.mayPlan() {
 		r.Waiting = WaitingOf(planner, plan, maxHosts)
 	}
-	r.Verdict = s.verdict(plan, problem == "" && s.mayPlan())
+	r.Result = s.result(plan, problem == "" && s.mayPlan())
 	return r
 }
 
@@ -74,7 +74,7 @@ func (s *Snapshot) notes() []string {
 	if len(s.Denied) > 0 {
 		text := fmt.Sprintf("You may not %s in the whole cluster.", strings.Join(s.Denied, ", "))
 		if !s.mayPlan() {
-			text += " So nothing can be planned again: what is told is what the operator and the pods say."
+			text += " So nothing can be planned again: this shows what the operator and the pods report."
 		}
 		notes = append(notes, text)
 	}
@@ -129,7 +129,7 @@ func bad(object string, conditions []metav1.Condition) []Condition {
 	return list
 }
 
-// maxEvents bounds how many events are told.
+// maxEvents bounds how many events are shown.
 const maxEvents = 8
 
 func (s *Snapshot) events() []Event {

@@ -8,5 +8,5 @@
 // them stands what the operator itself reported last; where the two differ, the report says so.
 //
 // The output is bounded on any cluster: replicas that have everything in common are one row, and of everything else the first few are
-// told and the rest counted.
+// shown and the rest counted.
 package explain

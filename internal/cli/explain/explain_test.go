@@ -26,7 +26,7 @@ const (
 
 const firstRuns = "chat-frontend-0 node a-0-0\nchat-worker-0-0 node a-0-0\nchat-worker-0-1 node a-0-1\n"
 
-// waiting is the situation that the command is for: the second worker has no room in the zone that the first one has chosen.
+// waiting is the situation that the command is for: the second worker has no capacity in the zone that the first one has chosen.
 func waiting(t *testing.T) *world {
 	w := newWorld(t, nodes(t, 2, 3, 2), topologyManifest, chat)
 	w.occupy("train-7", "a-1-1", "8").occupy("web-1", "a-2-0", "1").occupy("web-2", "a-2-0", "2")
@@ -36,7 +36,7 @@ func waiting(t *testing.T) *world {
 	w.DGD.Status.State, w.DGD.Status.Placement = "pending", &nvidiav1beta1.PlacementStatus{Domain: "a"}
 	w.condition(ready, false, "insufficient_capacity", "Resources not ready: scalinggroup/chat-worker: desired=2, ready=1")
 	w.event(time.Minute, "Pod", "chat-worker-1-0", "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack inside a")
-	return w.event(11*time.Minute, "DynamoGraphDeployment", "chat", "InsufficientCapacity", "Placed: 2 of 3 packed replicas have a place.")
+	return w.event(11*time.Minute, "DynamoGraphDeployment", "chat", "InsufficientCapacity", "Placed: 2 of 3 packed replicas are placed.")
 }
 
 // said is what the operator would say of the world as it is.
@@ -49,28 +49,28 @@ func TestText(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T) *world{
 		"waiting": func(t *testing.T) *world {
 			w := waiting(t)
-			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
+			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: "+w.said())
 		},
 		"running": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 node a-1-0\nchat-worker-1-1 node a-1-1")
 			w.DGD.Status.State = "successful"
-			return w.condition(ready, true, "all_resources_are_ready", "All resources are ready").condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas have a place in a")
+			return w.condition(ready, true, "all_resources_are_ready", "All resources are ready").condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas are placed in a")
 		},
 		"crashing-and-released": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve("chat-frontend-0 released\nchat-worker-0-0 crashing a-0-0\nchat-worker-0-1 crashing a-0-1\n" +
 				"chat-worker-1-0 node a-1-0\nchat-worker-1-1 leaving a-1-1")
-			return w.condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas have a place in a")
+			return w.condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas are placed in a")
 		},
-		"room-by-now": func(t *testing.T) *world {
+		"capacity-by-now": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
-			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: needs 2 pods")
+			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: needs 2 pods")
 		},
-		"taken-back": func(t *testing.T) *world {
+		"requeued": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
-			return w.condition(placed, false, "TakenBack", "2 of 3 packed replicas have a place. Worker-1: chat-worker-1-0 could not be bound: 0/4 nodes are available")
+			return w.condition(placed, false, "Requeued", "2 of 3 packed replicas are placed. Worker-1: chat-worker-1-0 could not be bound: 0/4 nodes are available")
 		},
 		"other-numbers": func(t *testing.T) *world {
-			return waiting(t).condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: needs 2 pods x 8 nvidia.com/gpu in one rack inside a; a/r1 holds 1 of 2")
+			return waiting(t).condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: needs 2 pods x 8 nvidia.com/gpu in one rack inside a; a/r1 holds 1 of 2")
 		},
 		"base-gang": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 2, 2, 1), topologyManifest, chat).resolve("chat-worker-0-0 gated\nchat-worker-0-1 gated\nchat-worker-1-0 gated\nchat-worker-1-1 gated\nchat-frontend-0 gated")
@@ -79,12 +79,12 @@ func TestText(t *testing.T) {
 		"level-gone": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
 			w.Topologies[0].Spec.Levels = w.Topologies[0].Spec.Levels[:1]
-			w.condition(placed, false, "LevelGone", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
+			w.condition(placed, false, "LevelGone", "2 of 3 packed replicas are placed. Worker-1: "+w.said())
 			return w.condition(nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology")
 		},
 		"no-rights": func(t *testing.T) *world {
 			w := waiting(t)
-			w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas have a place. Worker-1: "+w.said())
+			w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: "+w.said())
 			w.Nodes, w.Events, w.EventsHidden, w.Denied = nil, nil, true, []string{"list nodes", "list pods"}
 			return w
 		},
@@ -97,7 +97,7 @@ func TestText(t *testing.T) {
 			for _, sg := range w.Groups {
 				sg.Spec.Engine = "Grove"
 			}
-			return w.condition(placed, false, "Unschedulable", "Grove waits for room")
+			return w.condition(placed, false, "Unschedulable", "Grove waits for capacity")
 		},
 		"large": func(t *testing.T) *world { // 200 replicas on 360 full hosts: the text stays short
 			w := newWorld(t, nodes(t, 4, 9, 9), topologyManifest, strings.Replace(chat, "replicas: 2", "replicas: 200", 1))

@@ -167,7 +167,7 @@ func namesOf(list client.ObjectList) []string {
 	return names
 }
 
-// speaks: events about a replica are told of its first pod.
+// speaks: events about a replica are recorded on its first pod.
 func speaks(pod *corev1.Pod) bool {
 	_, index, ok := graph.ReplicaOf(pod)
 	return ok && index == 0

@@ -85,7 +85,7 @@ func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods [
 	case len(closed) > 0:
 		r.State, r.Since = StateGated, earliest(closed, created)
 		if len(closed) < len(pods) {
-			r.Detail = fmt.Sprintf("%d of %d pods let go", len(pods)-len(closed), len(pods))
+			r.Detail = fmt.Sprintf("%d of %d pods released", len(pods)-len(closed), len(pods))
 		}
 	case len(unbound) > 0:
 		r.State, r.Since, r.Detail = StateReleased, earliest(unbound, unscheduledSince), whyUnbound(unbound)

@@ -17,10 +17,10 @@ type Report struct {
 	Domain string `json:"domain,omitempty"`
 	// Replicas by service and ordinal.
 	Replicas []Replica `json:"replicas"`
-	// Waiting tells why replicas have no place, those with the same words together.
+	// Waiting tells why replicas are not placed, those with the same words together.
 	Waiting []Waiting `json:"waiting"`
-	// Verdict compares the plan with what the operator says.
-	Verdict Verdict `json:"verdict"`
+	// Result compares the plan with what the operator says.
+	Result Result `json:"result"`
 	// Conditions that are not as they should be.
 	Conditions []Condition `json:"conditions"`
 	// Events, the latest first.
@@ -35,15 +35,15 @@ const (
 	StateRunning = "running"
 	// StateNotReady: every pod is bound, not every one is ready.
 	StateNotReady = "not ready"
-	// StateReleased: it has its place, and the kube-scheduler has not bound all of it.
+	// StateReleased: it is placed, and the kube-scheduler has not bound all of it.
 	StateReleased = "released"
-	// StateGated: its pods are there and have no place.
+	// StateGated: its pods are there and are not placed.
 	StateGated = "gated"
 	// StatePending: the kube-scheduler has found no node for it; Trellis has no part in it.
 	StatePending = "pending"
 	// StateCreating: pods of it are still to be made.
 	StateCreating = "creating"
-	// StateLeaving: pods of it end, and it is made anew after that.
+	// StateLeaving: pods of it end, and it is recreated after that.
 	StateLeaving = "leaving"
 )
 
@@ -57,15 +57,15 @@ type Replica struct {
 	// Domain and Nodes of its pods, as far as they have any.
 	Domain string   `json:"domain,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
-	// Detail is the kube-scheduler's or the kubelet's word on the first pod that is not ready.
+	// Detail is the kube-scheduler's or the kubelet's message about the first pod that is not ready.
 	Detail string `json:"detail,omitempty"`
 	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
 	WouldGo string `json:"wouldGo,omitempty"`
-	// Preempts tells who would have to make room there.
+	// Preempts tells who would have to free capacity there.
 	Preempts string `json:"preempts,omitempty"`
 }
 
-// Waiting is why some replicas have no place.
+// Waiting is why some replicas are not placed.
 type Waiting struct {
 	Who     []Gangs `json:"who"`
 	Reason  string  `json:"reason"`
@@ -144,8 +144,8 @@ type Occupant struct {
 	Planned bool `json:"planned,omitempty"`
 }
 
-// Verdict is the operator's word, and whether the plan of now says the same.
-type Verdict struct {
+// Result is the operator's last report, and whether the plan of now agrees.
+type Result struct {
 	// Reason and Message of the condition Placed, True or not; empty when there is none.
 	Placed  *bool        `json:"placed,omitempty"`
 	Reason  string       `json:"reason,omitempty"`

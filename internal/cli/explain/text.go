@@ -25,7 +25,7 @@ const (
 // Text renders the report for a terminal of 100 columns; long names may need more.
 func (r Report) Text(now time.Time) string {
 	ages := ages{now}
-	sections := []string{r.head(), r.replicasText(ages), r.waitingText(), r.verdictText(ages), r.conditionsText(ages), r.eventsText(ages), r.notesText()}
+	sections := []string{r.head(), r.replicasText(ages), r.waitingText(), r.resultText(ages), r.conditionsText(ages), r.eventsText(ages), r.notesText()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
@@ -96,10 +96,10 @@ func (r *Replica) place() string {
 func (r *Replica) detail() string {
 	parts := []string{r.Detail}
 	if r.WouldGo != "" && r.State == StateGated {
-		parts = append(parts, "there is room for it now in "+r.WouldGo)
+		parts = append(parts, "there is capacity for it now in "+r.WouldGo)
 	}
 	if r.Preempts != "" {
-		parts = append(parts, "pods of lower priority would make room: "+r.Preempts)
+		parts = append(parts, "pods of lower priority would free capacity: "+r.Preempts)
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
@@ -171,7 +171,7 @@ func (w *Waiting) write(b *strings.Builder) {
 	}
 	where := "Easiest to free is " + w.FreeingDomain
 	if w.FreeingDomain == "" {
-		where = "To free room in the cluster"
+		where = "To free capacity in the cluster"
 	}
 	fmt.Fprintf(b, "    %s; these hosts take no pod now, the easiest first:\n", where)
 	rows := make([][]string, 0, len(w.Freeing))
@@ -204,10 +204,10 @@ func (h *Host) way() string {
 	return "used by " + strings.Join(parts, ", ")
 }
 
-func (r Report) verdictText(a ages) string {
-	lines := []string{text.Wrap(r.Verdict.Text, "  ")}
-	if v := r.Verdict; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
-		lines = append(lines, text.Wrap(fmt.Sprintf("  Its word, %s old: %s: %s", a.of(v.Since), v.Reason, v.Message), "    "))
+func (r Report) resultText(a ages) string {
+	lines := []string{text.Wrap(r.Result.Text, "  ")}
+	if v := r.Result; v.Placed != nil && (!v.Agrees || !*v.Placed && len(r.Waiting) == 0) {
+		lines = append(lines, text.Wrap(fmt.Sprintf("  Its last report, %s old: %s: %s", a.of(v.Since), v.Reason, v.Message), "    "))
 	}
 	return "OPERATOR\n" + strings.Join(lines, "\n") + "\n"
 }

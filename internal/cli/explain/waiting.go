@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Bounds of what is told about one reason.
+// Bounds of what is shown about one reason.
 const (
 	maxHosts     = 5
 	maxOccupants = 4
@@ -19,7 +19,7 @@ const (
 	maxExcluded  = 6
 )
 
-// WaitingOf tells why replicas have no place, those with the same words together. Of the hosts that could be freed, it lists at most so many.
+// WaitingOf tells why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so many.
 func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 	list := []Waiting{}
 	at := map[string]int{}

@@ -98,7 +98,7 @@ func defaultNode(node *corev1.Node) {
 	}
 }
 
-// defaultPod is what the API server does to a new pod, as far as it decides what room the pod takes: limits are requests, and on the host's
+// defaultPod is what the API server does to a new pod, as far as it decides what capacity the pod takes: limits are requests, and on the host's
 // network every port is a host port.
 func defaultPod(pod *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -176,7 +176,7 @@ func node(n *corev1.Node) (*corev1.Node, error) {
 	return stripped.(*corev1.Node), nil
 }
 
-// pod leaves out those of others that have ended: they take no room.
+// pod leaves out those of others that have ended: they take no capacity.
 func pod(p *corev1.Pod) (*corev1.Pod, error) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	if ended && p.Labels[graph.LabelScalingGroup] == "" {

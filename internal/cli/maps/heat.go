@@ -5,11 +5,11 @@ package maps
 
 import "github.com/trellis-k8s/trellis/internal/cli/tree"
 
-// Room is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient says how far the free room is
-// usable: 1 when every free GPU is on a host with room for a whole pod, 0 when none is.
+// Capacity is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient says how far the free capacity is
+// usable: 1 when every free GPU is on a host with capacity for a whole pod, 0 when none is.
 type Room struct{ Fits, Free int64 }
 
-// RoomIn counts the room in a domain for pods that each take so much of one host.
+// RoomIn counts the capacity in a domain for pods that each take so much of one host.
 func RoomIn(d *tree.Domain, pod int64) Room {
 	if d.Node {
 		if d.Amount == nil || pod <= 0 {
@@ -28,7 +28,7 @@ func RoomIn(d *tree.Domain, pod int64) Room {
 // heats is in how many steps the colour of a rack rises.
 const heats = 5
 
-// Heat is 0 for room that is whole or for none at all, and heats-1 for room that no pod fits into.
+// Heat is 0 for capacity that is whole or for none at all, and heats-1 for capacity that no pod fits into.
 func (r Room) Heat() int {
 	if r.Free == 0 {
 		return 0

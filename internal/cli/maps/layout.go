@@ -77,7 +77,7 @@ func isRack(d *tree.Domain) bool {
 	return slices.ContainsFunc(d.Children, func(c *tree.Domain) bool { return c.Node })
 }
 
-// titles of boxes beside one another; racks have short ones where there is little room.
+// titles of boxes beside one another; racks have short ones where there is little space.
 func (s scale) titles(list []*tree.Domain) []string {
 	names := make([]string, 0, len(list))
 	short := s.letter == 0

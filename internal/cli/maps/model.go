@@ -18,7 +18,7 @@ type Map struct {
 	// Pod is the amount that each pod of a gang takes, for the question how large a gang fits: the largest that a pod of the graphs asks for,
 	// or all of the largest host.
 	Pod int64 `json:"pod"`
-	// Waiting is what has no place, with what is missing.
+	// Waiting is what is not placed, with what is missing.
 	Waiting []Waiting `json:"waiting"`
 	// Planned are the deployments laid over the cluster; their pods that are not there yet have the state StatePlanned.
 	Planned []Planned `json:"planned,omitempty"`
@@ -29,7 +29,7 @@ type Map struct {
 // StatePlanned is the state of a pod that is drawn where a plan puts it.
 const StatePlanned = "planned"
 
-// Waiting is one reason why replicas of a graph have no place. Need, domain, blocking hosts and pods are those of explain.
+// Waiting is one reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are those of explain.
 type Waiting struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
@@ -37,7 +37,7 @@ type Waiting struct {
 	Tree int `json:"tree"`
 	// Since when the graph is not placed.
 	Since *time.Time `json:"since,omitempty"`
-	// Planned: it is a plan laid over the cluster that has no place.
+	// Planned: it belongs to a plan laid over the cluster, and is not placed.
 	Planned bool `json:"planned,omitempty"`
 	// Operator is what the operator says of it, where that is not the same.
 	Operator string `json:"operator,omitempty"`

@@ -67,7 +67,7 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestPlanIsLaidOver: what a plan places is on the map as planned and uses room; what it refuses waits, and the cluster itself is not changed.
+// TestPlanIsLaidOver: what a plan places is on the map as planned and uses capacity; what it refuses waits, and the cluster itself is not changed.
 func TestPlanIsLaidOver(t *testing.T) {
 	b := small(t)
 	before := draw(t, b.World, "")
@@ -96,7 +96,7 @@ func TestPlanIsLaidOver(t *testing.T) {
 		}
 	}
 	if waits != "new: Worker-1 " {
-		t.Errorf("what has no place: %q", waits)
+		t.Errorf("what is not placed: %q", waits)
 	}
 	if page(t, before) != page(t, draw(t, b.World, "")) {
 		t.Error("the plan changed the cluster")

@@ -42,7 +42,7 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	}
 }
 
-// again plans a deployment and drops the plan. There are no reasons when there is room for it now, or when it cannot be planned.
+// again plans a deployment and drops the plan. There are no reasons when there is capacity for it now, or when it cannot be planned.
 func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment) []explain.Waiting {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
 		return nil

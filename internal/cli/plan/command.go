@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// exitNotPlaced is the exit code of a plan in which something has no place.
+// exitNotPlaced is the exit code of a plan in which something is not placed.
 const exitNotPlaced cli.Exit = 2
 
 // options are what the user gives.
@@ -32,7 +32,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for the next.\n" +
 			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses and DynamoGraphDeployments; other kinds are skipped. With --cluster all but\n" +
 			"the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of the same name, put in their place.\n\n" +
-			"Exit code: 0 everything has a place, 2 something has none, 1 the input is wrong.",
+			"Exit code: 0 everything is placed, 2 something is not, 1 the input is wrong.",
 		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
 			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +
 			"  kubectl get nodes,pods -A -o yaml | kubectl trellis plan -f - -f manifests/ -o json\n" +

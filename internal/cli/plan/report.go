@@ -22,7 +22,7 @@ type Report struct {
 type Graph struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Placed: every replica has its place.
+	// Placed: every replica is placed.
 	Placed bool `json:"placed"`
 	// Score says how tight the replicas that this plan places sit, in [0,1].
 	Score float64 `json:"score"`
@@ -30,7 +30,7 @@ type Graph struct {
 	Domain map[string]string `json:"domain"`
 	// Replicas by service and ordinal, with those that run already.
 	Replicas []Replica `json:"replicas"`
-	// Reasons of the replicas that have no place.
+	// Reasons of the replicas that are not placed.
 	Reasons []Reason `json:"reasons"`
 }
 
@@ -49,7 +49,7 @@ type Pod struct {
 	Node string `json:"node"`
 }
 
-// Reason is why one replica has no place.
+// Reason is why one replica is not placed.
 type Reason struct {
 	Service string `json:"service"`
 	Replica int    `json:"replica"`

@@ -15,7 +15,7 @@ import (
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
 func (r *Report) Text() string {
-	sections := []string{r.drawing(), r.summary(), r.preemptions(), r.reasons(), r.verdict()}
+	sections := []string{r.drawing(), r.summary(), r.preemptions(), r.reasons(), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
@@ -60,14 +60,14 @@ func (r *Report) summary() string {
 	return text.Table(rows, 2)
 }
 
-// preemptions tells who would have to make room.
+// preemptions tells who would have to free capacity.
 func (r *Report) preemptions() string {
 	var lines []string
 	for i := range r.Plans {
 		g := &r.Plans[i]
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
-				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the room of pods of lower priority: %d of %s",
+				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
 					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, scheduler.Victims(p)), "  "))
 			}
 		}
@@ -81,10 +81,10 @@ func (r *Report) preemptions() string {
 	return "PREEMPTS\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// maxReasons bounds how many different reasons are told.
+// maxReasons bounds how many different reasons are shown.
 const maxReasons = 20
 
-// reasons tells why replicas have no place, those with the same words together.
+// reasons tells why replicas are not placed, those with the same words together.
 func (r *Report) reasons() string {
 	type said struct {
 		graph, service, reason, message string
@@ -117,8 +117,8 @@ func (r *Report) reasons() string {
 	return b.String()
 }
 
-// verdict is the last line.
-func (r *Report) verdict() string {
+// result is the last line.
+func (r *Report) result() string {
 	placed := 0
 	for i := range r.Graphs {
 		if r.Graphs[i].Placed {
@@ -126,7 +126,7 @@ func (r *Report) verdict() string {
 		}
 	}
 	if placed == len(r.Graphs) {
-		return "Everything has a place.\n"
+		return "Everything is placed.\n"
 	}
 	return fmt.Sprintf("%d of %d graphs would be placed whole.\n", placed, len(r.Graphs))
 }

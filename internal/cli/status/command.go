@@ -95,7 +95,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden b
 	return Follow(ctx, snapshots, o.show(), o.forever)
 }
 
-// show is how reports are shown as they come: objects for programs, a table drawn anew on a terminal, lines elsewhere.
+// show is how reports are shown as they come: objects for programs, a table redrawn on a terminal, lines elsewhere.
 func (o *options) show() Show {
 	if o.JSON() {
 		return func(r Report, _ *Report) error { return o.ShowNext(r) }

@@ -58,7 +58,7 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, podsH
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // somebody is told already
+		default: // a notification is pending already
 		}
 	}
 	for _, o := range objects {

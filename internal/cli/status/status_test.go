@@ -90,7 +90,7 @@ status:
 
 var allPods = []string{"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 ready", "Decode 2 1 ready", "Frontend 0 0 ready"}
 
-func stories(t *testing.T) map[string]Snapshot {
+func scenarios(t *testing.T) map[string]Snapshot {
 	changed := func(s Snapshot, change func(*Snapshot)) Snapshot {
 		change(&s)
 		return s
@@ -113,12 +113,12 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 3, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-a/rack-1}, {replica: 2, domain: zone-a/rack-2}]}
     `+frontendUp),
 			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ImagePullBackOff", "Decode 2 0 exit 3", "Decode 2 1 starting", "Frontend 0 0 ready"),
-		"no-room": snapshot(t, llm(`
+		"no-capacity": snapshot(t, llm(`
 status:
   observedGeneration: 4
   state: pending
   conditions:
-  - {type: Placed, status: "False", reason: InsufficientCapacity, message: "2 of 3 packed replicas have a place. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2", lastTransitionTime: null}
+  - {type: Placed, status: "False", reason: InsufficientCapacity, message: "2 of 3 packed replicas are placed. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2", lastTransitionTime: null}
   - {type: Ready, status: "False", reason: insufficient_capacity, message: m, lastTransitionTime: null}
   services:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 2, scheduledReplicas: 2, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-b/rack-1}]}
@@ -153,7 +153,7 @@ status:
 }
 
 func TestText(t *testing.T) {
-	for name, s := range stories(t) {
+	for name, s := range scenarios(t) {
 		t.Run(name, func(t *testing.T) {
 			golden.Check(t, filepath.Join("testdata", name+".golden"), Build(s).Text())
 		})
@@ -161,7 +161,7 @@ func TestText(t *testing.T) {
 }
 
 func TestDone(t *testing.T) {
-	for name, s := range stories(t) {
+	for name, s := range scenarios(t) {
 		if got := Build(s).Done; got != (name == "ready") {
 			t.Errorf("%s: done = %v", name, got)
 		}
@@ -174,13 +174,13 @@ func TestDone(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(&out).Encode(Build(stories(t)["no-room"])); err != nil {
+	if err := json.NewEncoder(&out).Encode(Build(scenarios(t)["no-capacity"])); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"namespace":"team-a","name":"llm","done":false,"ready":false,"state":"pending","reason":"insufficient_capacity","message":"m","services":[` +
 		`{"name":"Decode","desired":3,"replicas":3,"updated":3,"scheduled":2,"ready":2,"where":[{"domain":"zone-a/rack-1","replicas":1},{"domain":"zone-b/rack-1","replicas":1}],"waiting":["a place for 1 replica"]},` +
 		`{"name":"Frontend","desired":1,"replicas":1,"updated":1,"scheduled":1,"ready":1,"where":[{"domain":"zone-a","replicas":1}]}],` +
-		`"conditions":[{"type":"Placed","reason":"InsufficientCapacity","message":"2 of 3 packed replicas have a place. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2"}]}` + "\n"
+		`"conditions":[{"type":"Placed","reason":"InsufficientCapacity","message":"2 of 3 packed replicas are placed. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2"}]}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -212,10 +212,10 @@ func follow(ctx context.Context, forever bool, snapshots ...Snapshot) (string, e
 type stay struct{}
 
 func TestFollow(t *testing.T) {
-	s := stories(t)
+	s := scenarios(t)
 
 	t.Run("a line a change, and the end when ready", func(t *testing.T) {
-		got, err := follow(t.Context(), false, s["starting"], s["starting"], s["ready"], s["no-room"])
+		got, err := follow(t.Context(), false, s["starting"], s["starting"], s["ready"], s["no-capacity"])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestFollow(t *testing.T) {
 
 // On a terminal each table covers the one before, whose lines may have been broken by a narrow window.
 func TestRedraw(t *testing.T) {
-	s := stories(t)
+	s := scenarios(t)
 	starting, ready := Build(s["starting"]), Build(s["ready"])
 	var out bytes.Buffer
 	for _, step := range []struct {

@@ -120,7 +120,7 @@ func (g *graphPods) describe() Graph {
 }
 
 // waiting explains the pods without a node: by the graph's condition while it says that something is not placed, otherwise by the
-// kube-scheduler's word on the first of them.
+// kube-scheduler's message about the first of them.
 func (g *graphPods) waiting() *Waiting {
 	w := &Waiting{}
 	var schedulerSays string

@@ -127,9 +127,9 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 	var notes []string
 	switch {
 	case s.NodesHidden:
-		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free room.")
+		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free capacity.")
 	case s.OthersHidden:
-		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free room.")
+		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free capacity.")
 	}
 	for _, g := range graphs {
 		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)
@@ -137,10 +137,10 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
 		}
 	}
-	told := map[string]bool{}
+	noted := map[string]bool{}
 	for _, g := range graphs {
-		if t := s.find(g.view.name); t != nil && s.Topology == nil && !told[t.Name] && !g.view.equal(live(t)) {
-			told[t.Name] = true
+		if t := s.find(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(live(t)) {
+			noted[t.Name] = true
 			notes = append(notes, fmt.Sprintf("ClusterTopology %s has other levels now (%s); the tree shows those that the pods were placed by.",
 				t.Name, strings.Join(domains(live(t).levels), " > ")))
 		}

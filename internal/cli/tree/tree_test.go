@@ -42,7 +42,7 @@ func TestText(t *testing.T) {
 				"vllmworker-1-0 b-1-0", "vllmworker-1-0 -", "vllmworker-1-1 b-1-1", "vllmworker-1-1 -",
 				"vllmworker-1-2 b-1-2", "vllmworker-1-2 -", "vllmworker-1-3 b-1-3", "vllmworker-1-3 -").Replace(chatRunning))
 			setCondition(dgd, nvidiav1beta1.ConditionReady, false, "insufficient_capacity", "Resources not ready")
-			setCondition(dgd, nvidiav1beta1.ConditionPlaced, false, "InsufficientCapacity", "1 of 2 packed replicas have a place. VllmWorker-1: needs 4 pods x 8 nvidia.com/gpu in one rack; "+
+			setCondition(dgd, nvidiav1beta1.ConditionPlaced, false, "InsufficientCapacity", "1 of 2 packed replicas are placed. VllmWorker-1: needs 4 pods x 8 nvidia.com/gpu in one rack; "+
 				"zone-b/r1 holds 3 of 4 (1 host cordoned); 4 other racks hold fewer")
 		},
 		"sick-nodes": func(w *world) {

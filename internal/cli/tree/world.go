@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Of is the snapshot of a world that a plan is made on, with all of its graphs. Pods that have ended take no room and are left out.
+// Of is the snapshot of a world that a plan is made on, with all of its graphs. Pods that have ended take no capacity and are left out.
 func Of(w *whatif.World) *Snapshot {
 	s := &Snapshot{}
 	for _, n := range w.Nodes {

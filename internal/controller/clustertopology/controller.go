@@ -44,7 +44,7 @@ type Reconciler struct {
 	// Peers have a topology object of their own.
 	Peers []Peer
 
-	surveys surveys
+	scans scans
 }
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=get;patch
@@ -80,7 +80,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func (r *Reconciler) nodeEvent(ctx context.Context, node client.Object) []reconcile.Request {
-	r.surveys.nodes.Add(1)
+	r.scans.nodes.Add(1)
 	return r.all(ctx, node)
 }
 
@@ -105,13 +105,13 @@ func profileOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile}}}
 }
 
-// Reconcile surveys the nodes and writes the status if it changed.
+// Reconcile scans the nodes and writes the status if it changed.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ct := &grovev1alpha1.ClusterTopology{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	survey, err := r.surveys.of(ctx, ct, r.Client)
+	scan, err := r.scans.of(ctx, ct, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
 	}
-	status := statusOf(ct, survey, users.Items, constraint.Defaults(topologies.Items))
+	status := statusOf(ct, scan, users.Items, constraint.Defaults(topologies.Items))
 	peers, failure := r.keepPeers(ctx, ct)
 	setPeers(ct, &status, peers)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, ct, status))

@@ -21,7 +21,7 @@ import (
 // maxNames is how many nodes or deployments a message lists.
 const maxNames = 5
 
-func statusOf(ct *grovev1alpha1.ClusterTopology, s survey, users []nvidiav1beta1.DynamoGraphDeployment,
+func statusOf(ct *grovev1alpha1.ClusterTopology, s scan, users []nvidiav1beta1.DynamoGraphDeployment,
 	defaults []*grovev1alpha1.ClusterTopology,
 ) grovev1alpha1.ClusterTopologyStatus {
 	status := *ct.Status.DeepCopy()
@@ -37,7 +37,7 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s survey, users []nvidiav1beta1
 		})
 	}
 	status.Summary = strings.Join(domains, " > ")
-	for _, c := range []metav1.Condition{labelled(s.Survey), consistent(s), inUse(users)} {
+	for _, c := range []metav1.Condition{labelled(s.Scan), consistent(s), inUse(users)} {
 		c.ObservedGeneration = ct.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -78,7 +78,7 @@ func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.Clus
 	return c
 }
 
-func labelled(s topology.Survey) metav1.Condition {
+func labelled(s topology.Scan) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionLevelsLabeled, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonAllNodesLabeled,
 		Message: fmt.Sprintf("all %d nodes carry the label of every level", s.Nodes),
@@ -101,7 +101,7 @@ func labelled(s topology.Survey) metav1.Condition {
 }
 
 // consistent: each domain is one place. Two nodes of one hostname are named before a level that is omitted.
-func consistent(s survey) metav1.Condition {
+func consistent(s scan) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
 		Message: "every hostname belongs to one node, and no path means several places",

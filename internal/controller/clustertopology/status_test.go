@@ -45,7 +45,7 @@ func TestOmittedLevel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ct := &grovev1alpha1.ClusterTopology{}
 			ct.Spec.Levels, ct.Spec.NodeSelector = tc.levels, tc.selector
-			status := statusOf(ct, surveyNodes(ct, append(tc.more, nodes...)), nil, nil)
+			status := statusOf(ct, scanNodes(ct, append(tc.more, nodes...)), nil, nil)
 			c := meta.FindStatusCondition(status.Conditions, grovev1alpha1.ConditionHierarchyConsistent)
 			if c == nil || c.Reason != tc.reason || (c.Status == metav1.ConditionTrue) != (tc.reason == "HierarchyValid") {
 				t.Fatalf("condition %+v, want reason %s", c, tc.reason)

@@ -121,7 +121,7 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
-// placedCondition says whether every replica has its place, and if not, why. While the scheduler has not looked at the graph since the
+// placedCondition says whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
 // operator started, the condition stays as it is.
 func placedCondition(o observed, p *problem) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
@@ -134,18 +134,18 @@ func placedCondition(o observed, p *problem) *condition {
 		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
 	case !o.judged:
 		return nil
-	case o.verdict.Creating && len(o.verdict.Waiting) == 0:
+	case o.result.Creating && len(o.result.Waiting) == 0:
 		return no(kind, scheduler.CodeCreating, "the scaling groups are being created")
-	case len(o.verdict.Waiting) > 0:
-		return no(kind, reasonOf(o.verdict.Waiting), aboutClaims(o, waitingMessage(o.verdict)))
-	case o.verdict.Placed < o.verdict.Wanted:
-		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas have a place; the pods of the rest are being replaced", o.verdict.Placed, o.verdict.Wanted))
-	case o.verdict.Wanted == 0:
+	case len(o.result.Waiting) > 0:
+		return no(kind, reasonOf(o.result.Waiting), aboutClaims(o, waitingMessage(o.result)))
+	case o.result.Placed < o.result.Wanted:
+		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
+	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
-	case len(o.verdict.Domain) > 0:
-		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place in %s", o.verdict.Wanted, o.verdict.Domain)))
+	case len(o.result.Domain) > 0:
+		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s", o.result.Wanted, o.result.Domain)))
 	}
-	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas have a place", o.verdict.Wanted)))
+	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
 }
 
 // reasonOf is the code that says most: a real shortage before a wait that only follows from another.
@@ -159,10 +159,10 @@ func reasonOf(waiting []scheduler.Waiting) string {
 }
 
 // waitingMessage lists the waiting replicas, those with the same words together.
-func waitingMessage(verdict scheduler.Verdict) string {
+func waitingMessage(result scheduler.Result) string {
 	var order []string
 	who := map[string][]string{}
-	for _, w := range verdict.Waiting {
+	for _, w := range result.Waiting {
 		if who[w.Message] == nil {
 			order = append(order, w.Message)
 		}
@@ -176,10 +176,10 @@ func waitingMessage(verdict scheduler.Verdict) string {
 		}
 		parts = append(parts, strings.Join(names, ", ")+": "+message)
 	}
-	return fmt.Sprintf("%d of %d packed replicas have a place. %s", verdict.Placed, verdict.Wanted, strings.Join(parts, "; "))
+	return fmt.Sprintf("%d of %d packed replicas are placed. %s", result.Placed, result.Wanted, strings.Join(parts, "; "))
 }
 
-// readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of room, pods that do not
+// readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that do not
 // start and an update in progress have reasons of their own, as long as there is only one of them.
 func readyCondition(o observed, services []service, p *problem, failure error, placed *metav1.Condition) *condition {
 	const kind = nvidiav1beta1.ConditionReady
@@ -221,7 +221,7 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 
 // notReadyReason is why one service is not ready.
 func notReadyReason(o observed, s service, placed *metav1.Condition) string {
-	unplaced := slices.ContainsFunc(o.verdict.Waiting, func(w scheduler.Waiting) bool { return w.Service == s.name })
+	unplaced := slices.ContainsFunc(o.result.Waiting, func(w scheduler.Waiting) bool { return w.Service == s.name })
 	switch {
 	case behind(s), s.refused() != "":
 		return nvidiav1beta1.ReasonSomeResourcesNotReady

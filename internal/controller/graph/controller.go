@@ -3,7 +3,7 @@
 
 // Package graph turns DynamoGraphDeployments into scaling groups and Services and reports what became of them.
 //
-// It is the only writer of a deployment's status: the scaling groups' counts reach it through the cache, the scheduler's verdicts in
+// It is the only writer of a deployment's status: the scaling groups' counts reach it through the cache, the scheduler's results in
 // memory. An object that would have been refused at admission (it came while no webhook was there) is reported and otherwise left as
 // it is: what runs goes on running.
 package graph
@@ -46,9 +46,9 @@ type Reconciler struct {
 	// Live reads past the cache, before an object is taken over because it seems absent.
 	Live     client.Reader
 	Recorder events.EventRecorder
-	// Verdicts of the scheduler; Changed delivers an event when one has changed.
-	Verdicts *scheduler.Verdicts
-	Changed  <-chan event.GenericEvent
+	// Results of the scheduler; Changed delivers an event when one has changed.
+	Results *scheduler.Results
+	Changed <-chan event.GenericEvent
 	// Engines by name, and Engine, the one for deployments that name none.
 	Engines *engine.Engines
 	Engine  string
@@ -114,9 +114,9 @@ type observed struct {
 	// for, since its pods would be too many, or "".
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
-	// verdict of the scheduler; judged is false while there is none since the operator started.
-	verdict scheduler.Verdict
-	judged  bool
+	// result of the scheduler; judged is false while there is none since the operator started.
+	result scheduler.Result
+	judged bool
 	// engine of the deployment, and whether it works.
 	engine engineView
 	// workload is what has come of it under an engine that makes the pods itself; nil under others.
@@ -207,6 +207,6 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
 		return o, err
 	}
-	o.verdict, o.judged = r.Verdicts.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
+	o.result, o.judged = r.Results.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
 	return o, nil
 }

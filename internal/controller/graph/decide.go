@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
@@ -25,7 +26,7 @@ type problem struct {
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
 func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + truncate(errs.ToAggregate().Error())}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + truncate(wording(o.dgd).Errors(errs).ToAggregate().Error())}
 	}
 	in := graph.Inputs{
 		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
@@ -36,7 +37,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	case errors.Is(err, graph.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, truncate(err.Error())}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, truncate(wording(o.dgd).Text(err.Error()))}
 	}
 	return resolved, nil
 }
@@ -92,6 +93,15 @@ func guard(o observed) field.ErrorList {
 		errs = validation.GraphTopology(o.dgd, o.profile, nil)
 	}
 	return errs
+}
+
+// wording is that of v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
+func wording(dgd *nvidiav1beta1.DynamoGraphDeployment) validation.Wording {
+	version := nvidiav1beta1.GroupVersion.Version
+	if dgd.Annotations[nvidiav1alpha1.AnnotationSpecMemory] != "" {
+		version = nvidiav1alpha1.GroupVersion.Version
+	}
+	return validation.WordingOf(dgd, version)
 }
 
 // truncate keeps a message within what a condition should hold.

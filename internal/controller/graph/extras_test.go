@@ -72,7 +72,7 @@ func TestNestedLeftovers(t *testing.T) {
 	}
 }
 
-// A deployment is made anew while the garbage collector is at the Role of the earlier one: the binding, which needs the Role, is left for later,
+// A deployment is recreated while the garbage collector is at the Role of the earlier one: the binding, which needs the Role, is left for later,
 // and nothing fails.
 func TestNothingIsMadeBehindALeftover(t *testing.T) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{

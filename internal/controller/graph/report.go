@@ -45,8 +45,8 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
 // reportAdopted sends a Warning when pods were adopted as they are although the deployment was changed while no operator ran: whether the
-// change was about the pods cannot be told then, and an upgrade of the operator replaces no pod. It is sent once: with the groups' input
-// stored, the next change can be told.
+// change was about the pods cannot be determined then, and an upgrade of the operator replaces no pod. It is sent once: with the groups' input
+// stored, the next change can be determined.
 func (r *Reconciler) reportAdopted(o observed, wanted *graph.Graph) {
 	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
 		return

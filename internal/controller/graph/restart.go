@@ -13,11 +13,11 @@ import (
 )
 
 // restartsOf decides for which restart the replicas of each service are made. All that it goes by is in the scaling groups: which restart
-// each was told of, and how far it is.
+// each has the request for, and how far it is.
 //
-//	Sequential   a service is told once those before it in the order serve again; within it the update's bounds hold
-//	Parallel     all are told to stop; once nothing of the graph is left, all are told to go on, so that it may choose its domain anew.
-//	             An engine that makes the pods itself stops nothing: all are told at once, and it replaces the pods
+//	Sequential   a service gets the request once those before it in the order serve again; within it the update's bounds hold
+//	Parallel     all stop; once nothing of the graph is left, all start, so that it may choose its domain again.
+//	             An engine that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
 //
 // A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
 func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
@@ -50,17 +50,17 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 func restarted(o observed) bool {
 	s := o.dgd.Status.Restart
 	if s == nil {
-		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return told(o, name) })
+		return o.dgd.Status.ObservedGeneration == o.dgd.Generation && !slices.ContainsFunc(restartOrder(o), func(name string) bool { return requested(o, name) })
 	}
 	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1beta1.RestartCompleted
 }
 
-// restartNext tells the first service that was not told yet, once those before it are done.
+// restartNext sends the request to the first service without it, once those before it are done.
 func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	for _, name := range restartOrder(o) {
 		switch {
 		case o.groups[name] == nil || back(o, name):
-		case told(o, name):
+		case requested(o, name):
 			return
 		default:
 			out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID}
@@ -69,14 +69,14 @@ func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	}
 }
 
-// restartAll stops every service that was not told yet; those that were told go on once all have stopped. Without stopping, all go on.
+// restartAll stops every service without the request; those that have it start once all have stopped. Without stopping, all start.
 func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool) {
 	allDown := true
 	for name := range o.groups {
-		allDown = allDown && told(o, name) && (!o.groups[name].Spec.Restart.Stop || down(o.groups[name]))
+		allDown = allDown && requested(o, name) && (!o.groups[name].Spec.Restart.Stop || down(o.groups[name]))
 	}
 	for name, sg := range o.groups {
-		stop := stops && (!told(o, name) || sg.Spec.Restart.Stop && !allDown)
+		stop := stops && (!requested(o, name) || sg.Spec.Restart.Stop && !allDown)
 		out[name] = &trellisv1alpha1.Restart{ID: o.dgd.Spec.Restart.ID, Stop: stop}
 	}
 }
@@ -89,8 +89,8 @@ func restartOrder(o observed) []string {
 	return sortedNames(o)
 }
 
-// told: the service's group knows of the restart.
-func told(o observed, name string) bool {
+// requested says that the service's ScalingGroup carries the request for this restart.
+func requested(o observed, name string) bool {
 	sg := o.groups[name]
 	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
 }
@@ -103,7 +103,7 @@ func down(sg *trellisv1alpha1.ScalingGroup) bool {
 // back: the service was restarted and serves again.
 func back(o observed, name string) bool {
 	sg := o.groups[name]
-	return told(o, name) && !sg.Spec.Restart.Stop && sg.Status.ObservedGeneration == sg.Generation &&
+	return requested(o, name) && !sg.Spec.Restart.Stop && sg.Status.ObservedGeneration == sg.Generation &&
 		meta.IsStatusConditionTrue(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 }
 
@@ -125,7 +125,7 @@ func restartStatus(o observed) *nvidiav1beta1.RestartStatus {
 	for _, name := range restartOrder(o) {
 		switch {
 		case back(o, name):
-		case told(o, name):
+		case requested(o, name):
 			s.InProgress = append(s.InProgress, name)
 		default:
 			waiting++

@@ -115,8 +115,8 @@ func parallel(id string) *nvidiav1beta1.Restart {
 
 func TestRestart(t *testing.T) {
 	cases := map[string]struct {
-		story func(r *restarting)
-		want  []string
+		scenario func(r *restarting)
+		want     []string
 	}{
 		"nobody asks": {func(r *restarting) { r.until() }, nil},
 		"one after the other, in the alphabet": {func(r *restarting) {
@@ -180,7 +180,7 @@ func TestRestart(t *testing.T) {
 			r.settle("c")
 			r.until()
 		}, []string{"a is told 1", "b is told 1", "c is told 1", "1 Pending", "1 Restarting a,b,c", "1 Restarting a,c", "1 Completed"}},
-		"another id on the way begins anew": {func(r *restarting) {
+		"another id on the way begins again": {func(r *restarting) {
 			r.ask(sequential("1"))
 			r.until()
 			r.settle("a")
@@ -237,7 +237,7 @@ func TestRestart(t *testing.T) {
 			r.o.dgd.Status.ObservedGeneration = r.o.dgd.Generation
 			r.until()
 		}, []string{"1 Completed"}},
-		"a group is made anew meanwhile: its pods are new": {func(r *restarting) {
+		"a group is recreated meanwhile: its pods are new": {func(r *restarting) {
 			r.ask(sequential("1"))
 			r.until()
 			delete(r.o.groups, "c")
@@ -247,7 +247,7 @@ func TestRestart(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := newRestarting()
-			c.story(r)
+			c.scenario(r)
 			if diff := cmp.Diff(c.want, r.log); diff != "" {
 				t.Errorf("what happens (-want +got):\n%s", diff)
 			}

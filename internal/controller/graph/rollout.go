@@ -39,9 +39,9 @@ func rolloutCondition(o observed) *condition {
 		}
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 		part := name + ": " + c.Message
-		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForRoom {
+		if c.Reason == trellisv1alpha1.ReasonRolloutWaitsForCapacity {
 			if why, refused := refusalOf(o, sg); refused {
-				reason = nvidiav1beta1.ReasonRolloutWaitsForRoom
+				reason = nvidiav1beta1.ReasonRolloutWaitsForCapacity
 				part += why
 			}
 		}
@@ -59,7 +59,7 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 	if !graph.Gated(sg) {
 		return "", true
 	}
-	for _, w := range slices.Concat(o.verdict.Waiting, o.verdict.Surplus) {
+	for _, w := range slices.Concat(o.result.Waiting, o.result.Surplus) {
 		if w.Service == sg.Spec.Service && w.Code != scheduler.CodeCreating {
 			return fmt.Sprintf(": replica %d: %s", w.Ordinal, w.Message), true
 		}

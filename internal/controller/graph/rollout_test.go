@@ -43,7 +43,7 @@ func TestRollingUpdateStatus(t *testing.T) {
 		groups: map[string]*trellisv1alpha1.ScalingGroup{"a": newGroup(), "b": newGroup(), "idle": newGroup()},
 	}
 	wanted := &graph.Graph{Services: []graph.Service{{Name: "a", Revision: "1"}, {Name: "b", Revision: "1"}, {Name: "idle", Revision: "1"}}}
-	var story []string
+	var scenario []string
 	look := func(title string) {
 		now := tick()
 		before := o.dgd.Status.RollingUpdate
@@ -61,7 +61,7 @@ func TestRollingUpdateStatus(t *testing.T) {
 				line += " after " + u.EndTime.Sub(u.StartTime.Time).String()
 			}
 		}
-		story = append(story, line)
+		scenario = append(scenario, line)
 	}
 	finish := func(name string) {
 		sg := o.groups[name]
@@ -90,14 +90,14 @@ func TestRollingUpdateStatus(t *testing.T) {
 		"created: none", "edited: Pending []", "the groups know: InProgress []", "a is done: InProgress [a]", "the object is invalid for a while: as before",
 		"b is done: Completed [a b] after 8m0s", "later: as before",
 	}
-	if diff := cmp.Diff(want, story); diff != "" {
+	if diff := cmp.Diff(want, scenario); diff != "" {
 		t.Errorf("what is reported (-want +got):\n%s", diff)
 	}
 }
 
 func TestRolloutCondition(t *testing.T) {
 	waits := func(o *observed) {
-		rolledOut(o.groups["work"], false, trellisv1alpha1.ReasonRolloutWaitsForRoom, time.Now())
+		rolledOut(o.groups["work"], false, trellisv1alpha1.ReasonRolloutWaitsForCapacity, time.Now())
 	}
 	refusal := scheduler.Waiting{Service: "work", Ordinal: 2, Code: placement.CodeInsufficientCapacity, Message: "needs more"}
 	cases := map[string]struct {
@@ -109,15 +109,15 @@ func TestRolloutCondition(t *testing.T) {
 			func(o *observed) { rolledOut(o.groups["work"], false, trellisv1alpha1.ReasonRollingOut, time.Now()) },
 			nvidiav1beta1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
 		},
-		"one more has no room": {
-			func(o *observed) { waits(o); o.verdict.Surplus = []scheduler.Waiting{refusal} },
-			nvidiav1beta1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
+		"one more has no capacity": {
+			func(o *observed) { waits(o); o.result.Surplus = []scheduler.Waiting{refusal} },
+			nvidiav1beta1.ReasonRolloutWaitsForCapacity, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
-		"a successor has no room": {
-			func(o *observed) { waits(o); o.verdict.Waiting = []scheduler.Waiting{refusal} },
-			nvidiav1beta1.ReasonRolloutWaitsForRoom, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
+		"a successor has no capacity": {
+			func(o *observed) { waits(o); o.result.Waiting = []scheduler.Waiting{refusal} },
+			nvidiav1beta1.ReasonRolloutWaitsForCapacity, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
-		"just made, nobody has looked for room yet": {
+		"just made, nobody has looked for capacity yet": {
 			func(o *observed) { waits(o) }, nvidiav1beta1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
 		},
 	}

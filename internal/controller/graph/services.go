@@ -53,7 +53,7 @@ func behind(s service) bool {
 	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
 }
 
-// otherRevision: the group was not told yet of the revision, or of the restart, that is asked for.
+// otherRevision: the group does not have the revision yet, or of the restart, that is asked for.
 func (s service) otherRevision() bool {
 	return s.revision != nil && (s.group.Spec.Revision != *s.revision || !equality.Semantic.DeepEqual(s.group.Spec.Restart, s.restart))
 }

@@ -60,7 +60,7 @@ func TestCountersOfServices(t *testing.T) {
 func TestPlacementState(t *testing.T) {
 	for want, change := range map[string]func(*observed){
 		"Reported": func(*observed) {},
-		"Partial":  func(o *observed) { o.verdict.Placed = 1 },
+		"Partial":  func(o *observed) { o.result.Placed = 1 },
 		"Unknown":  func(o *observed) { o.judged = false },
 	} {
 		o := fine()
@@ -95,7 +95,7 @@ func TestEventFor(t *testing.T) {
 		"pods are being made":          {nil, cond(nvidiav1beta1.ConditionPlaced, "False", scheduler.CodeCreating), false, ""},
 		"a replica was lost":           {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), false, corev1.EventTypeWarning},
 		"it was scaled out":            {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), true, corev1.EventTypeNormal},
-		"no room to scale out":         {ptr.To(cond(ready, "True", "A")), cond(ready, "False", nvidiav1beta1.ReasonInsufficientCapacity), true, corev1.EventTypeWarning},
+		"no capacity to scale out":     {ptr.To(cond(ready, "True", "A")), cond(ready, "False", nvidiav1beta1.ReasonInsufficientCapacity), true, corev1.EventTypeWarning},
 		"rolling":                      {ptr.To(cond(ready, "True", "A")), cond(ready, "False", rolling), false, corev1.EventTypeNormal},
 	}
 	for name, c := range cases {

@@ -73,21 +73,21 @@ func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
 	return nvidiav1beta1.StatePending
 }
 
-// placementOf is the graph domain as its members show it, and the score of the last placement.
+// placementOf is the graph domain as its members show it, and the score. Before the scheduler has looked at the graph the reported score stays.
 func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	if o.profileName() == "" {
 		return nil
 	}
 	p := nvidiav1beta1.PlacementStatus{}
-	if o.dgd.Status.Placement != nil {
+	switch {
+	case o.judged && o.result.Score >= 0:
+		p.Score = ptr.To(o.result.Score)
+	case !o.judged && o.dgd.Status.Placement != nil:
 		p.Score = o.dgd.Status.Placement.Score
-	}
-	if o.judged && o.verdict.Score >= 0 {
-		p.Score = ptr.To(o.verdict.Score)
 	}
 	p.Domain = graphDomain(o)
 	if p.Domain == "" && o.judged {
-		p.Domain = o.verdict.Domain.String()
+		p.Domain = o.result.Domain.String()
 	}
 	if p.Domain == "" && p.Score == nil {
 		return nil
@@ -99,7 +99,7 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 // placementState says what the score is worth.
 func placementState(o observed, score *float64) string {
 	switch {
-	case o.judged && o.verdict.Placed < o.verdict.Wanted:
+	case o.judged && o.result.Placed < o.result.Wanted:
 		return nvidiav1beta1.PlacementPartial
 	case score == nil:
 		return nvidiav1beta1.PlacementUnknown

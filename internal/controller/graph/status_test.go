@@ -48,7 +48,7 @@ func fine() observed {
 				Placements: []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1", Bound: true}, {Replica: 1, Domain: "a/r2", Bound: true}},
 			},
 		}},
-		verdict: scheduler.Verdict{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
+		result: scheduler.Result{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
 	}
 	o.settled = o.dgd
 	return o
@@ -95,16 +95,16 @@ func TestConditions(t *testing.T) {
 			change: func(o *observed) { status(*o).ReadyReplicas, status(*o).ScheduledReplicas = 1, 1 },
 			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
-		"one service waits for its pods, another for room": {
+		"one service waits for its pods, another for capacity": {
 			change: func(o *observed) {
 				status(*o).ReadyReplicas = 1
 				o.dgd.Spec.Components = append(o.dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: "more"})
 				o.groups["more"] = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Name: "g-more"}, Spec: trellisv1alpha1.ScalingGroupSpec{Replicas: 1}}
-				o.verdict.Placed = 1
-				o.verdict.Waiting = []scheduler.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
+				o.result.Placed = 1
+				o.result.Waiting = []scheduler.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
 			},
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/mixed_not_ready_reasons", "state pending"},
-			message: "Resources not ready: scalinggroup/g-more: desired=1, updated=0; scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas have a place. more-0: needs more",
+			message: "Resources not ready: scalinggroup/g-more: desired=1, updated=0; scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas are placed. more-0: needs more",
 		},
 		"the scaling group is still of the revision before": {
 			change: func(o *observed) { o.groups["work"].Spec.Revision = "before" }, behind: true,
@@ -152,14 +152,14 @@ func TestConditions(t *testing.T) {
 			change: func(o *observed) { status(*o).UpdatedReplicas = 1 },
 			want:   []string{levels, placed, "Ready=False/rolling_update_in_progress", "state pending"}, message: "Rolling update in progress: scalinggroup/g-work: desired=2, updated=1",
 		},
-		"no room": {
+		"no capacity": {
 			change: func(o *observed) {
 				status(*o).ReadyReplicas = 1
-				o.verdict.Placed = 1
-				o.verdict.Waiting = []scheduler.Waiting{{Service: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
+				o.result.Placed = 1
+				o.result.Waiting = []scheduler.Waiting{{Service: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
 			},
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
-			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas have a place. work-1: needs more",
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1. Not placed: 1 of 2 packed replicas are placed. work-1: needs more",
 		},
 		"a level is gone and the pods run on": {
 			change: func(o *observed) { o.profile.Spec.Levels = o.profile.Spec.Levels[:1] },
@@ -202,13 +202,13 @@ func TestConditions(t *testing.T) {
 			want:   []string{levels, ready, "state successful"}, message: "All resources are ready",
 		},
 		"scaling groups are still being created": {
-			change: func(o *observed) { o.verdict = scheduler.Verdict{Creating: true} },
+			change: func(o *observed) { o.result = scheduler.Result{Creating: true} },
 			want:   []string{levels, "Placed=False/Creating", ready, "state successful"}, message: "All resources are ready",
 		},
 		"no constraint, no topology condition": {
 			change: func(o *observed) {
 				o.dgd.Spec.TopologyConstraint, o.groups["work"].Spec.Topology, o.profile = nil, nil, nil
-				o.verdict = scheduler.Verdict{}
+				o.result = scheduler.Result{}
 			},
 			want: []string{placed, ready, "state successful"}, message: "All resources are ready",
 		},

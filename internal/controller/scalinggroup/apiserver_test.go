@@ -212,8 +212,8 @@ func TestGroupOnAnAPIServer(t *testing.T) {
 
 	s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Revision = "newer" })
 	s.expect("edited: one is replaced, the other serves", "0-0:new 0-1:new 2-0:newer 2-1:newer | 2 there, 1 updated, 1 ready, 1 outdated")
-	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionRolledOut); c == nil || c.Reason != trellisv1alpha1.ReasonRolloutWaitsForRoom {
-		t.Errorf("RolledOut = %+v, want it to wait for room", c)
+	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionRolledOut); c == nil || c.Reason != trellisv1alpha1.ReasonRolloutWaitsForCapacity {
+		t.Errorf("RolledOut = %+v, want it to wait for capacity", c)
 	}
 	s.run(2)
 	s.expect("its successor serves: the other one", "0-0:newer 0-1:newer 2-0:newer 2-1:newer | 2 there, 2 updated, 1 ready, 0 outdated")

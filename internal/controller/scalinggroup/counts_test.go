@@ -56,7 +56,7 @@ func TestStatus(t *testing.T) {
 // TestRolledOut follows the condition through an update, a loss and a restart.
 func TestRolledOut(t *testing.T) {
 	sg := group(2, 1)
-	var story []string
+	var scenario []string
 	look := func(title string, states ...state) {
 		var pods []*corev1.Pod
 		for ordinal, s := range states {
@@ -65,7 +65,7 @@ func TestRolledOut(t *testing.T) {
 		replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
 		sg.Status = statusOf(sg, replicas, plan(sg, replicas), func(string) map[string]string { return nil }, nil)
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
-		story = append(story, fmt.Sprintf("%s: %s %s; %s", title, sg.Status.Revision, c.Reason, c.Message))
+		scenario = append(scenario, fmt.Sprintf("%s: %s %s; %s", title, sg.Status.Revision, c.Reason, c.Message))
 	}
 	look("created", gated, gated)
 	look("one is lost", running, nil)
@@ -93,7 +93,7 @@ func TestRolledOut(t *testing.T) {
 		"runs: new UpToDate; no replica is of an older revision",
 		"edited: new RollingOut; 0 of 2 replicas serve the current revision, 2 serve in all; waits for replica 1 to stop",
 		"one is gone: new RollingOut; 0 of 2 replicas serve the current revision, 1 serve in all; is being made",
-		"its successor waits: new RolloutWaitsForRoom; 0 of 2 replicas serve the current revision, 1 serve in all; waits for replica 1 to find room",
+		"its successor waits: new RolloutWaitsForCapacity; 0 of 2 replicas serve the current revision, 1 serve in all; waits for replica 1 to find capacity",
 		"its successor starts: new RollingOut; 0 of 2 replicas serve the current revision, 1 serve in all; waits for replica 1 to become ready",
 		"half way: new RollingOut; 1 of 2 replicas serve the current revision, 2 serve in all; waits for replica 0 to stop",
 		"the last one starts: new RollingOut; 1 of 2 replicas serve the current revision, 1 serve in all; waits for replica 0 to become ready",
@@ -105,7 +105,7 @@ func TestRolledOut(t *testing.T) {
 		"done: newer UpToDate; no replica is of an older revision",
 		"at zero: newest UpToDate; no replica is of an older revision",
 	}
-	if diff := cmp.Diff(want, story); diff != "" {
+	if diff := cmp.Diff(want, scenario); diff != "" {
 		t.Errorf("what is reported (-want +got):\n%s", diff)
 	}
 }

@@ -51,15 +51,15 @@ func TestFit(t *testing.T) {
 		"the rest of a replica joins its group": {
 			replicas: 1, pods: [][]state{{grouped("mine", gated), nil}}, wantCreate: []string{"g-worker-0-1 in mine"},
 		},
-		"gated pods of another engine are made anew": {
+		"gated pods of another engine are recreated": {
 			replicas: 1, pods: [][]state{{gated, gated}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-1"},
 		},
-		"halves of two generations are made anew, and not completed": {
+		"halves of two generations are recreated, and not completed": {
 			replicas: 2, pods: [][]state{{grouped("a", gated), grouped("b", gated)}, {gated, nil}},
 			wantDelete: []string{"g-worker-0-0", "g-worker-0-1", "g-worker-1-0"},
 		},
-		"what another engine has let go runs on": {replicas: 1, pods: [][]state{{running, running}}},
-		"off: nothing is made":                   {replicas: 1, off: true},
+		"what another engine has released runs on": {replicas: 1, pods: [][]state{{running, running}}},
+		"off: nothing is made":                     {replicas: 1, off: true},
 		"off: nothing is replaced": {
 			replicas: 3, off: true, pods: [][]state{{running, nil}, {old(running), old(running)}, {running, failed}},
 		},

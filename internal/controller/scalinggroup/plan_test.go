@@ -143,7 +143,7 @@ func TestPlan(t *testing.T) {
 		"scale-out fills the gap": {
 			sg: group(3, 2), pods: [][]state{{running, running}, {nil, nil}, {running, running}}, wantCreate: []string{"g-worker-1-0", "g-worker-1-1"},
 		},
-		"scale-in takes what has no place first, then what the scheduler finds no node for": {
+		"scale-in takes what is not placed first, then what the scheduler finds no node for": {
 			sg: group(1, 1), pods: [][]state{{gated}, {unschedulable}, {unready}}, wantDelete: []string{"g-worker-0", "g-worker-1"},
 		},
 		"scale to zero": {
@@ -174,7 +174,7 @@ func TestPlan(t *testing.T) {
 		"rolling update replaces what does not serve anyway, at once": {
 			sg: group(3, 1), pods: [][]state{{old(running)}, {old(unready)}, {old(gated)}}, wantDelete: []string{"g-worker-1", "g-worker-2"},
 		},
-		"a single pod that is gone is made anew": {
+		"a single pod that is gone is recreated": {
 			sg: group(2, 1), pods: [][]state{{running}, {nil}}, wantCreate: []string{"g-worker-1"},
 		},
 		"a single pod of the same name is awaited until it is gone": {

@@ -29,7 +29,7 @@ type replica struct {
 	set client.Object
 }
 
-// addSets tells the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they were told so yet.
+// addSets adds to the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they are being deleted yet.
 func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets map[int32]client.Object) {
 	for ordinal, set := range sets {
 		r := replicas[ordinal]
@@ -105,7 +105,7 @@ func (r *replica) state() (state rollout.State, why string) {
 // there: some of it exists and is not on its way out.
 func (r *replica) there() bool { return len(r.pods) > 0 || r.set != nil }
 
-// released says that some of the replica's pods were let go: before that, all of them were there.
+// released says that some of the replica's pods were released: before that, all of them were there.
 func (r *replica) released() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), letGo)
 }

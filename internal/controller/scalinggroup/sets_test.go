@@ -69,7 +69,7 @@ func TestSets(t *testing.T) {
 		"a pod failed: the whole replica": {
 			replicas: 1, sets: []string{there}, pods: [][]state{{running, failed}}, want: "take down 0", status: "1 0 0 0",
 		},
-		"LeaderWorkerSet makes the replica anew by itself: wait for it": {
+		"LeaderWorkerSet recreates the replica by itself: wait for it": {
 			replicas: 1, sets: []string{there}, pods: [][]state{{terminating, terminating}}, status: "1 0 0 0",
 		},
 		"on its way out: its pods do not count, and its name is not free yet": {
@@ -83,7 +83,7 @@ func TestSets(t *testing.T) {
 			replicas: 2, sets: []string{older, older}, pods: [][]state{{old(running), old(running)}, {old(running), old(running)}},
 			want: "take down 1", status: "2 0 2 2",
 		},
-		"gated pods of another engine: the set is made anew": {
+		"gated pods of another engine: the set is recreated": {
 			replicas: 1, sets: []string{there}, pods: [][]state{{other, other}}, want: "take down 0", status: "1 1 0 0",
 		},
 		"off: nothing is made or taken down": {

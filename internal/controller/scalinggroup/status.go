@@ -64,7 +64,7 @@ func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, trellisv1alpha1.ReasonRollingOut
 	if next.Blocked {
-		c.Reason = trellisv1alpha1.ReasonRolloutWaitsForRoom
+		c.Reason = trellisv1alpha1.ReasonRolloutWaitsForCapacity
 	}
 	var current int32
 	for _, r := range replicas {

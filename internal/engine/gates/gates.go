@@ -60,13 +60,13 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // Form implements engine.Placer: the pins hold the gang together.
 func (Placer) Form(context.Context, engine.Gang) error { return nil }
 
-// Object implements engine.Placer: a gang that cannot be bound is taken back soon, which says it.
+// Object implements engine.Placer: a gang that cannot be bound is requeued soon, which says it.
 func (Placer) Object(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]engine.Objection {
 	return nil
 }
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
-// The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made anew.
+// The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made from that.
 // The API server goes on tracking the managed fields of the pod: they say who set what, also on pods that others edited.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
 	current := pod
@@ -104,8 +104,8 @@ func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 	return live, nil
 }
 
-// TakeBack deletes exactly this pod.
-func (p Placer) TakeBack(ctx context.Context, pod *corev1.Pod) error {
+// Evict deletes exactly this pod.
+func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 	err := p.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("taking back pod %s/%s: %w", pod.Namespace, pod.Name, err)

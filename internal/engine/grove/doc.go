@@ -10,7 +10,7 @@
 //	  Frontend, 3 replicas                        clique frontend: 3 pods
 //
 // Grove has changed the words of a constraint three times. Which of them the cluster understands is read from the schema it serves
-// (dialect.go), never from a version.
+// (schema.go), never from a version.
 //
 // Where Grove is not what Trellis promises elsewhere:
 //

@@ -19,7 +19,7 @@ import (
 func TestKeepMinAvailable(t *testing.T) {
 	render := func(text string) *grove.PodCliqueSet {
 		dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {replicas: 2, multinode: {nodeCount: 2}"+text+"}, B: {replicas: 2"+text+"}}}")
-		return grove.Render(peertest.Grove(t, dgd), grove.Dialect{})
+		return grove.Render(peertest.Grove(t, dgd), grove.Schema{})
 	}
 	want, have := render(", minAvailable: 2"), render("")
 	template := &want.Spec.Template

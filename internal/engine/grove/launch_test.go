@@ -33,7 +33,7 @@ func TestWorkersCountFromOne(t *testing.T) {
 			dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 4}, extraPodSpec: {mainContainer: {image: app}}}}}")
 			main := &dgd.Component("A").PodTemplate.Spec.Containers[0]
 			main.Command, main.Args = c.command[:1], c.command[1:]
-			worker := grove.Render(peertest.Grove(t, dgd), grove.Dialect{}).Spec.Template.Cliques[1].Spec.PodSpec.Containers[0]
+			worker := grove.Render(peertest.Grove(t, dgd), grove.Schema{}).Spec.Template.Cliques[1].Spec.PodSpec.Containers[0]
 			words := append(worker.Command, worker.Args...)
 			cmd := exec.Command(words[0], words[1:]...)
 			cmd.Env = []string{"PATH=/usr/bin:/bin", "GROVE_PCLQ_POD_INDEX=2"}
@@ -51,7 +51,7 @@ func TestWorkersCountFromOne(t *testing.T) {
 // TestVariablesRefer only to variables before them: Grove's own come last.
 func TestVariablesRefer(t *testing.T) {
 	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 3}}}}")
-	cliques := grove.Render(peertest.Grove(t, dgd), grove.Dialect{}).Spec.Template.Cliques
+	cliques := grove.Render(peertest.Grove(t, dgd), grove.Schema{}).Spec.Template.Cliques
 	for _, clique := range cliques {
 		env := clique.Spec.PodSpec.Containers[0].Env
 		if env[0].Name != framework.EnvReplica || !strings.Contains(env[0].ValueFrom.FieldRef.FieldPath, "podcliquescalinggroup-replica-index") {
@@ -87,7 +87,7 @@ func TestNamesFit(t *testing.T) {
 			}
 			groups = append(groups, sg)
 		}
-		pcs := grove.Render(grove.Graph{Name: name, Groups: groups}, grove.Dialect{})
+		pcs := grove.Render(grove.Graph{Name: name, Groups: groups}, grove.Schema{})
 		inGroup := map[string]string{}
 		for _, group := range pcs.Spec.Template.PodCliqueScalingGroups {
 			for _, clique := range group.CliqueNames {
@@ -112,7 +112,7 @@ func TestNamesFit(t *testing.T) {
 
 func TestShortNamesStay(t *testing.T) {
 	dgd := peertest.Deployment(t, "metadata: {name: chat, namespace: ns}\nspec: {services: {Decode: {componentType: worker, multinode: {nodeCount: 2}}, Frontend: {componentType: frontend}}}")
-	pcs := grove.Render(peertest.Grove(t, dgd), grove.Dialect{})
+	pcs := grove.Render(peertest.Grove(t, dgd), grove.Schema{})
 	var names []string
 	for _, clique := range pcs.Spec.Template.Cliques {
 		names = append(names, clique.Name)

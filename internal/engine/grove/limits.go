@@ -17,7 +17,7 @@ import (
 const maxListed = 4
 
 // Problems says why this Grove would refuse the deployment, or place it otherwise than it demands.
-func Problems(g Graph, d Dialect) []string {
+func Problems(g Graph, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
 	for _, sg := range pack.Sorted(g.Groups) {
@@ -47,7 +47,7 @@ func (g Graph) schedulerOf(name string) string {
 }
 
 // problems of the words of the constraint: what is required has to be said.
-func (d Dialect) problems(g Graph) []string {
+func (d Schema) problems(g Graph) []string {
 	var out []string
 	for _, sg := range pack.Sorted(g.Groups) {
 		t := sg.Spec.Topology
@@ -68,11 +68,11 @@ func (d Dialect) problems(g Graph) []string {
 	return slices.Compact(out)
 }
 
-func (d Dialect) knows(domain string) bool {
+func (d Schema) knows(domain string) bool {
 	return bindingDomain.MatchString(domain) && (len(d.Domains) == 0 || slices.Contains(d.Domains, domain))
 }
 
-func (d Dialect) unknown(domain string) string {
+func (d Schema) unknown(domain string) string {
 	if len(d.Domains) == 0 {
 		return fmt.Sprintf("Grove takes domains that begin with a letter, and %q does not; rename the level in the ClusterTopology", domain)
 	}
@@ -80,7 +80,7 @@ func (d Dialect) unknown(domain string) string {
 }
 
 // Limits says what of the deployment this Grove does less well than Trellis' own engine does. Nothing of it keeps it from running.
-func Limits(g Graph, d Dialect) []string {
+func Limits(g Graph, d Schema) []string {
 	t := pack.TopologyOf(g.Groups)
 	var out, unsaid, scaled, beyond, empty, several, uncounted []string
 	if !d.prefers(pack.Graph(t)) {
@@ -121,8 +121,8 @@ func Limits(g Graph, d Dialect) []string {
 	return out
 }
 
-// prefers says that the dialect can say what is preferred.
-func (d Dialect) prefers(c pack.Constraint) bool {
+// prefers says that the schema can say what is preferred.
+func (d Schema) prefers(c pack.Constraint) bool {
 	return c.Preferred == "" || d.Shape == ShapePack && d.knows(c.Preferred)
 }
 

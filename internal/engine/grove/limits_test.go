@@ -29,19 +29,19 @@ spec:
 	unheard := []string{"the deployment, A: preferredPackDomain is not known to the installed Grove and has no effect"}
 	cases := map[string]struct {
 		text     string
-		dialect  grove.Dialect
+		schema  grove.Schema
 		profile  string
 		problems []string
 		limits   []string
 	}{
-		"newest":               {text: constrained, dialect: grove.Dialect{Shape: grove.ShapePack}},
-		"named":                {text: constrained, dialect: grove.Dialect{Shape: grove.ShapeNamed}, limits: unheard},
-		"oldest":               {text: constrained, dialect: grove.Dialect{Shape: grove.ShapePackDomain, Domains: domainsOfAlpha8}, limits: unheard},
-		"none":                 {text: constrained, dialect: grove.Dialect{Shape: grove.ShapeNone}, problems: []string{"the installed Grove has no topology constraints; upgrade it, or choose another engine"}, limits: unheard},
-		"none, none asked for": {text: free, dialect: grove.Dialect{Shape: grove.ShapeNone}},
-		"oldest, another topology": {text: constrained, dialect: grove.Dialect{Shape: grove.ShapePackDomain}, profile: "hall",
+		"newest":               {text: constrained, schema: grove.Schema{Shape: grove.ShapePack}},
+		"named":                {text: constrained, schema: grove.Schema{Shape: grove.ShapeNamed}, limits: unheard},
+		"oldest":               {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain, Domains: domainsOfAlpha8}, limits: unheard},
+		"none":                 {text: constrained, schema: grove.Schema{Shape: grove.ShapeNone}, problems: []string{"the installed Grove has no topology constraints; upgrade it, or choose another engine"}, limits: unheard},
+		"none, none asked for": {text: free, schema: grove.Schema{Shape: grove.ShapeNone}},
+		"oldest, another topology": {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain}, profile: "hall",
 			problems: []string{`the installed Grove has one topology, "grove-topology", and the deployment uses ClusterTopology "hall"; rename that, or upgrade Grove`}, limits: unheard},
-		"a domain it does not know": {text: constrained, dialect: grove.Dialect{Shape: grove.ShapePackDomain, Domains: []string{"rack"}},
+		"a domain it does not know": {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain, Domains: []string{"rack"}},
 			problems: []string{`the installed Grove knows the domains [rack] only, and "zone" is none of them; rename the level, or upgrade Grove`}, limits: unheard},
 	}
 	for name, c := range cases {
@@ -52,10 +52,10 @@ spec:
 					sg.Spec.Topology.Profile = c.profile
 				}
 			}
-			if diff := cmp.Diff(c.problems, grove.Problems(g, c.dialect)); diff != "" {
+			if diff := cmp.Diff(c.problems, grove.Problems(g, c.schema)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.limits, grove.Limits(g, c.dialect)); diff != "" {
+			if diff := cmp.Diff(c.limits, grove.Limits(g, c.schema)); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
 		})
@@ -75,7 +75,7 @@ spec:
 		`service "C" has topologySpreadConstraints, which Grove refuses; remove them`,
 		`the services name 2 different schedulers, and Grove takes one; set schedulerName to the same, or remove it`,
 	}
-	if diff := cmp.Diff(want, grove.Problems(peertest.Grove(t, dgd), grove.Dialect{Shape: grove.ShapePack})); diff != "" {
+	if diff := cmp.Diff(want, grove.Problems(peertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -83,7 +83,7 @@ spec:
 func TestNoIndexWithoutACommand(t *testing.T) {
 	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}")
 	want := []string{"A: the workers have no command, so that their index (TRELLIS_POD_INDEX) cannot be set"}
-	if diff := cmp.Diff(want, grove.Limits(peertest.Grove(t, dgd), grove.Dialect{Shape: grove.ShapePack})); diff != "" {
+	if diff := cmp.Diff(want, grove.Limits(peertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -97,7 +97,7 @@ func TestBinding(t *testing.T) {
 	changed := peertest.Topology()
 	changed.Spec.Levels = changed.Spec.Levels[:2]
 	if got := grove.BindingDrift(changed, ours); got != "" {
-		t.Errorf("ours is written anew, not reported: %q", got)
+		t.Errorf("ours is rewritten, not reported: %q", got)
 	}
 	ours.OwnerReferences = nil
 	if got := grove.BindingDrift(ct, ours); got != "" {

@@ -47,7 +47,7 @@ func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	return n
 }
 
-// nameServices is false when a service's name has to be shortened and the set's leaves no room for the hash.
+// nameServices is false when a service's name has to be shortened and the set's leaves no space for the hash.
 func nameServices(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
 	n = names{set: set, services: map[string]string{}}
 	taken := map[string]bool{}

@@ -33,7 +33,7 @@ spec:
       providerOverride: {apiVersion: grove.io/v1alpha1, value: {replicas: 3}}`)
 	g := peertest.Grove(t, dgd)
 	g.Overrides = graph.GroveOverrides(dgd)
-	template := grove.Render(g, grove.Dialect{Shape: grove.ShapePack}).Spec.Template
+	template := grove.Render(g, grove.Schema{Shape: grove.ShapePack}).Spec.Template
 	got := map[string]*grove.TopologyConstraint{"set": template.TopologyConstraint, "Deep": template.PodCliqueScalingGroups[0].TopologyConstraint}
 	for i := range template.Cliques {
 		got[template.Cliques[i].Name] = template.Cliques[i].TopologyConstraint
@@ -63,7 +63,7 @@ func TestUpdateStrategy(t *testing.T) {
 		"asked and unknown": {graph.GroveOnDelete, false, nil},
 	} {
 		g.UpdateStrategy = c.asked
-		if diff := cmp.Diff(c.want, grove.Render(g, grove.Dialect{UpdateStrategy: c.known}).Spec.UpdateStrategy); diff != "" {
+		if diff := cmp.Diff(c.want, grove.Render(g, grove.Schema{UpdateStrategy: c.known}).Spec.UpdateStrategy); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

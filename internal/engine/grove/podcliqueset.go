@@ -37,7 +37,7 @@ type Graph struct {
 }
 
 // Render returns the whole deployment. Owner references are the caller's.
-func Render(g Graph, d Dialect) *PodCliqueSet {
+func Render(g Graph, d Schema) *PodCliqueSet {
 	n := nameAll(g.Name, g.Groups)
 	t := pack.TopologyOf(g.Groups)
 	pcs := &PodCliqueSet{
@@ -152,8 +152,8 @@ func unit(t *trellisv1alpha1.ResolvedTopology) pack.Constraint {
 	return unit
 }
 
-// constraint writes a constraint in the dialect; nil when there is nothing it can say.
-func (d Dialect) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
+// constraint writes a constraint in the schema; nil when there is nothing it can say.
+func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
 	switch {
 	case c.Empty(), d.Shape == ShapeNone:
 		return nil

@@ -25,7 +25,7 @@ const (
 	groveTopologyNotFound      = "ClusterTopologyNotFound"
 )
 
-// Levels is Grove's word on the topology, in our words and polarity.
+// Levels is Grove's report on the topology, in our terms and polarity.
 type Levels struct {
 	Available       bool
 	Reason, Message string

@@ -131,7 +131,7 @@ func TestRefused(t *testing.T) {
 		"of most pods": {[]*corev1.Pod{pod("a", nil), pod("b", nil), pod("b", nil)}, "KAI: b"},
 		"as many":      {[]*corev1.Pod{pod("b", nil), pod("a", nil)}, "KAI: a"},
 		"stale":        {[]*corev1.Pod{pod(`Pod references subgroup "x", which does not exist in PodGroup ns/g`, nil)}, ""},
-		"gated, bound, leaving or with room being made": {[]*corev1.Pod{
+		"gated, bound, leaving or with capacity being made": {[]*corev1.Pod{
 			pod("w", func(p *corev1.Pod) {
 				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "grove.io/podgang-pending-creation"}}
 			}),

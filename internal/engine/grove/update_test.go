@@ -21,7 +21,7 @@ type written struct {
 }
 
 func (w *written) write(generation int64) {
-	w.pcs = grove.Render(w.g, grove.Dialect{Shape: grove.ShapePack})
+	w.pcs = grove.Render(w.g, grove.Schema{Shape: grove.ShapePack})
 	w.pcs.Generation, w.pcs.Status.ObservedGeneration = generation, ptr.To(generation)
 }
 

@@ -15,8 +15,8 @@
 //
 // Three things about KAI shape what is written:
 //
-//   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were let go are listed: our
-//     planner has found room for them, and one without room never stands before another. Pods free of any constraint are in no gang.
+//   - A PodGroup grows by its first child that has pods to place, and waits for that one. So only replicas that were released are listed: our
+//     planner has found capacity for them, and one without capacity never stands before another. Pods free of any constraint are in no gang.
 //   - A PodGroup with running pods that falls below its minimum is evicted as a whole after a grace period. A serving graph that lost one
 //     replica should keep the rest, so the period is negative, which means never. KAI before 0.17 does not know the field; there the
 //     scheduler's own default has to be set so.

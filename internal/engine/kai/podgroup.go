@@ -28,13 +28,13 @@ type Graph struct {
 	Topology string
 	// Groups are the scaling groups of the deployment, one a service.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Released says whether a replica was let go; nil: all were.
+	// Released says whether a replica was released; nil: all were.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
 	// Ordinals bounds the replicas that Released is asked about: no replica of this ordinal or a higher one exists. 0: not known.
 	Ordinals int32
 }
 
-// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was let go. A service of which no replica was let go is not in
+// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A service of which no replica was released is not in
 // it. Owner references are the caller's.
 func RenderPodGroup(g Graph) *PodGroup {
 	t := pack.TopologyOf(g.Groups)
@@ -159,7 +159,7 @@ func leafOf(pod *corev1.Pod) string {
 	return serviceName(group)
 }
 
-// Problems says why KAI cannot place the graph, however much room there is.
+// Problems says why KAI cannot place the graph, however much capacity there is.
 func (g Graph) Problems() []string {
 	var out []string
 	for _, sg := range pack.Sorted(g.Groups) {

@@ -15,10 +15,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 )
 
-// conditionUnschedulable is the only type KAI sets. It is not taken back once pods are placed.
+// conditionUnschedulable is the only type KAI sets. It stays once pods are placed.
 const conditionUnschedulable = "UnschedulableOnNodePool"
 
-// Waiting is why KAI has not placed what was let go.
+// Waiting is why KAI has not placed what was released.
 type Waiting struct {
 	Reason, Message string
 	// Since when KAI says it.
@@ -43,7 +43,7 @@ const staleWord = "which does not exist in PodGroup"
 // scheduled, and KAI leaves the word standing until the pod is bound or refused for another reason.
 func Stale(message string) bool { return strings.Contains(message, staleWord) }
 
-// WhyWaiting reads KAI's latest word on a PodGroup. It means something only while pods that were let go are unbound, because KAI leaves
+// WhyWaiting reads KAI's latest report on a PodGroup. It means something only while pods that were released are unbound, because KAI leaves
 // the condition standing. False: KAI has not said anything.
 func WhyWaiting(pg *PodGroup) (Waiting, bool) {
 	var last *SchedulingCondition

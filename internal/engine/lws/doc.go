@@ -6,7 +6,7 @@
 //	service Decode, 2 replicas of 4 pods    ->    LeaderWorkerSet chat-decode-r0, 1 replica of size 4
 //	                                              LeaderWorkerSet chat-decode-r1, 1 replica of size 4
 //
-// One set for each replica, not one with two replicas: all replicas of a set share one template, and each replica has a place of its
+// One set for each replica, not one with two replicas: all replicas of a set share one template, and each replica has a domain of its
 // own. The pods are the same as those Trellis makes itself (graph.BuildPod), with its gate or its membership in a PodGroup, except for
 // what differs from pod to pod, which LeaderWorkerSet adds: names, hostnames, and the index, which is read from its label.
 //

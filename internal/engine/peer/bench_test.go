@@ -39,7 +39,7 @@ func BenchmarkRender(b *testing.B) {
 	inSets := peertest.InSets(k.Groups)
 	engines := map[string]func() []any{
 		"KAI":   func() []any { return []any{kai.RenderPodGroup(k)} },
-		"Grove": func() []any { return []any{grove.Render(g, grove.Dialect{Shape: grove.ShapePack})} },
+		"Grove": func() []any { return []any{grove.Render(g, grove.Schema{Shape: grove.ShapePack})} },
 		"LWS": func() (out []any) { // 50 sets
 			for _, sg := range inSets {
 				templates := lws.For(sg)

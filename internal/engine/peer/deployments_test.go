@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/hub"
 )
 
-// TestEveryPodHasItsLeaf: each pod that is let go names a leaf that is in its PodGroup, and the leaves' minima are the pods there are.
+// TestEveryPodHasItsLeaf: each pod that is released names a leaf that is in its PodGroup, and the leaves' minima are the pods there are.
 func TestEveryPodHasItsLeaf(t *testing.T) {
 	for name, c := range semantics {
 		t.Run(name, func(t *testing.T) {

@@ -42,9 +42,9 @@ func TestGolden(t *testing.T) {
 		"kai":                {topology, kai.RenderPodGroup(k)},
 		"lws-under-kai":      {sets[0]},
 		"lws-under-gates":    {gated[0]},
-		"grove-pack":         {binding, grove.Render(g, grove.Dialect{Shape: grove.ShapePack})},
-		"grove-topologyName": {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapeNamed}))},
-		"grove-packDomain":   {onlyConstraints(grove.Render(g, grove.Dialect{Shape: grove.ShapePackDomain}))},
+		"grove-pack":         {binding, grove.Render(g, grove.Schema{Shape: grove.ShapePack})},
+		"grove-topologyName": {onlyConstraints(grove.Render(g, grove.Schema{Shape: grove.ShapeNamed}))},
+		"grove-packDomain":   {onlyConstraints(grove.Render(g, grove.Schema{Shape: grove.ShapePackDomain}))},
 	} {
 		t.Run(name, func(t *testing.T) { golden.Check(t, filepath.Join("testdata", name+".yaml"), documents(t, objects)) })
 	}

@@ -20,7 +20,7 @@ func TestGroveKeepsWhatIsSent(t *testing.T) {
 		"mixed":       "A: {componentType: worker, multinode: {nodeCount: 2}}\n    B: {componentType: frontend, replicas: 3}",
 	} {
 		g := peertest.Grove(t, peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n  services:\n    "+services))
-		sent, err := peer.Object(grove.Render(g, grove.Dialect{Shape: grove.ShapePack}))
+		sent, err := peer.Object(grove.Render(g, grove.Schema{Shape: grove.ShapePack}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestGroveKeepsWhatIsSent(t *testing.T) {
 func TestGroveRefusesAnotherNodeCount(t *testing.T) {
 	set := func(services string) *grove.PodCliqueSet {
 		g := peertest.Grove(t, peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec:\n  services:\n    "+services))
-		return grove.Render(g, grove.Dialect{Shape: grove.ShapePack})
+		return grove.Render(g, grove.Schema{Shape: grove.ShapePack})
 	}
 	two, err := peer.Object(set("A: {componentType: worker, multinode: {nodeCount: 2}}"))
 	if err != nil {

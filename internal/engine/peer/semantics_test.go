@@ -19,7 +19,7 @@ import (
 var semantics = map[string]struct {
 	// spec is the deployment's, in YAML.
 	spec string
-	// released limits what was let go, as group/ordinal; nil: everything.
+	// released limits what was released, as group/ordinal; nil: everything.
 	released []string
 	kai      string
 	grove    string
@@ -245,7 +245,7 @@ g-deep-r0 size 2 gate trellis.dev/placement
 g-deep-r1 size 2 gate trellis.dev/placement
 g-deep-r2 size 2 gate trellis.dev/placement`,
 	},
-	"4.7 nothing let go, nothing said": {
+	"4.7 nothing released, nothing said": {
 		spec: `
 topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
 services:
@@ -268,20 +268,20 @@ func TestSemantics(t *testing.T) {
 				}
 			}
 			g := peertest.Grove(t, dgd)
-			dialect := grove.Dialect{Shape: grove.ShapePack}
+			schema := grove.Schema{Shape: grove.ShapePack}
 			for engine, sketch := range map[string][2]string{
 				"KAI":   {c.kai, peertest.SketchKAI(kai.RenderPodGroup(k))},
-				"Grove": {c.grove, peertest.SketchGrove(grove.Render(g, dialect))},
+				"Grove": {c.grove, peertest.SketchGrove(grove.Render(g, schema))},
 				"LWS":   {c.lws, peertest.SketchLWS(peertest.Sets(k.Groups, nil))},
 			} {
 				if diff := cmp.Diff(strings.TrimSpace(sketch[0]), strings.TrimSpace(sketch[1])); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", engine, diff)
 				}
 			}
-			if diff := cmp.Diff(c.limits, grove.Limits(g, dialect)); diff != "" {
+			if diff := cmp.Diff(c.limits, grove.Limits(g, schema)); diff != "" {
 				t.Errorf("limits of Grove (-want +got):\n%s", diff)
 			}
-			if problems := grove.Problems(g, dialect); len(problems) > 0 {
+			if problems := grove.Problems(g, schema); len(problems) > 0 {
 				t.Errorf("problems: %q", problems)
 			}
 		})

@@ -12,7 +12,7 @@
 //	PodGroup llm-9984-decode-1-m2v9c         all 2 pods, one rack; pinned to the graph's zone
 //
 // A pod names its group when it is created and never again, so the name is made then, a new one for each generation of a replica: a group
-// whose rack is full would hold its successors there. The groups follow when the gang has its place, before the first of its pods is let
+// whose rack is full would hold its successors there. The groups follow when the gang is placed, before the first of its pods is let
 // go. Until the last is, the scheduler leaves the whole tree alone, since one gated pod holds all of it: the gang is released as one. For
 // the same reason a later replica is never in the tree.
 //

@@ -66,7 +66,7 @@ func read(ctx context.Context, own client.Reader, of *corev1.Pod, all []*corev1.
 
 func (s seen) object(pod *corev1.Pod) engine.Objection {
 	if pod.Status.NominatedNodeName != "" {
-		return engine.Objection{} // it waits for those who make room
+		return engine.Objection{} // it waits for those who free capacity
 	}
 	group := s.byName[groupOf(pod)]
 	if said := words(pod, group); said != "" {

@@ -226,7 +226,7 @@ func TestObject(t *testing.T) {
 			},
 			message: "the kube-scheduler says: same priority", blind: true,
 		},
-		"it waits for those who make room": {
+		"it waits for those who free capacity": {
 			change: func(_ *engine.Gang, _ Placer, all []*corev1.Pod) []*corev1.Pod {
 				all[0].Status.NominatedNodeName = "n"
 				all[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/9 nodes"}}

@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Placer is the engine PodGroup. Pods are let go and taken back as under Gates.
+// Placer is the engine PodGroup. Pods are released and requeued as under Gates.
 type Placer struct {
 	gates.Placer
 	// Discovery tells what the API server serves.

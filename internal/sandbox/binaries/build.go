@@ -29,7 +29,7 @@ const linkerFlags = "-s -w" +
 
 const compiling = "compiling packages"
 
-// build compiles the module's program. How far it is can be told from go build -v, which names every package it compiles,
+// build compiles the module's program. Its progress comes from go build -v, which names every package it compiles,
 // and from the number of packages that the build cache does not hold yet.
 func build(ctx context.Context, module, out string, report progress.Func) error {
 	missing, err := countMissing(ctx, module, report)

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Lock waits for the lock on a file, which it makes, and returns how to give it back. Whoever has to wait is told through waiting, once.
+// Lock waits for the lock on a file, which it makes, and returns how to give it back. waiting, when not nil, is called once before it waits.
 // The file may be removed while it is locked; whoever waited for it then locks the new file of that name.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	var locked *os.File
-	told := false
+	reported := false
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
@@ -29,8 +29,8 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 			return true, nil
 		}
 		f.Close()
-		if !got && !told && waiting != nil {
-			told = true
+		if !got && !reported && waiting != nil {
+			reported = true
 			waiting()
 		}
 		return false, err

@@ -40,7 +40,7 @@ func TestLines(t *testing.T) {
 			steps: []step{{0, "build", 0, 1000}, {20 * time.Second, "build", 10, 1000}, {10 * time.Second, "build", 20, 1000}, {6 * time.Second, "build", 30, 1000}},
 			want:  "build: 10 of 1000 (1 %)\nbuild: 30 of 1000 (3 %)\n",
 		},
-		"the next work starts anew": {
+		"the next work starts again": {
 			steps: []step{{0, "one", 1, 1}, {0, "two", 0, 2}, {0, "two", 2, 2}},
 			want:  "one: 1 of 1 (100 %)\ntwo: 2 of 2 (100 %)\n",
 		},

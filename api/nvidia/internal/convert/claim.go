@@ -109,7 +109,7 @@ func (p *placer) placeAmount(kind string, item object, a amount, text string) {
 	into[a.field] = text
 }
 
-// amountText is an amount as v1alpha1 writes it. What amountsOf would not read back has no place there.
+// amountText is an amount as v1alpha1 writes it. What amountsOf would not read back cannot be written there.
 func amountText(value any) (string, bool) {
 	var text string
 	switch a := value.(type) {

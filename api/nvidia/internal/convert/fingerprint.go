@@ -12,46 +12,56 @@ import (
 
 // fingerprint identifies what a part says. It is the same for the part as the API server holds it and as a typed client writes it back, who
 // leaves out zero values and writes quantities and numbers in their canonical form.
-func fingerprint(value any) string { return hash(canonical(value)) }
+func fingerprint(value any) string {
+	text, _ := appendCanonical(nil, value)
+	return hashOf(text)
+}
 
-// canonical leaves out every zero value and writes each amount in one form. It returns nil for a zero value.
-func canonical(value any) any {
+// appendCanonical writes a tree as appendTree does, without its zero values and with each amount in one form. It writes nothing, and returns
+// false, for a zero value; in a list that is an element like any other.
+func appendCanonical(to []byte, value any) ([]byte, bool) {
+	start := len(to)
 	switch v := value.(type) {
 	case object:
-		out := make(object, len(v))
-		for key, child := range v {
-			if child = canonical(child); child != nil {
-				out[key] = child
+		to = append(to, '{')
+		for _, key := range sorted(v) {
+			before, there := len(to), false
+			if to, there = appendCanonical(strconv.AppendQuote(to, key), v[key]); !there {
+				to = to[:before]
 			}
 		}
-		if len(out) > 0 {
-			return out
+		if len(to) == start+1 {
+			return to[:start], false
 		}
+		return append(to, '}'), true
 	case []any:
-		out := make([]any, 0, len(v))
-		for _, child := range v {
-			out = append(out, canonical(child))
+		if len(v) == 0 {
+			return to, false
 		}
-		if len(out) > 0 {
-			return out
+		to = append(to, '[')
+		for _, element := range v {
+			there := false
+			if to, there = appendCanonical(to, element); !there {
+				to = append(to, '-')
+			}
+			to = append(to, ',')
 		}
+		return append(to, ']'), true
 	case string:
 		if isAmount(v) {
 			if quantity, err := resource.ParseQuantity(v); err == nil {
-				return quantity.String()
+				v = quantity.String()
 			}
 		}
-		if v != "" {
-			return v
-		}
+		return strconv.AppendQuote(to, v), v != ""
 	case json.Number:
-		if f, err := v.Float64(); err == nil && f != 0 {
-			return strconv.FormatFloat(f, 'g', -1, 64)
+		f, err := v.Float64()
+		if err != nil || f == 0 {
+			return to, false
 		}
+		return strconv.AppendQuote(to, strconv.FormatFloat(f, 'g', -1, 64)), true
 	case bool:
-		if v {
-			return v
-		}
+		return strconv.AppendBool(to, v), v
 	}
-	return nil
+	return to, false
 }

@@ -141,7 +141,7 @@ func forgiveSidecars(live, plain object) {
 	}
 }
 
-// pruned drops what is empty: v1alpha1 has no place for some of it.
+// pruned drops what is empty: v1alpha1 has no field for some of it.
 func pruned(value any) any {
 	switch v := value.(type) {
 	case object:

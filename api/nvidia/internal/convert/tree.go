@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 )
@@ -76,8 +75,10 @@ func equal(a, b any) bool {
 }
 
 // hash tells two trees apart.
-func hash(value any) string {
-	sum := sha256.Sum256(appendTree(nil, value))
+func hash(value any) string { return hashOf(appendTree(nil, value)) }
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -108,7 +109,14 @@ func appendTree(to []byte, value any) []byte {
 	return append(to, '-')
 }
 
-func sorted(o object) []string { return slices.Sorted(maps.Keys(o)) }
+func sorted(o object) []string {
+	keys := make([]string, 0, len(o))
+	for key := range o {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
 
 // objectAt is the object under a key, or an empty one that is not there.
 func objectAt(o object, key string) object {

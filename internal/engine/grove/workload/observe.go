@@ -104,7 +104,7 @@ func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, o
 	default:
 		out.Placed, out.Reason = true, nvidiav1beta1.ReasonAllReplicasPlaced
 		out.Message = "Grove has scheduled all replicas"
-		if limits := grove.Limits(g, w.last().dialect); len(limits) > 0 {
+		if limits := grove.Limits(g, w.last().schema); len(limits) > 0 {
 			out.Message = peer.Message(out.Message + "; " + strings.Join(limits, "; "))
 		}
 	}

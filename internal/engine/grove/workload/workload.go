@@ -46,7 +46,7 @@ type Workload struct {
 
 // served is what the last probe found.
 type served struct {
-	dialect       grove.Dialect
+	schema       grove.Schema
 	kai, bindings bool
 }
 
@@ -83,7 +83,7 @@ func (w *Workload) Probe(ctx context.Context) (engine.State, error) {
 		case podCliqueSets:
 			known := false
 			if crd != nil {
-				now.dialect, known = grove.ReadDialect(crd)
+				now.schema, known = grove.ReadSchema(crd)
 			}
 			if !known {
 				return engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: name + " is not served; install Grove"}, nil
@@ -111,7 +111,7 @@ func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	if len(groups) == 0 {
 		return ""
 	}
-	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().dialect), "; ")
+	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().schema), "; ")
 }
 
 // graphOf groups, of which there is at least one. Where KAI is there, Grove's pods are KAI's. queue "" is the default one then.
@@ -171,7 +171,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	}
 	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
 	g.UpdateStrategy, g.Overrides = dgd.Annotations[graph.AnnotationGroveUpdate], graph.GroveOverrides(dgd)
-	set := grove.Render(g, w.last().dialect)
+	set := grove.Render(g, w.last().schema)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	if have != nil {
 		grove.KeepPods(set, present)
@@ -234,7 +234,7 @@ func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTop
 	}
 	binding, err := grove.RenderBinding(ct, kaiTopology)
 	if err != nil {
-		return err.Error(), nil //nolint:nilerr // it is about the topology: told on its status, and not to be tried again
+		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
 	}
 	want, err := peer.Object(binding)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be let go at a time, and the list of one
+// forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be released at a time, and the list of one
 // must not leave out the other.
 type forming struct {
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ type forming struct {
 
 func newForming() *forming { return &forming{pods: map[types.UID]map[types.UID]bool{}} }
 
-// Form implements engine.Placer: the deployment's PodGroup lists the replicas of this gang beside those let go before.
+// Form implements engine.Placer: the deployment's PodGroup lists the replicas of this gang beside those released before.
 func (p Placer) Form(ctx context.Context, gang engine.Gang) error {
 	p.forming.mu.Lock() // one PodGroup for the graph: one writer at a time
 	defer p.forming.mu.Unlock()
@@ -81,7 +81,7 @@ type replica struct {
 	ordinal int32
 }
 
-// released are the replicas with a pod that was let go, or is about to be. Called with the lock held.
+// released are the replicas with a pod that was released, or is about to be. Called with the lock held.
 func (p Placer) released(ctx context.Context, gang engine.Gang) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
 	err := p.Writer.Client.List(ctx, pods, client.InNamespace(gang.Graph.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(gang.Graph.Name)})
@@ -150,7 +150,7 @@ func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	}
 	topology, err := kai.RenderTopology(ct)
 	if err != nil {
-		return err.Error(), nil //nolint:nilerr // it is about the topology: told on its status, and not to be tried again
+		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
 	}
 	want, err := peer.Object(topology)
 	if err != nil {

@@ -3,8 +3,8 @@
 
 // Package placer is the engine KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
 //
-// The pods of a gang are gated until it has its place. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
-// is gone or waits anew leaves the list.
+// The pods of a gang are gated until it is placed. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
+// is gone or waits again leaves the list.
 package placer
 
 import (
@@ -34,7 +34,7 @@ const (
 	topologies = "topologies.kai.scheduler"
 )
 
-// Placer is the engine KAI. A gang is released and taken back as under Gates.
+// Placer is the engine KAI. A gang is released and requeued as under Gates.
 type Placer struct {
 	gates.Placer
 	write.Writer
@@ -86,7 +86,7 @@ func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(kai.Graph{Groups: groups}.Problems(), "; ")
 }
 
-// Watches implements engine.Engine: KAI's word on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
+// Watches implements engine.Engine: KAI's report on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
 func (Placer) Watches() []engine.Watch {
 	podGroup, topology := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	podGroup.SetGroupVersionKind(kai.PodGroupKind)
@@ -133,7 +133,7 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 }
 
 // Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
-// order of its own, and goes on until there is room: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
+// order of its own, and goes on until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
 // that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
 	if pin.Preempts {
@@ -143,13 +143,13 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) er
 	return p.Placer.Release(ctx, pod, pin)
 }
 
-// Object implements engine.Placer: KAI's word on the deployment's PodGroup, where it came after the pod, or else on the pod.
+// Object implements engine.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
 func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]engine.Objection {
 	out := map[types.UID]engine.Objection{}
-	word, said := wordOfGroup(ctx, own, unbound[0])
+	word, said := reportOnGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {
 		switch why := wordOnPod(pod); {
-		case pod.Status.NominatedNodeName != "": // it waits for those who make room
+		case pod.Status.NominatedNodeName != "": // it waits for those who free capacity
 		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
 			out[pod.UID] = engine.Objection{Message: word.Message, Anywhere: word.Anywhere}
 		case why != "":
@@ -159,8 +159,8 @@ func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev
 	return out
 }
 
-// wordOfGroup is what KAI said last of the graph's PodGroup; it leaves its word standing when all is well again.
-func wordOfGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
+// reportOnGroup is KAI's last report on the graph's PodGroup; KAI leaves it in place when all is well again.
+func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
 	if own == nil {
 		return kai.Waiting{}, false
 	}

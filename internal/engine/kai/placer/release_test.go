@@ -89,7 +89,7 @@ func TestPreemptorsArePinnedWide(t *testing.T) {
 	}
 }
 
-// TestObjections: KAI's word on a pod is shown, unless it is about an earlier PodGroup; what another place would not change is marked.
+// TestObjections: KAI's report on a pod is shown, unless it is about an earlier PodGroup; what another place would not change is marked.
 func TestObjections(t *testing.T) {
 	for message, want := range map[string]engine.Objection{
 		"no nodes": {Message: "KAI: no nodes"},

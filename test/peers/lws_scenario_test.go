@@ -73,7 +73,7 @@ func newLWSWorld(t *testing.T, ns string) *lwsWorld {
 	go func() {
 		ended <- operator.Run(ctx, restConfig, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 1000, Burst: 1000, Engine: graph.EngineAuto,
-			TakeBackAfter: time.Minute, HoldFor: time.Minute, KeepAfter: time.Hour, KeepFor: time.Hour,
+			RequeueAfter: time.Minute, HoldFor: time.Minute, KeepAfter: time.Hour, KeepFor: time.Hour,
 			NewClient: ctrl.New, // so that one operator may follow another in this program
 		})
 	}()
@@ -142,7 +142,7 @@ func (w *lwsWorld) sets() string {
 	return strings.Join(out, " ")
 }
 
-// picture has each replica of Decode with how many of its pods are let go, bound and ready, and the racks they are pinned to.
+// picture has each replica of Decode with how many of its pods are released, bound and ready, and the racks they are pinned to.
 func (w *lwsWorld) picture() string {
 	type replica struct {
 		pods, open, bound int
@@ -171,7 +171,7 @@ func (w *lwsWorld) picture() string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[name]
-		out = append(out, fmt.Sprintf("%s: %d pods, %d let go, %d bound, %d racks", name, r.pods, r.open, r.bound, len(r.racks)))
+		out = append(out, fmt.Sprintf("%s: %d pods, %d released, %d bound, %d racks", name, r.pods, r.open, r.bound, len(r.racks)))
 	}
 	return strings.Join(out, "; ")
 }

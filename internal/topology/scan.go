@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxNames caps the lists of names in a survey: a status must stay small on a large cluster.
+// maxNames caps the lists of names in a scan: a status must stay small on a large cluster.
 const maxNames = 10
 
-// LevelSurvey is what is real of one level.
-type LevelSurvey struct {
+// LevelScan is what is real of one level.
+type LevelScan struct {
 	Level
 	// Domains counts the distinct paths that end here. Nodes counts the nodes that belong to one of them, Missing those that do not: they
 	// lack this label or a broader one.
@@ -32,20 +32,20 @@ type Duplicate struct {
 	Count int
 }
 
-// Survey says what is real of a topology in a cluster.
-type Survey struct {
+// Scan says what is real of a topology in a cluster.
+type Scan struct {
 	// Nodes counts the nodes the selector takes.
 	Nodes  int
-	Levels []LevelSurvey
+	Levels []LevelScan
 	// Duplicates are host names that are not unique, the first few by value; DuplicateCount is the full number. They matter only when the
 	// hostname label is one of the levels. One rack value under two zones is no inconsistency: domains are paths.
 	Duplicates     []Duplicate
 	DuplicateCount int
 }
 
-// SurveyNodes surveys a list of nodes.
-func SurveyNodes(nodes []*corev1.Node, levels Levels, nodeSelector map[string]string) Survey {
-	s := newSurveyor(levels)
+// ScanNodes scans a list of nodes.
+func ScanNodes(nodes []*corev1.Node, levels Levels, nodeSelector map[string]string) Scan {
+	s := newScanner(levels)
 	for _, n := range nodes {
 		if matches(nodeSelector, n.Labels) {
 			s.add(n.Name, n.Labels)
@@ -54,9 +54,9 @@ func SurveyNodes(nodes []*corev1.Node, levels Levels, nodeSelector map[string]st
 	return s.finish()
 }
 
-// Survey surveys the store.
-func (c *Cluster) Survey(levels Levels, nodeSelector map[string]string) Survey {
-	s := newSurveyor(levels)
+// Scan scans the store.
+func (c *Cluster) Scan(levels Levels, nodeSelector map[string]string) Scan {
+	s := newScanner(levels)
 	for _, n := range c.nodes {
 		if n != nil && n.spec.present && matches(nodeSelector, n.spec.labels) {
 			s.add(n.name, n.spec.labels)
@@ -65,24 +65,24 @@ func (c *Cluster) Survey(levels Levels, nodeSelector map[string]string) Survey {
 	return s.finish()
 }
 
-type surveyor struct {
+type scanner struct {
 	levels  Levels
-	out     Survey
+	out     Scan
 	domains []map[string]bool
 	missing [][]string
 	hosts   map[string][]string
 }
 
-func newSurveyor(levels Levels) *surveyor {
-	s := &surveyor{levels: levels, missing: make([][]string, len(levels)), hosts: map[string][]string{}}
+func newScanner(levels Levels) *scanner {
+	s := &scanner{levels: levels, missing: make([][]string, len(levels)), hosts: map[string][]string{}}
 	for _, l := range levels {
-		s.out.Levels = append(s.out.Levels, LevelSurvey{Level: l})
+		s.out.Levels = append(s.out.Levels, LevelScan{Level: l})
 		s.domains = append(s.domains, map[string]bool{})
 	}
 	return s
 }
 
-func (s *surveyor) add(name string, labels map[string]string) {
+func (s *scanner) add(name string, labels map[string]string) {
 	s.out.Nodes++
 	path := s.levels.PathOf(labels)
 	key := ""
@@ -103,7 +103,7 @@ func (s *surveyor) add(name string, labels map[string]string) {
 	}
 }
 
-func (s *surveyor) finish() Survey {
+func (s *scanner) finish() Scan {
 	for i := range s.levels {
 		l := &s.out.Levels[i]
 		l.Domains = len(s.domains[i])

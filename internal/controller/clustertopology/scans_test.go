@@ -18,7 +18,7 @@ import (
 )
 
 // Nodes are read again when one of them, or the topology, has changed, and not when a deployment comes or goes.
-func TestSurveys(t *testing.T) {
+func TestScans(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := grovev1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -44,11 +44,11 @@ func TestSurveys(t *testing.T) {
 	other.UID = "2"
 	look := func(ct *grovev1alpha1.ClusterTopology, what string, domains, read int) {
 		t.Helper()
-		survey, err := r.surveys.of(t.Context(), ct, api)
+		scan, err := r.scans.of(t.Context(), ct, api)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := survey.Levels[0].Domains; got != domains || lists != read {
+		if got := scan.Levels[0].Domains; got != domains || lists != read {
 			t.Errorf("%s: %d racks after %d lists of nodes, want %d after %d", what, got, lists, domains, read)
 		}
 	}
@@ -67,7 +67,7 @@ func TestSurveys(t *testing.T) {
 	}
 	r.nodeEvent(t.Context(), &corev1.Node{})
 	look(other, "a node went", 1, 5)
-	if len(r.surveys.known) != 1 {
-		t.Errorf("%d surveys are kept, want the new one", len(r.surveys.known))
+	if len(r.scans.known) != 1 {
+		t.Errorf("%d scans are kept, want the new one", len(r.scans.known))
 	}
 }

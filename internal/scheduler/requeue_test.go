@@ -35,7 +35,7 @@ func (o *objecting) Object(_ context.Context, _ client.Reader, unbound, _ []*cor
 	return out
 }
 
-func (o *objecting) TakeBack(_ context.Context, pod *corev1.Pod) error {
+func (o *objecting) Evict(_ context.Context, pod *corev1.Pod) error {
 	o.taken = append(o.taken, pod.Name)
 	return nil
 }
@@ -52,7 +52,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, placer := newBench(t, Options{TakeBackAfter: 30 * time.Second}), &objecting{}
+			b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
 			b.s.engines = engine.New(engine.Options{}, placer)
 			o := asking(1, 1, 0)
 			pod, graphName := o.pods[0], client.ObjectKeyFromObject(o.dgd)
@@ -64,7 +64,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 				looks++
 				b.s.trackStuck(pod, string(pod.UID))
 				b.s.askEngine(t.Context(), &o)
-				return b.s.takeBackStuck(t.Context(), o)
+				return b.s.requeueStuck(t.Context(), o)
 			}
 			b.s.queue.addAt(graphName, b.clock.Now().Add(time.Second))
 			for !look() {
@@ -75,16 +75,16 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 				}
 			}
 			if waited := b.clock.Since(begin); waited != 30*time.Second || placer.taken[0] != pod.Name || looks != 3 {
-				t.Errorf("%v taken back after %s and %d looks", placer.taken, waited, looks)
+				t.Errorf("%v requeued after %s and %d looks", placer.taken, waited, looks)
 			}
 		})
 	}
 }
 
-// A gang that its queue has no quota for would be refused at any other place too: it is reported and not taken back. When that is over and
+// A gang that its queue has no quota for would be refused at any other place too: it is reported and not requeued. When that is over and
 // something else stands against it, its time begins then.
 func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
-	b, placer := newBench(t, Options{TakeBackAfter: 30 * time.Second}), &objecting{}
+	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
 	b.s.engines = engine.New(engine.Options{}, placer)
 	o := asking(1, 1, 0)
 	pod := o.pods[0]
@@ -94,12 +94,12 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 	}}
 	look := func() bool {
 		b.s.trackStuck(pod, string(pod.UID))
-		return b.s.takeBackStuck(t.Context(), o)
+		return b.s.requeueStuck(t.Context(), o)
 	}
 	o.objections = map[types.UID]engine.Objection{pod.UID: {Message: "over quota", Anywhere: true}}
 	for range 5 {
 		if look() {
-			t.Fatalf("taken back after %s", b.clock.Since(begin))
+			t.Fatalf("requeued after %s", b.clock.Since(begin))
 		}
 		b.pass(20 * time.Second)
 	}
@@ -107,17 +107,17 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 	o.objections = nil
 	b.pass(29 * time.Second)
 	if look() {
-		t.Fatal("taken back before its time was up")
+		t.Fatal("requeued before its time was up")
 	}
 	b.pass(time.Second)
 	if !look() || len(placer.taken) != 1 {
-		t.Errorf("taken back: %v, want the pod", placer.taken)
+		t.Errorf("requeued: %v, want the pod", placer.taken)
 	}
 }
 
-// A pod that is promised the room of another waits until that is gone. If the kube-scheduler has forgotten it by then, it is taken back.
-func TestAPodWithAPromiseIsTakenBackWhenTheRoomIsFreeAndItIsNotBound(t *testing.T) {
-	b := newBench(t, Options{TakeBackAfter: 30 * time.Second})
+// A pod that is promised the capacity of another waits until that is gone. If the kube-scheduler has forgotten it by then, it is requeued.
+func TestAPodWithAPromiseIsRequeuedWhenTheRoomIsFreeAndItIsNotBound(t *testing.T) {
+	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	placer := &objecting{}
 	b.s.engines = engine.New(engine.Options{}, placer)
 	o := asking(1, 1, 0)
@@ -131,26 +131,26 @@ func TestAPodWithAPromiseIsTakenBackWhenTheRoomIsFreeAndItIsNotBound(t *testing.
 	b.s.cluster.SetPod(victim)
 	b.s.trackStuck(pod, string(pod.UID))
 	for range 5 {
-		if b.s.takeBackStuck(t.Context(), o) {
-			t.Fatal("taken back while the other is still on its way out")
+		if b.s.requeueStuck(t.Context(), o) {
+			t.Fatal("requeued while the other is still on its way out")
 		}
 		b.pass(20 * time.Second)
 	}
-	b.s.takeBackStuck(t.Context(), o)
+	b.s.requeueStuck(t.Context(), o)
 	b.s.cluster.DeletePod("victim")
 	b.pass(29 * time.Second)
-	if b.s.takeBackStuck(t.Context(), o) {
-		t.Fatal("taken back before its time was up")
+	if b.s.requeueStuck(t.Context(), o) {
+		t.Fatal("requeued before its time was up")
 	}
 	b.pass(time.Second)
-	if !b.s.takeBackStuck(t.Context(), o) || len(placer.taken) != 1 {
-		t.Errorf("taken back: %v, want the pod", placer.taken)
+	if !b.s.requeueStuck(t.Context(), o) || len(placer.taken) != 1 {
+		t.Errorf("requeued: %v, want the pod", placer.taken)
 	}
 }
 
-// A gang is promised the room of a less important one. It is taken back after that has gone: the room stays its own, or the other gang would
+// A gang is promised the capacity of a less important one. It is requeued after that has gone: the capacity stays its own, or the other gang would
 // come back, and be preempted again, and again.
-func TestRoomMadeForAGangIsKeptWhenItIsTakenBack(t *testing.T) {
+func TestRoomMadeForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 	for name, restarted := range map[string]bool{"by the plan": false, "by the kube-scheduler's word, after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Options{})
@@ -175,7 +175,7 @@ func TestRoomMadeForAGangIsKeptWhenItIsTakenBack(t *testing.T) {
 				b.s.giveBack(pod)
 			}
 			if len(b.s.preempting) > 0 {
-				t.Errorf("what could not be let go is still remembered: %v", b.s.preempting)
+				t.Errorf("what could not be released is still remembered: %v", b.s.preempting)
 			}
 			b.expect("it is planned again", high, "rack a")
 			for _, pod := range low.pods {
@@ -196,7 +196,7 @@ func TestRoomMadeForAGangIsKeptWhenItIsTakenBack(t *testing.T) {
 
 			b.expect("it comes back", asking(1, 2, 0), "a holds 0 of 2")
 			if again := asking(2, 2, 1000); b.ask(again) != "rack a" {
-				t.Error("the room is not given to the gang it was made for")
+				t.Error("the capacity is not given to the gang it was made for")
 			}
 			if len(b.s.preempting) > 0 {
 				t.Errorf("remembered for ever: %v", b.s.preempting)

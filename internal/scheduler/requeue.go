@@ -18,14 +18,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Back-off of a graph whose gangs were taken back: doubled each time, from the first to the last.
+// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute
 )
 
-// takeBack is the state of a graph after a gang was taken back.
-type takeBack struct {
+// requeue is the back-off of a graph after a gang was requeued.
+type requeue struct {
 	until   time.Time
 	times   int
 	message string
@@ -38,7 +38,7 @@ func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
 		return
 	}
 	if _, known := s.stuck[id]; !known {
-		s.stuck[id] = s.options.Clock.Now() // the event that told us has the graph looked at
+		s.stuck[id] = s.options.Clock.Now() // the event that reported it has the graph looked at
 	}
 }
 
@@ -56,7 +56,7 @@ func whyUnschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// forgiveWhileEmptying starts the time of pods anew that are promised the room of others (a nominated node) while those are there: when they
+// forgiveWhileEmptying restarts the time of pods that are promised the capacity of others (a nominated node) while those are there: when they
 // are gone, the kube-scheduler should bind the pods, but may have forgotten them. Called with the lock held.
 func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 	for _, pod := range pods {
@@ -67,16 +67,16 @@ func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 	}
 }
 
-// takeBackStuck deletes every gang that has a pod stuck for too long, bound members included (design §4.13). Such a gang was never
+// requeueStuck deletes every gang that has a pod stuck for too long, bound members included (design §4.13). Such a gang was never
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
-func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
+func (s *Scheduler) requeueStuck(ctx context.Context, o observed) bool {
 	gangs, reasons, name := map[string]string{}, map[string]string{}, client.ObjectKeyFromObject(o.dgd)
 	s.mu.Lock()
 	s.forgiveWhileEmptying(o.pods)
 	for _, pod := range o.pods {
 		since, why := s.stuckSince(o, pod)
-		switch due := since.Add(s.options.TakeBackAfter); {
+		switch due := since.Add(s.options.RequeueAfter); {
 		case why == "":
 		case s.options.Clock.Now().Before(due):
 			s.queue.addAt(name, due)
@@ -92,15 +92,15 @@ func (s *Scheduler) takeBackStuck(ctx context.Context, o observed) bool {
 	for gang, why := range gangs {
 		s.backOff(name, why)
 		gangEvictions.WithLabelValues(reasons[gang]).Inc()
-		logger(ctx, o.dgd).Info("taking a gang back that cannot be bound", "gang", gang, "why", why)
-		s.recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, CodeTakenBack, "TakeBack", "gang %s is taken back and planned again: %s", gang, why)
+		logger(ctx, o.dgd).Info("evicting and requeueing a gang that cannot be bound", "gang", gang, "why", why)
+		s.recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", gang, why)
 	}
 	for _, pod := range o.pods {
 		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if err := s.placerOf(o).TakeBack(ctx, pod); err != nil {
-			logger(ctx, o.dgd).Error(err, "taking a pod back")
+		if err := s.placerOf(o).Evict(ctx, pod); err != nil {
+			logger(ctx, o.dgd).Error(err, "evicting a pod")
 			s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
 		}
 	}
@@ -120,11 +120,11 @@ func (s *Scheduler) backOff(name types.NamespacedName, why string) {
 	defer s.mu.Unlock()
 	b := s.backoff[name]
 	wait := min(firstBackoff<<min(b.times, 20), lastBackoff)
-	s.backoff[name] = takeBack{until: s.options.Clock.Now().Add(wait), times: b.times + 1, message: why}
+	s.backoff[name] = requeue{until: s.options.Clock.Now().Add(wait), times: b.times + 1, message: why}
 }
 
 // backingOff returns the graph's back-off while it lasts. Called with the lock held.
-func (s *Scheduler) backingOff(dgd *nvidiav1beta1.DynamoGraphDeployment) *takeBack {
+func (s *Scheduler) backingOff(dgd *nvidiav1beta1.DynamoGraphDeployment) *requeue {
 	b, ok := s.backoff[client.ObjectKeyFromObject(dgd)]
 	if !ok || !s.options.Clock.Now().Before(b.until) {
 		return nil

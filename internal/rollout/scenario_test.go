@@ -42,12 +42,12 @@ func TestStories(t *testing.T) {
 		room     int
 		chapters []chapter
 	}{
-		"update-in-place":             {inPlace, 3, []chapter{edit("edited")}},
-		"update-with-surge":           {surge, 4, []chapter{edit("edited"), edit("edited again")}},
-		"surge-without-room-blocks":   {surge, 3, []chapter{edit("edited"), later("room for one more", func(s *simulation) { s.room++ })}},
-		"surge-without-room-in-place": {both, 3, []chapter{edit("edited")}},
-		"recreate":                    {Group{Replicas: 2, Recreate: true}, 2, []chapter{edit("edited")}},
-		"change-in-the-middle":        {inPlace, 3, []chapter{edit("edited").cut(3), edit("edited again")}},
+		"update-in-place":                 {inPlace, 3, []chapter{edit("edited")}},
+		"update-with-surge":               {surge, 4, []chapter{edit("edited"), edit("edited again")}},
+		"surge-without-capacity-blocks":   {surge, 3, []chapter{edit("edited"), later("capacity for one more", func(s *simulation) { s.room++ })}},
+		"surge-without-capacity-in-place": {both, 3, []chapter{edit("edited")}},
+		"recreate":                        {Group{Replicas: 2, Recreate: true}, 2, []chapter{edit("edited")}},
+		"change-in-the-middle":            {inPlace, 3, []chapter{edit("edited").cut(3), edit("edited again")}},
 		"revert-in-the-middle": {inPlace, 3, []chapter{
 			edit("edited").cut(3), later("reverted: what serves the first revision stays", func(s *simulation) { s.revision = 0 }),
 		}},
@@ -72,12 +72,12 @@ func TestStories(t *testing.T) {
 			later("everything has to stop", func(s *simulation) { s.revision++; s.want.Stopped = true }),
 			later("it may go on", func(s *simulation) { s.want.Stopped = false }),
 		}},
-		"never-had-room": {inPlace, 2, []chapter{edit("edited")}},
+		"never-had-capacity": {inPlace, 2, []chapter{edit("edited")}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newSimulation(c.want, c.room)
-			fmt.Fprintf(&s.log, "# %d wanted, %d may be missing, %d more, room for %d\n", c.want.Replicas, c.want.MaxUnavailable, c.want.MaxSurge, c.room)
+			fmt.Fprintf(&s.log, "# %d wanted, %d may be missing, %d more, capacity for %d\n", c.want.Replicas, c.want.MaxUnavailable, c.want.MaxSurge, c.room)
 			for _, chapter := range c.chapters {
 				fmt.Fprintf(&s.log, "\n## %s\n", chapter.title)
 				chapter.change(s)

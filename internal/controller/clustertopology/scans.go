@@ -18,52 +18,52 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// surveys remembers what the nodes say of each topology: every deployment that comes or goes has the status of its topology written, and the
-// nodes are many. A survey lasts until a node comes, goes or is relabelled, or the topology's spec changes.
-type surveys struct {
+// scans caches the last scan of the nodes for each topology: every deployment that comes or goes has the status of its topology written, and the
+// nodes are many. A scan lasts until a node comes, goes or is relabelled, or the topology's spec changes.
+type scans struct {
 	// nodes counts the events of nodes that matter; the watch counts while others reconcile.
 	nodes atomic.Uint64
 	// known belongs to the one worker of the controller.
-	known map[types.UID]surveyed
+	known map[types.UID]scanned
 }
 
-type surveyed struct {
-	survey     survey
+type scanned struct {
+	scan       scan
 	nodes      uint64
 	generation int64
 }
 
-// survey is what the nodes say of a topology.
-type survey struct {
-	topology.Survey
+// scan is what the nodes say of a topology.
+type scan struct {
+	topology.Scan
 	// omitted are levels that the nodes' labels have and the topology lacks, so that one path means several places.
 	omitted []hierarchy.Omitted
 }
 
-// of surveys the nodes for a topology, unless it is known what comes of that. An event that is counted during a survey makes it an old one.
-func (s *surveys) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (survey, error) {
-	now := surveyed{nodes: s.nodes.Load(), generation: ct.Generation}
+// of scans the nodes for a topology, unless the last scan still holds. A node event counted during a scan makes that scan stale.
+func (s *scans) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (scan, error) {
+	now := scanned{nodes: s.nodes.Load(), generation: ct.Generation}
 	if last, known := s.known[ct.UID]; known && last.nodes == now.nodes && last.generation == now.generation {
-		return last.survey, nil
+		return last.scan, nil
 	}
 	nodes := &corev1.NodeList{}
 	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only looked at
-		return survey{}, fmt.Errorf("listing nodes: %w", err)
+		return scan{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	now.survey = surveyNodes(ct, nodes.Items)
+	now.scan = scanNodes(ct, nodes.Items)
 	for uid, old := range s.known { // of topologies that are gone, or that come again
 		if old.nodes != now.nodes {
 			delete(s.known, uid)
 		}
 	}
 	if s.known == nil {
-		s.known = map[types.UID]surveyed{}
+		s.known = map[types.UID]scanned{}
 	}
 	s.known[ct.UID] = now
-	return now.survey, nil
+	return now.scan, nil
 }
 
-func surveyNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) survey {
+func scanNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) scan {
 	pointers := make([]*corev1.Node, len(nodes))
 	selector, covered := labels.SelectorFromSet(ct.Spec.NodeSelector), make([]map[string]string, 0, len(nodes))
 	for i := range nodes {
@@ -76,5 +76,5 @@ func surveyNodes(ct *grovev1alpha1.ClusterTopology, nodes []corev1.Node) survey 
 	for _, level := range ct.Spec.Levels {
 		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
 	}
-	return survey{Survey: topology.SurveyNodes(pointers, levels, ct.Spec.NodeSelector), omitted: hierarchy.FindOmitted(covered, levels)}
+	return scan{Scan: topology.ScanNodes(pointers, levels, ct.Spec.NodeSelector), omitted: hierarchy.FindOmitted(covered, levels)}
 }

@@ -30,13 +30,13 @@ func made[T ctrlclient.Object](t *testing.T, object T) T {
 	return object
 }
 
-// story is a deployment on the API server with its topology and scaling groups.
-type story struct {
+// scenario is a deployment on the API server with its topology and scaling groups.
+type scenario struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 }
 
-func tell(t *testing.T, name, engineName string) story {
+func tell(t *testing.T, name, engineName string) scenario {
 	t.Helper()
 	dgd := deployment(t, name)
 	dgd.Spec.TopologyConstraint.ClusterTopologyName = name
@@ -56,7 +56,7 @@ func tell(t *testing.T, name, engineName string) story {
 		t.Fatal(err)
 	}
 	made(t, dgd)
-	s := story{dgd: dgd, groups: resolved.ScalingGroups()}
+	s := scenario{dgd: dgd, groups: resolved.ScalingGroups()}
 	for _, sg := range s.groups {
 		made(t, sg)
 	}
@@ -64,7 +64,7 @@ func tell(t *testing.T, name, engineName string) story {
 }
 
 // place puts a pod of a replica of Decode onto a node.
-func (s story) place(t *testing.T, ordinal, node string) {
+func (s scenario) place(t *testing.T, ordinal, node string) {
 	t.Helper()
 	sg := s.groups[0]
 	pod := graph.BuildPod(sg, 0, 0)

@@ -27,8 +27,8 @@ const (
 // onlyTopology is the name of the one topology that a Grove of ShapePackDomain has.
 const onlyTopology = "grove-topology"
 
-// Dialect is what the PodCliqueSets of the cluster understand.
-type Dialect struct {
+// Schema is what the PodCliqueSets of the cluster understand.
+type Schema struct {
 	Shape Shape
 	// Domains are the only ones allowed; empty: any.
 	Domains []string
@@ -36,8 +36,8 @@ type Dialect struct {
 	UpdateStrategy bool
 }
 
-// ReadDialect tells the dialect from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
-func ReadDialect(crd *apiextensionsv1.CustomResourceDefinition) (Dialect, bool) {
+// ReadSchema tells the schema from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
+func ReadSchema(crd *apiextensionsv1.CustomResourceDefinition) (Schema, bool) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 			continue
@@ -45,20 +45,20 @@ func ReadDialect(crd *apiextensionsv1.CustomResourceDefinition) (Dialect, bool) 
 		_, strategy := at(*version.Schema.OpenAPIV3Schema, "spec", "updateStrategy")
 		constraint, known := at(*version.Schema.OpenAPIV3Schema, "spec", "template", "topologyConstraint")
 		if !known {
-			return Dialect{Shape: ShapeNone, UpdateStrategy: strategy}, true
+			return Schema{Shape: ShapeNone, UpdateStrategy: strategy}, true
 		}
 		_, named := constraint.Properties["topologyName"]
 		_, pack := constraint.Properties["pack"]
 		switch {
 		case pack:
 			required, _ := at(constraint, "pack", "required")
-			return Dialect{ShapePack, enum(required), strategy}, true
+			return Schema{ShapePack, enum(required), strategy}, true
 		case named:
-			return Dialect{ShapeNamed, enum(constraint.Properties["packDomain"]), strategy}, true
+			return Schema{ShapeNamed, enum(constraint.Properties["packDomain"]), strategy}, true
 		}
-		return Dialect{ShapePackDomain, enum(constraint.Properties["packDomain"]), strategy}, true
+		return Schema{ShapePackDomain, enum(constraint.Properties["packDomain"]), strategy}, true
 	}
-	return Dialect{}, false
+	return Schema{}, false
 }
 
 func at(schema apiextensionsv1.JSONSchemaProps, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {

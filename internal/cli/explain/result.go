@@ -1,0 +1,88 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/whatif"
+)
+
+// result compares the operator's condition Placed with the plan of now.
+func (s *Snapshot) result(plan whatif.Graph, planned bool) Result {
+	v := Result{Planned: planned}
+	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1beta1.ConditionPlaced)
+	if c == nil {
+		v.Text = "The operator has not reported on the deployment yet: it has no condition Placed. Is the operator running?"
+		return v
+	}
+	placed := c.Status == metav1.ConditionTrue
+	v.Placed, v.Reason, v.Message, v.Since = &placed, c.Reason, c.Message, &c.LastTransitionTime
+	if !planned {
+		v.Text = "This is the operator's last report; nothing was planned again."
+		return v
+	}
+	v.Agrees, v.Text = compare(c, plan)
+	return v
+}
+
+// otherCauses are the operator's reasons that have nothing to do with capacity, so that no plan shows them.
+var otherCauses = map[string]string{
+	scheduler.CodeRequeued:          "The gang could not be bound: it was evicted, and is placed again after a pause.",
+	scheduler.CodeCreating:          "Not all of its pods are created yet.",
+	scheduler.CodeEngineNotReady:    "The engine that places it is not ready.",
+	scheduler.CodeSchedulerRefuses:  "It is released, and the engine's scheduler does not bind it.",
+	scheduler.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
+}
+
+// compare says whether both come to the same, and what may be behind it when they do not.
+func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) {
+	placed := c.Status == metav1.ConditionTrue
+	waits := waitingGangs(plan)
+	switch {
+	case placed && len(waits) == 0:
+		return true, "The operator reports the same: every packed replica is placed."
+	case placed && onlyCreating(waits):
+		return true, "The operator reports the same: every packed replica is placed, or will be once its pods are recreated."
+	case placed:
+		return false, "The operator reports every packed replica as placed; planned again now, some do not fit. It may not have seen the change yet."
+	case len(waits) == 0 && otherCauses[c.Reason] != "":
+		return true, "There is capacity for everything. " + otherCauses[c.Reason]
+	case len(waits) == 0:
+		return false, "The operator reports a replica as waiting; planned again now, everything fits. It may be about to act, or hold that capacity for pods that are coming back or for a deployment that has waited longer."
+	}
+	reason, message := false, false
+	for _, w := range waits {
+		reason = reason || w.Code == c.Reason
+		message = message || strings.Contains(c.Message, w.Message)
+	}
+	switch {
+	case !reason:
+		return false, "The operator reports another reason than the plan of now: " + c.Reason + ". It may not have seen the latest change yet."
+	case !message:
+		return false, "The operator reports the same reason with other numbers: the cluster has changed since."
+	}
+	return true, "The operator reports the same."
+}
+
+// waitingGangs are the reasons of what the operator would place; pods without a gate are left to the kube-scheduler.
+func waitingGangs(plan whatif.Graph) []*whatif.Reason {
+	var list []*whatif.Reason
+	for i := range plan.Replicas {
+		if r := &plan.Replicas[i]; r.Reason != nil && !r.Free {
+			list = append(list, r.Reason)
+		}
+	}
+	return list
+}
+
+func onlyCreating(reasons []*whatif.Reason) bool {
+	return !slices.ContainsFunc(reasons, func(r *whatif.Reason) bool { return r.Code != scheduler.CodeCreating })
+}

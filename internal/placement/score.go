@@ -1,0 +1,65 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Unscored is the score when no replica has a node.
+const Unscored = -1
+
+// Score says how tight replicas sit, in [0,1]: the least over all of them, so it is that of the worst one, as v1beta1 defines
+// status.placement.score. Each replica is given by the nodes of its pods; one without nodes does not count. Without any, it is [Unscored].
+//
+// A replica scores 1 when its nodes share one domain at every level. A level over which it is spread in k domains counts 1/k, a node
+// that lacks the label of a level being a domain of its own; the levels are averaged. The hostname level is left out: pods that fill a host
+// cannot share one.
+func Score(c *topology.Cluster, levels topology.Levels, replicas [][]string) float64 {
+	least := float64(Unscored)
+	for _, nodes := range replicas {
+		if len(nodes) == 0 {
+			continue
+		}
+		if one := tightness(c, levels, nodes); least == Unscored || one < least {
+			least = one
+		}
+	}
+	return least
+}
+
+func tightness(c *topology.Cluster, levels topology.Levels, nodes []string) float64 {
+	sum, counted := 0.0, 0
+	for i, level := range levels {
+		if level.Key != corev1.LabelHostname {
+			sum += 1 / float64(domainsOf(c, levels[:i+1], nodes))
+			counted++
+		}
+	}
+	if counted == 0 {
+		return 1
+	}
+	return sum / float64(counted)
+}
+
+// domainsOf counts the domains of the last level that hold nodes.
+func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int {
+	var seen []topology.Path
+	var loose []string
+	for _, node := range nodes {
+		switch path := levels.PathOf(c.NodeLabels(node)); {
+		case len(path) < len(levels):
+			if !slices.Contains(loose, node) {
+				loose = append(loose, node)
+			}
+		case !slices.ContainsFunc(seen, path.Equal):
+			seen = append(seen, path)
+		}
+	}
+	return len(seen) + len(loose)
+}
