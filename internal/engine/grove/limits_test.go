@@ -29,7 +29,7 @@ spec:
 	unheard := []string{"the deployment, A: preferredPackDomain is not known to the installed Grove and has no effect"}
 	cases := map[string]struct {
 		text     string
-		schema  grove.Schema
+		schema   grove.Schema
 		profile  string
 		problems []string
 		limits   []string

@@ -46,7 +46,7 @@ type Workload struct {
 
 // served is what the last probe found.
 type served struct {
-	schema       grove.Schema
+	schema        grove.Schema
 	kai, bindings bool
 }
 
