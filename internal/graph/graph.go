@@ -58,7 +58,9 @@ type Service struct {
 	GroupName, ServiceName string
 	ComponentType          string
 	Replicas               int32
-	Multinode              bool
+	// MinAvailable replicas belong to the base gang; nil: one.
+	MinAvailable *int32
+	Multinode    bool
 	// NodeCount is the number of pods of one replica.
 	NodeCount int32
 	// Topology is nil when the deployment has no constraint at all.
@@ -121,6 +123,7 @@ func resolveService(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta
 	if spec.Replicas != nil {
 		s.Replicas = *spec.Replicas
 	}
+	s.MinAvailable = spec.MinAvailable
 	if s.Replicas < 0 {
 		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
 	}

@@ -34,6 +34,8 @@ type templateInput struct {
 	Component        nvidiav1beta1.ComponentSpec    `json:"component"`
 	Alpha            alphaInput                     `json:"alpha,omitzero"`
 	Platform         Platform                       `json:"platform"`
+	// KVTransfer is the graph's policy, of workers.
+	KVTransfer *nvidiav1beta1.KVTransferPolicy `json:"kvTransferPolicy,omitempty"`
 }
 
 // alphaInput is what only v1alpha1 says of a component and is not in its podTemplate.
@@ -59,7 +61,7 @@ func (t *templater) input() *trellisv1alpha1.TemplateInput {
 		Inherited:   inherited(dgd),
 		Annotations: withoutRollout(dgd.Spec.Annotations),
 		Labels:      dgd.Spec.Labels, Env: dgd.Spec.Env, BackendFramework: dgd.Spec.BackendFramework, PriorityClass: dgd.Spec.PriorityClassName,
-		Component: component, Platform: t.platform,
+		Component: component, Platform: t.platform, KVTransfer: t.transferPolicy(),
 		Alpha: alphaInput{
 			ComponentType: alpha.ComponentType, SubComponentType: alpha.SubComponentType,
 			MainContainerName: alpha.MainContainerName, GPUResource: alpha.GPUResource,

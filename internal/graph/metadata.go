@@ -106,6 +106,7 @@ func (t *templater) podAnnotations() map[string]string {
 	if config := t.spec.EPPConfig; config != nil && config.Config != nil && t.componentType == typeEPP {
 		annotations[AnnotationPickerConfig] = shortHash(string(config.Config.Raw))
 	}
+	t.transferAnnotations(annotations)
 	if len(annotations) == 0 {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
-	"nvidia.com/grove-update-strategy",
+	AnnotationGroveUpdate,
 	AnnotationQueue,
 	"nvidia.com/volcano-queue",
 	"nvidia.com/workload-provider",
@@ -44,7 +45,7 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	annotations := func(path string, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
-			acted := key == AnnotationQueue && queued && path == ownAnnotations
+			acted := path == ownAnnotations && (key == AnnotationQueue && queued || key == AnnotationGroveUpdate && engine == EngineGrove)
 			add(set && !acted, path+"["+key+"]")
 		}
 	}
@@ -55,19 +56,32 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 		alpha = nvidiav1alpha1.AlphaOnly{}
 	}
 	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
-	add(dgd.Spec.ProviderOverride != nil || ignored("spec.providerOverride"), "spec.providerOverride")
-	add(dgd.Spec.Experimental != nil || ignored("spec.experimental"), "spec.experimental")
+	_, known := setOverride(dgd)
+	add(dgd.Spec.ProviderOverride != nil && (engine != EngineGrove || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
+	add(ignored("spec.experimental"), "spec.experimental")
 	for _, c := range Components(dgd) {
 		if c.PodTemplate != nil {
 			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
 		}
 		own := alpha.Services[c.Name]
-		componentNotActedOn(c, &own, func(set bool, field string) {
+		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && engine != EngineGrove && !placedAsGang(dgd, c)
+		add(floor, servicePath(c.Name)+".minAvailable")
+		ofService := func(set bool, field string) {
 			path := servicePath(c.Name) + "." + field
 			add(set || ignored(path), path)
-		})
+		}
+		componentNotActedOn(c, &own, ofService)
+		overridesNotActedOn(c, engine == EngineGrove, ofService)
 	}
 	return paths
+}
+
+// placedAsGang says that the replicas of a component wait until they have a place, under the engines that plan here.
+func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
+	_, multinode := nodeCount(c)
+	whole := dgd.Spec.TopologyConstraint
+	return multinode || c.TopologyConstraint != nil || constraint.FromAnnotations(dgd).Set() ||
+		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "")
 }
 
 func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, add func(set bool, field string)) {
@@ -76,7 +90,6 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 	frontend := componentType == typeFrontend
 	add(ingress && !frontend, "ingress")
 	add(ingress && frontend && alpha.Ingress.UseVirtualService, "ingress.useVirtualService")
-	add(spec.MinAvailable != nil, "minAvailable")
 	add(spec.EPPConfig != nil && componentType != typeEPP, "eppConfig")
 	if e := spec.Experimental; e != nil {
 		add(e.Checkpoint != nil, "checkpoint")
@@ -84,10 +97,20 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 		add(e.Failover != nil, "failover")
 		add(e.Grove != nil, "experimental.grove")
 	}
-	add(spec.ProviderOverride != nil, "providerOverride")
-	add(spec.Multinode != nil && spec.Multinode.Leader != nil, "multinode.leader")
-	add(spec.Multinode != nil && spec.Multinode.Worker != nil, "multinode.worker")
-	add(spec.RuntimeVersionOverride != "", "runtimeVersionOverride")
+}
+
+// overridesNotActedOn: under other engines than Grove no override is acted on, and of those only what is understood.
+func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, grove bool, add func(set bool, field string)) {
+	_, known := unitOverride(spec)
+	add(spec.ProviderOverride != nil && !(grove && known), "providerOverride")
+	leader, worker := (*nvidiav1beta1.MultinodeRole)(nil), (*nvidiav1beta1.MultinodeRole)(nil)
+	if spec.Multinode != nil {
+		leader, worker = spec.Multinode.Leader, spec.Multinode.Worker
+	}
+	_, known = roleOverride(leader)
+	add(leader != nil && !(grove && known), "multinode.leader")
+	_, known = roleOverride(worker)
+	add(worker != nil && !(grove && known), "multinode.worker")
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start.

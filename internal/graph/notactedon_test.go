@@ -5,6 +5,7 @@ package graph
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,11 +60,42 @@ spec:
 		"spec.services[front].ingress.useVirtualService",
 		"spec.services[loud].annotations[nvidia.com/workload-provider]",
 	}
-	for _, field := range []string{"ingress", "minAvailable", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker", "runtimeVersionOverride"} {
+	for _, field := range []string{"ingress", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
 	if diff := cmp.Diff(want, NotActedOn(hub.Of(dgd), "")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestMinAvailableIsActedOn: of services that are placed as gangs. The pods of others wait for nothing.
+func TestMinAvailableIsActedOn(t *testing.T) {
+	const text = `
+metadata: {annotations: {trellis.dev/engine: ENGINE}}
+spec:
+  services:
+    gang: {minAvailable: 2, replicas: 2, multinode: {nodeCount: 2}}
+    rack: {minAvailable: 2, replicas: 2, topologyConstraint: {packDomain: rack}}
+    plain: {minAvailable: 2, replicas: 2}
+    one: {minAvailable: 1}
+`
+	const whole = "  topologyConstraint: {topologyProfile: p, packDomain: zone}\n"
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"Gates":                            {strings.ReplaceAll(text, "ENGINE", EngineGates), []string{"spec.services[plain].minAvailable"}},
+		"KAI":                              {strings.ReplaceAll(text, "ENGINE", EngineKAI), []string{"spec.services[plain].minAvailable"}},
+		"Grove":                            {strings.ReplaceAll(text, "ENGINE", EngineGrove), nil},
+		"Gates, the whole graph in a zone": {strings.ReplaceAll(text, "ENGINE", EngineGates) + whole, nil},
+	} {
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, NotActedOn(hub.Of(dgd), "")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -41,6 +41,9 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 			Restart:   s.Restart.DeepCopy(),
 		},
 	}
+	if s.MinAvailable != nil {
+		sg.Spec.MinAvailable = ptr.To(*s.MinAvailable)
+	}
 	if s.Multinode {
 		sg.Spec.Workload = g.Workload
 	}

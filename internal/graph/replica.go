@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
@@ -19,6 +20,11 @@ func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 		return int(size)
 	}
 	return int(PodsPerReplica(sg))
+}
+
+// MinAvailable is how many replicas of the group belong to the base gang: 1 or more, whatever the number of replicas.
+func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))
 }
 
 // Outdated says that a pod, or what a replica's pods come from, is of an older revision, or was made before the last restart that was asked for.

@@ -5,6 +5,7 @@ package graph
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +98,23 @@ func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env [
 			}
 		}
 		c.Env = append(all, c.Env...)
+		addFiles(&pod.Spec, files)
 		addVolume(&pod.Spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
+	}
+}
+
+// addFiles adds to the volume of that name, which a transfer policy brings, the files it does not have.
+func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if v.Name != topologyVolume || v.DownwardAPI == nil || v.DownwardAPI == files {
+			continue
+		}
+		for _, file := range files.Items {
+			if !slices.ContainsFunc(v.DownwardAPI.Items, func(f corev1.DownwardAPIVolumeFile) bool { return f.Path == file.Path }) {
+				v.DownwardAPI.Items = append(v.DownwardAPI.Items, file)
+			}
+		}
 	}
 }
 

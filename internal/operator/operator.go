@@ -27,6 +27,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/controller/nodelabels"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
@@ -114,6 +115,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Engines: engines, Peers: peers}).SetupWithManager(mgr)
 		},
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
+		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
 	} {
 		if err := add(); err != nil {
 			return fmt.Errorf("setting up: %w", err)

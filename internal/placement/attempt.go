@@ -50,15 +50,19 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 	if a.placeWhole(base) {
 		return a
 	}
-	first := 0
-	if base {
-		if !a.placeBase(shared) {
-			return a
-		}
-		first = 1
+	if base && !a.placeBase(shared) {
+		return a
 	}
 	for si, s := range p.services {
-		for ri := first; ri < len(s.Waiting); ri++ {
+		next := 0
+		if base {
+			next = s.first()
+		} else if n := s.head(); n > 1 {
+			if next = n; !a.placeHead(si, n) {
+				continue
+			}
+		}
+		for ri := next; ri < len(s.Waiting); ri++ {
 			a.placeReplica(si, ri)
 		}
 	}
@@ -68,11 +72,11 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 // baseGang is what messages call the base gang.
 const baseGang = "base gang"
 
-// baseGroup is one replica of every service with replicas to place.
+// baseGroup is the head of every service with replicas to place.
 func (a *attempt) baseGroup() *Group {
 	g := &Group{Name: baseGang, Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
-	for si := range a.p.services {
-		g.Groups = append(g.Groups, a.replicaGroup(si, 0))
+	for si, s := range a.p.services {
+		g.Groups = append(g.Groups, a.headGroup(si, s.first()))
 	}
 	return g
 }
@@ -81,7 +85,7 @@ func (a *attempt) placeBase(s *search) bool {
 	t := a.p.tree
 	g := a.baseGroup()
 	if g.Preferred > t.LevelOf(a.bound) {
-		g.want = a.rest(0, 1, true)
+		g.want = a.rest(0, a.p.services[0].first(), true)
 	}
 	u := prepare(t, g)
 	if !s.place(u, a.bound) {
@@ -90,21 +94,21 @@ func (a *attempt) placeBase(s *search) bool {
 	s.keep(u)
 	a.soften(u.domain)
 	for _, sub := range u.subs {
-		si := slices.Index(g.Groups, sub.group)
-		a.settle(si, 0, sub)
-		a.results[si][0].Base = true
+		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base = true })
 	}
 	return true
 }
 
 // rest lists the replicas that come after a position of a service, in the order they are placed; after the base gang these are all but the
-// first of each service.
+// head of each service.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
 	for i := si; i < len(a.p.services); i++ {
-		from := b2i(base)
+		from := 0
 		if i == si {
 			from = position
+		} else if base {
+			from = a.p.services[i].first()
 		}
 		for _, r := range a.p.services[i].Waiting[from:] {
 			replicas = append(replicas, r.Pods)

@@ -75,7 +75,7 @@ func (p *planner) candidates(base bool) []candidate {
 	u := prepare(p.tree, a.baseGroup())
 	u.want = nil
 	for si := range p.services {
-		for _, r := range p.services[si].Waiting[1:] {
+		for _, r := range p.services[si].Waiting[p.services[si].first():] {
 			u.want, _ = addKind(u.want, p.tree, r.Pods)
 		}
 	}
@@ -213,7 +213,7 @@ func (p *planner) refuseBase(s *search) *attempt {
 	for si, service := range p.services {
 		for ri := range service.Waiting {
 			one := a.results[si][ri].Refusal
-			if a.results[si][ri].Base = ri == 0; ri > 0 {
+			if a.results[si][ri].Base = ri < service.first(); !a.results[si][ri].Base {
 				*one = Refusal{Code: CodeBaseGangWaits, Service: one.Service, Ordinal: one.Ordinal, Gang: r.Gang,
 					Level: r.Level, LevelName: r.LevelName, Need: r.Need, Cause: r}
 			}
@@ -251,7 +251,7 @@ func (p *planner) refuseLevel() *attempt {
 				a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang, Level: p.graph.Required,
 					LevelName: p.tree.Levels().Name(p.graph.Required), Cause: cause})
 			}
-			a.results[si][ri].Base = ri == 0
+			a.results[si][ri].Base = ri < service.first()
 		}
 	}
 	return a

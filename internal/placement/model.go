@@ -45,6 +45,9 @@ type Service struct {
 	// InUse are domains where living replicas sit, which a preferred level of the service or the graph tries first; never a rule
 	// (design §4.4).
 	InUse []topology.Path
+	// MinAvailable is how many replicas the service is not to run without: while none is placed, the first so many of them are placed
+	// together or not at all. 0 means 1.
+	MinAvailable int
 	// Placed counts replicas that already sit somewhere.
 	Placed int
 	// Waiting are the replicas to place now, by ordinal.

@@ -33,6 +33,10 @@ func (p *planner) preempt(a *attempt) *attempt {
 	var failed []int // kinds, of the service at hand, that cannot be helped
 	for si, s := range p.services {
 		failed = failed[:0]
+		if a.results[si][0].Head && a.results[si][0].Refusal != nil { // the others follow, and have their turn next
+			p.preemptHead(a, si, s.first())
+			continue
+		}
 		for ri := range s.Waiting {
 			r := a.results[si][ri].Refusal
 			if r == nil || r.Code != CodeInsufficientCapacity && r.Code != CodeBudgetExhausted || slices.Contains(failed, s.of[ri]) {
@@ -66,12 +70,10 @@ func (p *planner) preemptBase(refused *attempt) *attempt {
 	a := newAttempt(p, room.domain)
 	room.reserve(p)
 	for _, sub := range room.unit.subs {
-		si := slices.Index(g.Groups, sub.group)
-		a.settle(si, 0, sub)
-		a.results[si][0].Base, a.results[si][0].Preempts = true, room.cost.preemption()
+		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base, r.Preempts = true, room.cost.preemption() })
 	}
 	for si, s := range p.services {
-		for ri := 1; ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
+		for ri := s.first(); ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
 			a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang})
 		}
 	}

@@ -115,6 +115,18 @@ func TestPreempt(t *testing.T) {
 				serviceOf("d", none, none, 2, 1, gpus(8)), serviceOf("p", none, none, 1, 1, gpus(8))}},
 			[]string{"d-0 z/r0: a0", "d-1 BaseGangWaits", "p-0 z/r0: a1"}, []string{"d-0 preempts 2 of x", "p-0 preempts 2 of x"},
 		},
+		"the replicas that a service does not run without go together": {
+			twoRacks, []string{"a0 x 0 8", "a1 z 20 8", "b0 y 0 8", "b1 y 0 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
+				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: serviceOf("w", 1, none, 3, 1, gpus(8)).Waiting}}},
+			[]string{"w-0 z/r1: b0", "w-1 z/r1: b1", "w-2 BaseGangWaits"}, []string{"w-0 preempts 2 of y", "w-1 preempts 2 of y"},
+		},
+		"and nobody makes room for a part of them": {
+			twoRacks, []string{"a0 x 0 8", "a1 z 20 8", "b0 y 0 8", "b1 y 20 8"},
+			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
+				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: serviceOf("w", 1, none, 2, 1, gpus(8)).Waiting}}},
+			[]string{"w-0 InsufficientCapacity", "w-1 InsufficientCapacity"}, nil,
+		},
 		"an anchored replica preempts inside its anchor only": {
 			twoRacks, []string{"a0 own 10 8", "a1 x 0 8", "b0 y 0 1", "b1 z 0 8"},
 			Graph{Levels: ls, Required: 1, Preferred: none, Anchor: topology.Path{"z", "r0"}, Priority: 10, Preempts: true, Services: []Service{serviceOf("w", none, none, 1, 1, gpus(8))}},

@@ -48,6 +48,8 @@ type ReplicaResult struct {
 	Ordinal int
 	// Base: a member of the base gang (design §4.5).
 	Base bool
+	// Head: one of several replicas that their service does not run without, placed together outside of a base gang.
+	Head bool
 	// Domain holds all its pods: of the required level, or of the narrower preferred one that was reached.
 	// The empty path is the whole cluster.
 	Domain topology.Path

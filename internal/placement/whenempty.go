@@ -79,6 +79,9 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 					if level <= p.tree.LevelOf(bound) {
 						level = topology.NoLevel
 					}
+					if one.Head {
+						return a.headGroup(si, s.first()), level, bound
+					}
 					return a.replicaGroup(si, ri), level, bound
 				}
 			}

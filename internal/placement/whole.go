@@ -36,8 +36,10 @@ func (a *attempt) placeWhole(base bool) bool {
 			a.settle(member.service, slices.Index(sub.group.Groups, replica.group), replica)
 		}
 	}
-	for si := range a.p.services {
-		a.results[si][0].Base = base
+	for si, s := range a.p.services {
+		for ri := range s.first() {
+			a.results[si][ri].Base = base
+		}
 	}
 	return true
 }

@@ -49,8 +49,8 @@ type view struct {
 	refused []Waiting
 	// creating says that a scaling group of the graph is not made yet.
 	creating bool
-	// replacing says that all there is of some service is recreated, so that a base gang would go without it (design §4.5).
-	replacing bool
+	// replacing are the services of which so much is recreated that a base gang would go without what belongs to it (design §4.5).
+	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
 	// objections and idle are as observed.
@@ -74,7 +74,7 @@ type replicaKey struct {
 // newView translates. The engine only places gated groups; others are the kube-scheduler's alone.
 func newView(o observed) view {
 	v := view{
-		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, surplus: map[replicaKey]bool{}, objections: o.objections, idle: o.idle,
+		gated: map[string]*corev1.Pod{}, incomplete: map[replicaKey]bool{}, gangs: map[replicaKey]string{}, replacing: map[string]bool{}, surplus: map[replicaKey]bool{}, objections: o.objections, idle: o.idle,
 		graph: placement.Graph{Name: o.dgd.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	v.creating = missingGroups(o)
@@ -175,7 +175,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, profile *grovev1alpha1.ClusterTopology) {
 	service := placement.Service{
 		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
-		Required: topology.NoLevel, Preferred: topology.NoLevel,
+		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(graph.MinAvailable(sg)),
 	}
 	if t := sg.Spec.Topology; t != nil {
 		service.Required = v.graph.Levels.Index(t.PackDomain)
@@ -197,8 +197,8 @@ func (v *view) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaStat
 		}
 		v.addReplica(about, &service, state)
 	}
-	if service.Placed == 0 && len(service.Waiting) == 0 && slices.ContainsFunc(states, replicaState.replaced) {
-		v.replacing = true
+	if service.Placed == 0 && len(service.Waiting) < service.MinAvailable && slices.ContainsFunc(states, replicaState.replaced) {
+		v.replacing[service.Name] = true
 	}
 	v.graph.Services = append(v.graph.Services, service)
 }

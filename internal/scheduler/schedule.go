@@ -120,8 +120,9 @@ func (s *Scheduler) plan(ctx context.Context, o observed, v *view, result Result
 	s.cluster.Commit()
 	var releases []release
 	base := gangName(o.dgd.Name, planned, func(r placement.ReplicaResult) bool { return r.Base })
+	heads := v.headsInCreation(&planned)
 	for _, replica := range planned.Replicas {
-		if v.incomplete[replicaKey{replica.Service, replica.Ordinal}] {
+		if v.incomplete[replicaKey{replica.Service, replica.Ordinal}] || heads[replica.Service] {
 			s.dropPlan(replica)
 			result.Waiting = append(result.Waiting, Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: CodeCreating, Message: beingCreated})
 			continue
@@ -228,12 +229,23 @@ func (v *view) waitsForCreation(result placement.Result) bool {
 	if v.graph.Required == topology.NoLevel || v.graph.Anchor != nil {
 		return false
 	}
-	if v.creating || v.replacing {
+	if v.creating || len(v.replacing) > 0 {
 		return true
 	}
 	return slices.ContainsFunc(result.Replicas, func(r placement.ReplicaResult) bool {
 		return r.Base && v.incomplete[replicaKey{r.Service, r.Ordinal}]
 	})
+}
+
+// headsInCreation are the services that begin with several replicas together, of which some are still to be created.
+func (v *view) headsInCreation(result *placement.Result) map[string]bool {
+	out := map[string]bool{}
+	for i := range result.Replicas {
+		if r := &result.Replicas[i]; r.Head && (v.replacing[r.Service] || v.incomplete[replicaKey{r.Service, r.Ordinal}]) {
+			out[r.Service] = true
+		}
+	}
+	return out
 }
 
 // String names a waiting replica for messages.

@@ -14,6 +14,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // Annotations whose values are checked.
@@ -37,6 +38,10 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	return oneOf(annotationsPath, dgd.Annotations, graph.AnnotationGroveUpdate, graph.GroveRollingRecreate, graph.GroveOnDelete)
 }
 
 func serviceAnnotations(s service) field.ErrorList {

@@ -35,7 +35,7 @@ func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n in
 		}
 		spec := *s.ComponentSpec
 		spec.Replicas, s.ComponentSpec = &n, &spec
-		errs = append(replicas(s), pickerReplicas(s)...)
+		errs = append(replicas(s), append(pickerReplicas(s), ScaleFloor(dgd, name, n)...)...)
 	}
 	return errs
 }

@@ -42,6 +42,9 @@ func TestServiceRules(t *testing.T) {
 				`spec.services[Worker].minAvailable: Invalid value: 0: must be at least 1, or left out`,
 			},
 		},
+		"service annotations: executor in capitals": {
+			change: worker(func(s *serviceSpec) { s.Annotations = map[string]string{annotationExecutorBackend: "RAY"} }),
+		},
 		"node count: 1": {
 			change: worker(func(s *serviceSpec) { s.Multinode.NodeCount = 1 }),
 			want:   []string{`spec.services[Worker].multinode.nodeCount: Invalid value: 1: must be at least 2; remove multinode from a service whose replicas sit on one node`},

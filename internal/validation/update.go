@@ -26,6 +26,9 @@ var immutabilityChecks = []struct {
 	{"service constraint is immutable", serviceConstraintsImmutable},
 	{"single-node or multinode is immutable", nodeTopologyImmutable},
 	{"backend framework is immutable", frameworkImmutable},
+	{"power limit is immutable", powerImmutable},
+	{"minAvailable is immutable", minAvailableImmutable},
+	{"transfer policy is immutable", transferImmutable},
 }
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
@@ -43,7 +46,7 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	for _, check := range immutabilityChecks {
 		errs = append(errs, check.run(updated, old)...)
 	}
-	return append(errs, ratchet(Graph(now), Graph(before))...)
+	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
 // ratchet drops the errors that were there before, word for word.
@@ -110,9 +113,10 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 	return names
 }
 
-// NodeCountImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,
-// which is how many pods a replica has, when their set is created. Other engines take another nodeCount.
-func NodeCountImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+// GroveImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,
+// which is how many pods a replica has, and of its scaling groups when their set is created. Other engines take another nodeCount, and a
+// minAvailable set later.
+func GroveImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
@@ -123,6 +127,9 @@ func NodeCountImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field
 				"nodeCount is immutable under the engine Grove, which cannot change minAvailable of a clique (%d to %d); "+
 					"delete and recreate the DynamoGraphDeployment, or use another engine (annotation %s)",
 				before.Multinode.NodeCount, now.Multinode.NodeCount, annotationEngine)))
+		}
+		if err := minAvailableUnderGrove(now, before); err != nil {
+			errs = append(errs, err)
 		}
 	})
 	return errs

@@ -151,7 +151,7 @@ func TestGraphUpdate(t *testing.T) {
 	}
 }
 
-func TestNodeCountImmutable(t *testing.T) {
+func TestGroveImmutable(t *testing.T) {
 	tests := map[string]struct {
 		change func(*deployment)
 		want   []string
@@ -172,7 +172,7 @@ func TestNodeCountImmutable(t *testing.T) {
 		old := newGraph()
 		updated := old.DeepCopy()
 		tc.change(updated)
-		if diff := cmp.Diff(tc.want, texts(NodeCountImmutable(hub.Of(updated), hub.Of(old)))); diff != "" {
+		if diff := cmp.Diff(tc.want, texts(GroveImmutable(hub.Of(updated), hub.Of(old)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -22,8 +22,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// adapterValidator refuses a number of replicas that would give a graph more pods than it may have: of a DynamoGraphDeploymentScalingAdapter, and
-// of its scale subresource. A number that does not grow passes without any read.
+// adapterValidator refuses a number of replicas that would give a graph more pods than it may have, or a service fewer replicas than its
+// minAvailable: of a DynamoGraphDeploymentScalingAdapter, and of its scale subresource. 0, and a number that does not change, pass without any
+// read.
 type adapterValidator struct {
 	live    client.Reader
 	maxPods int64
@@ -48,7 +49,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 		return admission.Errored(http.StatusBadRequest, err)
 	case err != nil:
 		return unchecked(err)
-	case asked.replicas <= asked.before:
+	case asked.replicas == asked.before, asked.replicas == 0:
 		return admission.Allowed("")
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
@@ -62,7 +63,11 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 	if !replicas.HandedOver(dgd.Component(asked.component)) {
 		return admission.Allowed("")
 	}
-	if errs := validation.ScaleLimit(dgd, asked.component, asked.replicas, v.maxPods); len(errs) > 0 {
+	errs := validation.ScaleFloor(dgd, asked.component, asked.replicas)
+	if asked.replicas > asked.before {
+		errs = append(errs, validation.ScaleLimit(dgd, asked.component, asked.replicas, v.maxPods)...)
+	}
+	if len(errs) > 0 {
 		return answer(req, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter"), errs, nil)
 	}
 	return admission.Allowed("")
@@ -72,7 +77,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (scaleRequest, error) {
 	if req.SubResource == "scale" {
 		now, before := autoscalingv1.Scale{}, autoscalingv1.Scale{}
-		if err := decode(req, &now, &before); err != nil || now.Spec.Replicas <= before.Spec.Replicas {
+		if err := decode(req, &now, &before); err != nil || now.Spec.Replicas == before.Spec.Replicas || now.Spec.Replicas == 0 {
 			return scaleRequest{}, err
 		}
 		adapter := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}

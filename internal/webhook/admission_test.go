@@ -25,7 +25,22 @@ func graph(topology, manifest string) *unstructured.Unstructured {
 	object.SetAPIVersion("nvidia.com/v1alpha1")
 	object.SetKind("DynamoGraphDeployment")
 	object.SetNamespace("default")
+	withImages(object)
 	return object
+}
+
+// withImages gives an image to each main container that has none.
+func withImages(object *unstructured.Unstructured) {
+	services, _, _ := unstructured.NestedMap(object.Object, "spec", "services")
+	for name, value := range services {
+		if _, written := value.(map[string]any); !written {
+			continue
+		}
+		path := []string{"spec", "services", name, "extraPodSpec", "mainContainer", "image"}
+		if _, named, err := unstructured.NestedString(object.Object, path...); !named && err == nil {
+			Expect(unstructured.SetNestedField(object.Object, "i", path...)).To(Succeed())
+		}
+	}
 }
 
 const packed = `
@@ -107,6 +122,13 @@ var _ = Describe("creating a deployment", func() {
 		Entry("a Service's name twice", strings.Replace(packed, "Frontend:", "worker-pods:", 1), "spec.services[worker-pods]", "rename one of the two services"),
 		Entry("26 services", "metadata: {name: llm}\nspec: {services: {"+numbered(26)+"}}", "spec.services", "25"),
 		Entry("services of a list", "metadata: {name: llm}\nspec: {services: [a]}", "spec.services"),
+		Entry("a main container without an image", strings.Replace(packed, "image: i, ", `image: "", `, 1),
+			"spec.services[Worker].extraPodSpec.mainContainer.image", "name the image of the main container"),
+		Entry("a restart", strings.Replace(packed, "  services:", "  restart: {id: a}\n  services:", 1), "spec.restart", "must be unset on create", "apply the object without it, then set it"),
+		Entry("a power limit that is none", strings.Replace(packed, "replicas: 2", `extraPodMetadata: {annotations: {dynamo.nvidia.com/gpu-power-limit: "0"}}`, 1),
+			"spec.services[Worker].annotations[dynamo.nvidia.com/gpu-power-limit]", "must be a whole number of watts"),
+		Entry("a transfer policy with an unknown topology", strings.Replace(packed, "  services:", "  experimental: {kvTransferPolicy: {clusterTopologyName: nowhere, domain: rack}}\n  services:", 1),
+			"spec.experimental.kvTransferPolicy.clusterTopologyName", "ClusterTopology not found"),
 		Entry("both forms of constraint", strings.Replace(packed, "{name: llm}", "{name: llm, annotations: {kai.scheduler/topology: gb200}}", 1), "remove one of the two forms"),
 	)
 

@@ -57,6 +57,31 @@ var _ = Describe("The number of pods of a graph", func() {
 		Expect(admin.Update(ctx, adapter)).To(MatchError(ContainSubstring(exceeds("spec.replicas", 200, 8))))
 	})
 
+	It("is not less than minAvailable, in a deployment, an adapter and its scale", func() {
+		const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of service Decode, or 0 to stop it; minAvailable is immutable"
+		object := graph("", "metadata: {name: floor}\nspec: {services: {Decode: {replicas: 3, minAvailable: 2, multinode: {nodeCount: 2}, scalingAdapter: {enabled: true}}, Other: {replicas: 2, minAvailable: 2}}}")
+		created(object)
+		patch := func(text string) error {
+			return admin.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(text)))
+		}
+		Expect(patch(`{"spec":{"services":{"Other":{"replicas":1}}}}`)).To(badRequest("spec.services[Other].minAvailable", "must be less than or equal to replicas unless replicas is 0"))
+		Expect(patch(`{"spec":{"services":{"Other":{"minAvailable":1}}}}`)).To(badRequest("spec.services[Other].minAvailable", "is immutable"))
+		Expect(patch(`{"spec":{"services":{"Other":{"replicas":0}}}}`)).To(Succeed())
+		adapter := &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "floor-decode"},
+			Spec:       nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterSpec{Replicas: 1, DGDRef: nvidiav1alpha1.ScaledService{Name: "floor", ServiceName: "Decode"}},
+		}
+		Expect(admin.Create(ctx, adapter)).To(MatchError(ContainSubstring(tooFew)))
+		adapter.Spec.Replicas = 3
+		created(adapter)
+		scale := func(n int32) error {
+			return admin.SubResource("scale").Update(ctx, adapter.DeepCopy(), client.WithSubResourceBody(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}}))
+		}
+		Expect(scale(1)).To(MatchError(ContainSubstring(tooFew)))
+		Expect(scale(2)).To(Succeed())
+		Expect(scale(0)).To(Succeed())
+	})
+
 	It("is not asked of an adapter that scales nothing", func() {
 		created(&nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "idle"},

@@ -28,6 +28,7 @@ var _ = Describe("the conversion", func() {
 	It("shows an object of one version in the other, and an edit there in the first", func() {
 		alpha := deploymentOf("v1alpha1", "converted")
 		alpha.Object["spec"] = map[string]any{"services": map[string]any{"Worker": map[string]any{"replicas": int64(2)}}}
+		withImages(alpha)
 		Expect(admin.Create(ctx, alpha)).To(Succeed())
 		beta := deploymentOf("v1beta1", "converted")
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(beta), beta)).To(Succeed())

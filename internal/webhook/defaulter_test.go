@@ -61,7 +61,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	for i := 0; len(noise) < 390_000; i++ {
 		noise = fmt.Appendf(noise, "%x", i*2654435761%4294967291)
 	}
-	object := fmt.Sprintf(`{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"llm"},"spec":{"services":{"A":{"replicas":1,"autoscaling":{"x":%q}}}}}`, noise)
+	object := fmt.Sprintf(`{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"llm"},"spec":{"services":{"A":{"replicas":1,"extraPodSpec":{"mainContainer":{"image":"i"}},"autoscaling":{"x":%q}}}}}`, noise)
 	response := handlers(testScheme(), Options{})[validateDeploymentPath].Handle(t.Context(), request(admissionv1.Create, object, ""))
 	if response.Allowed || len(response.Result.Details.Causes) != 1 || response.Result.Details.Causes[0].Field != "metadata.annotations" {
 		t.Errorf("got %+v", response.Result)

@@ -66,7 +66,9 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 // create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition.
 func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
 	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
-	errs := append(validation.Graph(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
+	errs := append(validation.GraphCreate(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
+	transfer, readErr := v.readTopology(ctx, validation.TransferTopologyName(dgd.DynamoGraphDeployment))
+	errs = append(errs, validation.TransferTopology(dgd.DynamoGraphDeployment, transfer, readErr)...)
 	errs = append(errs, validation.PodLimit(dgd.DynamoGraphDeployment, nil, v.maxPods)...)
 	errs = append(errs, fits(raw)...)
 	return v.warn(ctx, dgd, topology), errs
@@ -77,7 +79,7 @@ func (v *deploymentValidator) update(ctx context.Context, raw []byte, was, is va
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
 	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
-		errs = append(errs, validation.NodeCountImmutable(updated, old)...)
+		errs = append(errs, validation.GroveImmutable(updated, old)...)
 	}
 	if updated.DeletionTimestamp != nil {
 		return nil, errs

@@ -98,9 +98,9 @@ func TestDefaulterPatch(t *testing.T) {
 
 const (
 	validGraph = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"llm"},"spec":{` +
-		`"topologyConstraint":{"topologyProfile":"gb200","packDomain":"rack"},"services":{"A":{"replicas":1}}}}`
+		`"topologyConstraint":{"topologyProfile":"gb200","packDomain":"rack"},"services":{"A":{"replicas":1,"extraPodSpec":{"mainContainer":{"image":"i"}}}}}}`
 	scaledGraph = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"llm"},"spec":{` +
-		`"topologyConstraint":{"topologyProfile":"gb200","packDomain":"rack"},"services":{"A":{"replicas":2}}}}`
+		`"topologyConstraint":{"topologyProfile":"gb200","packDomain":"rack"},"services":{"A":{"replicas":2,"extraPodSpec":{"mainContainer":{"image":"i"}}}}}}`
 )
 
 func gb200() *grovev1alpha1.ClusterTopology {
@@ -125,7 +125,7 @@ func TestValidatorReadsOnCreateOnly(t *testing.T) {
 		"create, server error":      {operation: admissionv1.Create, object: validGraph, readErr: errors.New("etcd is away"), wantReads: 1, wantCode: http.StatusUnprocessableEntity, wantText: "etcd is away"},
 		"scaled while it is gone":   {operation: admissionv1.Update, object: scaledGraph, readErr: apierrors.NewNotFound(resource, "gb200"), wantCode: http.StatusOK},
 		"touched while it is gone":  {operation: admissionv1.Update, object: validGraph, readErr: apierrors.NewNotFound(resource, "gb200"), wantCode: http.StatusOK},
-		"create, no constraint":     {operation: admissionv1.Create, object: `{"metadata":{"name":"llm"},"kind":"DynamoGraphDeployment","apiVersion":"nvidia.com/v1alpha1","spec":{"services":{"A":{}}}}`, wantCode: http.StatusOK},
+		"create, no constraint":     {operation: admissionv1.Create, object: `{"metadata":{"name":"llm"},"kind":"DynamoGraphDeployment","apiVersion":"nvidia.com/v1alpha1","spec":{"services":{"A":{"extraPodSpec":{"mainContainer":{"image":"i"}}}}}}`, wantCode: http.StatusOK},
 		"create, not decodable":     {operation: admissionv1.Create, object: strings.Replace(validGraph, `"replicas":1`, `"replicas":3000000000`, 1), wantCode: http.StatusBadRequest, wantText: "replicas"},
 		"deletion is never refused": {operation: admissionv1.Delete, object: validGraph, readErr: apierrors.NewNotFound(resource, "gb200"), wantCode: http.StatusOK},
 	}

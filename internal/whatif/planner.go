@@ -66,14 +66,19 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	if old := p.world.Graph(name); old != nil && old != dgd {
 		errs := append(validation.GraphUpdate(validation.FromHub(dgd), validation.FromHub(old)), validation.PodLimit(dgd, old, 0)...)
 		if grove := graph.EngineGrove; graph.ChooseEngine(old, "").Name == grove && graph.ChooseEngine(dgd, "").Name == grove {
-			errs = append(errs, validation.NodeCountImmutable(dgd, old)...)
+			errs = append(errs, validation.GroveImmutable(dgd, old)...)
 		}
 		return errs
 	}
 	if len(p.index.groups[name]) > 0 {
 		return validation.Graph(validation.FromHub(withoutAnnotations(dgd)))
 	}
-	errs := append(validation.Graph(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
+	check := validation.GraphCreate
+	if p.world.Graph(name) == dgd {
+		check = validation.Graph
+	}
+	errs := append(check(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
+	errs = append(errs, validation.TransferTopology(dgd, p.world.Topology(validation.TransferTopologyName(dgd)), nil)...)
 	return append(errs, validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
 }
 

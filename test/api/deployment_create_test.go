@@ -91,19 +91,8 @@ func TestDeploymentCreate(t *testing.T) {
 			patch: `spec: {services: {Worker: {subComponentType: "-"}}}`,
 			want:  refusal{"spec.services.Worker.subComponentType", "should match"},
 		},
-		"backendFramework trtllm":      {patch: `spec: {backendFramework: trtllm}`},
-		"backendFramework unknown":     {patch: `spec: {backendFramework: tgi}`, want: refusal{"spec.backendFramework", `Unsupported value: "tgi"`}},
-		"restart on create":            {patch: `spec: {restart: {id: "1"}}`},
-		"restart without id":           {patch: `spec: {restart: {strategy: {}}}`, want: refusal{"spec.restart.id", "Required value"}},
-		"restart with an empty id":     {patch: `spec: {restart: {id: ""}}`, want: refusal{"spec.restart.id", "should be at least 1 chars long"}},
-		"restart in order":             {patch: restart(`{order: [Worker, Frontend]}`)},
-		"restart with an empty order":  {patch: restart(`{type: Parallel, order: []}`)},
-		"restart of an unknown type":   {patch: restart(`{type: Random}`), want: refusal{"spec.restart.strategy.type", "Unsupported value"}},
-		"restart parallel in order":    {patch: restart(`{type: Parallel, order: [Worker, Frontend]}`), want: refusal{"spec.restart.strategy.order", "cannot be specified when strategy is parallel"}},
-		"restart with a service twice": {patch: restart(`{order: [Worker, Worker]}`), want: refusal{"spec.restart.strategy.order", "must be unique"}},
-		"restart with an unknown one":  {patch: restart(`{order: [Worker, Router]}`), want: refusal{"spec.restart.strategy.order", "contains unknown service"}},
-		"restart with 26 services":     {patch: restart("{order: [" + strings.Repeat("Worker, ", 26) + "]}"), want: refusal{"spec.restart.strategy.order", "must have at most 25 items"}},
-		"restart with one missing":     {patch: restart(`{order: [Worker]}`), want: refusal{"spec.restart.strategy.order", "must have the same number of unique services as the deployment"}},
+		"backendFramework trtllm":  {patch: `spec: {backendFramework: trtllm}`},
+		"backendFramework unknown": {patch: `spec: {backendFramework: tgi}`, want: refusal{"spec.backendFramework", `Unsupported value: "tgi"`}},
 
 		"unknown field":           {patch: `spec: {replicas: 1}`, want: refusal{"", `unknown field "spec.replicas"`}},
 		"unknown field of a pod":  {patch: `spec: {services: {Worker: {extraPodSpec: {imagePullSecret: x}}}}`, want: refusal{"", `unknown field "spec.services.Worker.extraPodSpec.imagePullSecret"`}},
@@ -132,6 +121,8 @@ func TestDeploymentCreateParts(t *testing.T) {
 		"shared memory 0":           {worker: `sharedMemory: {size: "0"}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
 		"shared memory 0, a number": {worker: `sharedMemory: {size: 0}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
 		"shared memory unsized":     {worker: `sharedMemory: {}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
+		"shared memory off, 0":      {worker: `sharedMemory: {disabled: true, size: "0"}`},
+		"shared memory off, number": {worker: `sharedMemory: {disabled: true, size: 0}`},
 		"shared memory both":        {worker: `sharedMemory: {disabled: true, size: 1Gi}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size must not be set when sharedMemory.disabled is true"}},
 		"shared memory abc":         {worker: `sharedMemory: {size: abc}`, want: refusal{"spec.services.Worker.sharedMemory.size", "should match"}},
 		"gpu as string":             {worker: `resources: {limits: {gpu: "8", cpu: 500m, memory: 1.5Gi, custom: {rdma/ib: "1", ephemeral-storage: 2Gi}}}`},
@@ -190,8 +181,6 @@ func TestAmountsAreChecked(t *testing.T) {
 		}
 	}
 }
-
-func restart(strategy string) string { return `spec: {restart: {id: "1", strategy: ` + strategy + `}}` }
 
 func pod(spec string) string { return `spec: {services: {Worker: {extraPodSpec: ` + spec + `}}}` }
 

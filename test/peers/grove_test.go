@@ -27,9 +27,9 @@ func schemaOf(t *testing.T, shape grove.Shape) grove.Schema {
 // TestSchemas: the shape is read from what is served.
 func TestSchemas(t *testing.T) {
 	want := map[grove.Shape]grove.Schema{
-		grove.ShapePack:       {Shape: grove.ShapePack},
-		grove.ShapeNamed:      {Shape: grove.ShapeNamed},
-		grove.ShapePackDomain: {Shape: grove.ShapePackDomain, Domains: []string{"region", "zone", "datacenter", "block", "rack", "host", "numa"}},
+		grove.ShapePack:       {Shape: grove.ShapePack, UpdateStrategy: true},
+		grove.ShapeNamed:      {Shape: grove.ShapeNamed, UpdateStrategy: true},
+		grove.ShapePackDomain: {Shape: grove.ShapePackDomain, Domains: []string{"region", "zone", "datacenter", "block", "rack", "host", "numa"}, UpdateStrategy: true},
 	}
 	for shape, schema := range want {
 		if diff := cmp.Diff(schema, schemaOf(t, shape)); diff != "" {

@@ -14,6 +14,7 @@ import (
 // Rules over what can never change later (the set of services, who has a constraint) look at new objects only, so that an
 // object from before a rule can still be scaled.
 //
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.restart)",optionalOldSelf=true,fieldPath=".restart",reason=FieldValueForbidden,message="spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.topologyConstraint) || self.services.all(name, !has(self.services[name].topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with topologyProfile is required when any topology constraint is set (at spec or service level)"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.topologyConstraint) || has(self.topologyConstraint.packDomain) || has(self.topologyConstraint.preferredPackDomain) || self.services.exists(name, has(self.services[name].topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint.packDomain",reason=FieldValueRequired,message="packDomain is required when no service sets a topologyConstraint"
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="spec.topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
@@ -48,7 +49,7 @@ type DynamoGraphDeploymentSpec struct {
 	// BackendFramework of the workers: vllm, sglang or trtllm. Told from each worker's command line when unset. Immutable.
 	// +optional
 	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
-	// Restart asks for one restart of the graph's services each time its id changes.
+	// Restart asks for one restart of the graph's services each time its id changes. It must be unset when the object is created.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
 	// TopologyConstraint names the ClusterTopology and how tightly the whole graph is packed. Immutable: adding, removing and

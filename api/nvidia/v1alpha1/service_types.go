@@ -22,6 +22,8 @@ const (
 // ServiceSpec is one service of a graph. A name with nothing behind it is a service with every default.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
 // +kubebuilder:validation:XValidation:rule="has(self.multinode) == has(oldSelf.multinode)",fieldPath=".multinode",reason=FieldValueForbidden,message="cannot change node topology (between single-node and multi-node) after creation"
 type ServiceSpec struct {
 	// Annotations of the service's objects.
@@ -96,7 +98,7 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be non-negative"
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// MinAvailable replicas (Grove only), 1 or more. From Dynamo 1.5.
+	// MinAvailable replicas belong to the base gang, 1 or more. Immutable, and at most replicas unless replicas is 0. From Dynamo 1.5.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`

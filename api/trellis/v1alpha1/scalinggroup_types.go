@@ -38,6 +38,10 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65536
 	Replicas int32 `json:"replicas"`
+	// MinAvailable is how many replicas belong to the base gang of the graph, 1 or more. Absent: 1.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinAvailable *int32 `json:"minAvailable,omitempty"`
 	// Pods wanted: replicas times the pods of a replica. It is what the scale subresource reports, which disruption budgets count by; to
 	// scale, change the DynamoGraphDeployment. Absent until an operator that knows the field has written the group.
 	// +kubebuilder:validation:Minimum=0

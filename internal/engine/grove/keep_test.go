@@ -10,10 +10,28 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
+	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // TestKeepPods: pods that another version of the operator wrote stay as they are until their revision, restart or queue changes.
+// TestKeepMinAvailable: Grove refuses another one than that with which the set was made.
+func TestKeepMinAvailable(t *testing.T) {
+	render := func(text string) *grove.PodCliqueSet {
+		dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {replicas: 2, multinode: {nodeCount: 2}"+text+"}, B: {replicas: 2"+text+"}}}")
+		return grove.Render(peertest.Grove(t, dgd), grove.Schema{})
+	}
+	want, have := render(", minAvailable: 2"), render("")
+	template := &want.Spec.Template
+	if got := *template.PodCliqueScalingGroups[0].MinAvailable + *template.Cliques[2].Spec.MinAvailable; got != 4 {
+		t.Fatalf("%d, want 2 and 2", got)
+	}
+	grove.KeepPods(want, have)
+	if a, b := *template.PodCliqueScalingGroups[0].MinAvailable, *template.Cliques[2].Spec.MinAvailable; a != 1 || b != 1 {
+		t.Errorf("%d and %d, want what is there", a, b)
+	}
+}
+
 func TestKeepPods(t *testing.T) {
 	set := func(env string, labels, annotations map[string]string) *grove.PodCliqueSet {
 		return &grove.PodCliqueSet{Spec: grove.PodCliqueSetSpec{Template: grove.Template{Cliques: []grove.Clique{{

@@ -10,6 +10,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // maxListed bounds how many names a message lists.
@@ -81,7 +82,7 @@ func (d Schema) unknown(domain string) string {
 // Limits says what of the deployment this Grove does less well than Trellis' own engine does. Nothing of it keeps it from running.
 func Limits(g Graph, d Schema) []string {
 	t := pack.TopologyOf(g.Groups)
-	var out, unsaid, scaled, empty, uncounted []string
+	var out, unsaid, scaled, beyond, empty, several, uncounted []string
 	if !d.prefers(pack.Graph(t)) {
 		unsaid = append(unsaid, "the deployment")
 	}
@@ -89,11 +90,18 @@ func Limits(g Graph, d Schema) []string {
 		if !d.prefers(pack.Unit(sg.Spec.Topology)) {
 			unsaid = append(unsaid, sg.Spec.Service)
 		}
-		if sg.Spec.Multinode && sg.Spec.Replicas > 1 && pack.Graph(sg.Spec.Topology).Required != "" {
-			scaled = append(scaled, sg.Spec.Service)
+		least := graph.MinAvailable(sg)
+		if sg.Spec.Multinode && sg.Spec.Replicas > least && pack.Graph(sg.Spec.Topology).Required != "" {
+			if least == 1 {
+				scaled = append(scaled, sg.Spec.Service)
+			} else {
+				beyond = append(beyond, sg.Spec.Service)
+			}
 		}
-		if sg.Spec.Replicas == 0 {
+		if sg.Spec.Replicas == 0 && least == 1 {
 			empty = append(empty, sg.Spec.Service)
+		} else if sg.Spec.Replicas < least {
+			several = append(several, sg.Spec.Service)
 		}
 		if worker := workerOf(sg); worker != nil && len(worker.Template.Spec.Containers[0].Command) == 0 {
 			uncounted = append(uncounted, sg.Spec.Service)
@@ -106,6 +114,8 @@ func Limits(g Graph, d Schema) []string {
 	}
 	add(unsaid, "preferredPackDomain is not known to the installed Grove and has no effect")
 	add(scaled, "Grove chooses the %s of each replica after the first on its own, so they may leave the deployment's", pack.Graph(t).Required)
+	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so they may leave the deployment's", pack.Graph(t).Required)
+	add(several, "Grove starts minAvailable replicas and then scales them down")
 	add(empty, "Grove starts one replica and then scales it to 0")
 	add(uncounted, "the workers have no command, so that their index (TRELLIS_POD_INDEX) cannot be set")
 	return out

@@ -4,6 +4,7 @@
 package grove
 
 import (
+	"encoding/json"
 	"maps"
 	"time"
 
@@ -27,6 +28,10 @@ type Graph struct {
 	Namespace, Name string
 	// Queue of KAI Scheduler; "" where Grove uses another scheduler.
 	Queue string
+	// UpdateStrategy that the deployment asks for; "": Grove's default.
+	UpdateStrategy string
+	// Overrides of topology constraints that the deployment asks for.
+	Overrides graph.Overrides
 	// Groups are the scaling groups of the deployment, one a service.
 	Groups []*trellisv1alpha1.ScalingGroup
 }
@@ -43,26 +48,32 @@ func Render(g Graph, d Schema) *PodCliqueSet {
 			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
 			PriorityClassName:     pack.PriorityClass(g.Groups),
 			TerminationDelay:      &metav1.Duration{Duration: terminationDelay},
-			TopologyConstraint:    d.constraint(t, pack.Graph(t)),
+			TopologyConstraint:    overridden(d.constraint(t, pack.Graph(t)), g.Overrides.Set),
 		}},
+	}
+	if g.UpdateStrategy != "" && d.UpdateStrategy {
+		pcs.Spec.UpdateStrategy = &UpdateStrategy{Type: g.UpdateStrategy}
 	}
 	template := &pcs.Spec.Template
 	for _, sg := range pack.Sorted(g.Groups) {
-		unit := d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology))
+		own := g.Overrides.Services[sg.Spec.Service]
+		unit := overridden(d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology)), own.Unit)
 		if !sg.Spec.Multinode {
-			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), 1)
+			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), graph.MinAvailable(sg))
 			clique.TopologyConstraint = unit
 			template.Cliques = append(template.Cliques, clique)
 			continue
 		}
-		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To[int32](1), TopologyConstraint: unit}
+		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(graph.MinAvailable(sg)), TopologyConstraint: unit}
 		for i := range sg.Spec.Roles {
 			role := &sg.Spec.Roles[i]
-			name := n.of(sg) + leaderSuffix
+			name, override := n.of(sg)+leaderSuffix, own.Leader
 			if role.Name == graph.RoleWorker {
-				name = n.of(sg) + workerSuffix
+				name, override = n.of(sg)+workerSuffix, own.Worker
 			}
-			template.Cliques = append(template.Cliques, g.clique(n, sg, role, name, role.Count, role.Count))
+			clique := g.clique(n, sg, role, name, role.Count, role.Count)
+			clique.TopologyConstraint = overridden(nil, override)
+			template.Cliques = append(template.Cliques, clique)
 			group.CliqueNames = append(group.CliqueNames, name)
 		}
 		template.PodCliqueScalingGroups = append(template.PodCliqueScalingGroups, group)
@@ -70,7 +81,26 @@ func Render(g Graph, d Schema) *PodCliqueSet {
 	return pcs
 }
 
-// clique makes one run of pods. It has no constraint of its own in a multinode service: the replica it is part of has.
+// overridden lays what a deployment writes for Grove over a constraint.
+func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstraint {
+	if len(override) == 0 {
+		return c
+	}
+	out := TopologyConstraint{}
+	if c != nil {
+		out = *c
+		if c.Pack != nil {
+			out.Pack = ptr.To(*c.Pack)
+		}
+	}
+	if json.Unmarshal(override, &out) != nil { // it was read before
+		return c
+	}
+	return &out
+}
+
+// clique makes one run of pods. It has no constraint of its own in a multinode service, unless an override gives it one: the replica it is
+// part of has.
 func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas, minAvailable int32) Clique {
 	c := Clique{
 		Name:        name,
@@ -107,8 +137,10 @@ func QueueOf(pcs *PodCliqueSet) string {
 	return ""
 }
 
-// templateReplicas: Grove takes no template with none; Scales brings the made object down.
-func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 { return max(sg.Spec.Replicas, 1) }
+// templateReplicas: Grove takes no template with fewer than minAvailable; Scales brings the made object down.
+func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return max(sg.Spec.Replicas, graph.MinAvailable(sg))
+}
 
 // unit is what a service asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
 // which the service's wish holds too.

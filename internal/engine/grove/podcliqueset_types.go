@@ -18,8 +18,14 @@ type PodCliqueSet struct {
 
 // PodCliqueSetSpec is one template, once.
 type PodCliqueSetSpec struct {
-	Replicas int32    `json:"replicas"`
-	Template Template `json:"template"`
+	Replicas       int32           `json:"replicas"`
+	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
+	Template       Template        `json:"template"`
+}
+
+// UpdateStrategy is how Grove replaces pods whose template changed: RollingRecreate, which is its default, or OnDelete.
+type UpdateStrategy struct {
+	Type string `json:"type"`
 }
 
 // Template is the whole deployment.

@@ -32,6 +32,8 @@ type Schema struct {
 	Shape Shape
 	// Domains are the only ones allowed; empty: any.
 	Domains []string
+	// UpdateStrategy: a set says how it is updated.
+	UpdateStrategy bool
 }
 
 // ReadSchema tells the schema from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
@@ -40,20 +42,21 @@ func ReadSchema(crd *apiextensionsv1.CustomResourceDefinition) (Schema, bool) {
 		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 			continue
 		}
+		_, strategy := at(*version.Schema.OpenAPIV3Schema, "spec", "updateStrategy")
 		constraint, known := at(*version.Schema.OpenAPIV3Schema, "spec", "template", "topologyConstraint")
 		if !known {
-			return Schema{Shape: ShapeNone}, true
+			return Schema{Shape: ShapeNone, UpdateStrategy: strategy}, true
 		}
 		_, named := constraint.Properties["topologyName"]
 		_, pack := constraint.Properties["pack"]
 		switch {
 		case pack:
 			required, _ := at(constraint, "pack", "required")
-			return Schema{ShapePack, enum(required)}, true
+			return Schema{ShapePack, enum(required), strategy}, true
 		case named:
-			return Schema{ShapeNamed, enum(constraint.Properties["packDomain"])}, true
+			return Schema{ShapeNamed, enum(constraint.Properties["packDomain"]), strategy}, true
 		}
-		return Schema{ShapePackDomain, enum(constraint.Properties["packDomain"])}, true
+		return Schema{ShapePackDomain, enum(constraint.Properties["packDomain"]), strategy}, true
 	}
 	return Schema{}, false
 }

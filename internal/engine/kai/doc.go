@@ -10,7 +10,7 @@
 //	                                                 chat-decode-1: minMember 4, one rack
 //	  Frontend, 3 replicas                         chat-frontend-all: minMember 1
 //
-// The root asks for every service, each service for one replica: that is the base gang. Further replicas join one by one, each whole.
+// The root asks for every service, each service for one replica, or for its minAvailable: that is the base gang. Further replicas join one by one, each whole.
 // Without a domain required for the graph the root asks for any one service, since then no gang waits for another.
 //
 // Three things about KAI shape what is written:

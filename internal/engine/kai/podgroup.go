@@ -84,10 +84,11 @@ func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 // subGroups are one service's: a leaf with all its pods, or a parent with one leaf for each replica.
 func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
 	unit := g.constraint(sg.Spec.Topology, pack.Unit(sg.Spec.Topology))
+	least := min(graph.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for nobody, and nobody for it
 	if !sg.Spec.Multinode {
-		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To[int32](1), TopologyConstraint: unit}}
+		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To(least), TopologyConstraint: unit}}
 	}
-	out := []SubGroup{{Name: serviceName(sg.Name), MinSubGroup: ptr.To[int32](1)}}
+	out := []SubGroup{{Name: serviceName(sg.Name), MinSubGroup: ptr.To(least)}}
 	for _, ordinal := range replicas {
 		out = append(out, SubGroup{
 			Name: replicaName(sg.Name, ordinal), Parent: serviceName(sg.Name),

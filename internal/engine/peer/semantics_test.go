@@ -84,6 +84,36 @@ g in one zone
 		lws: `
 g-deep-r0 size 2 gate trellis.dev/placement`,
 	},
+	"4.5 minAvailable replicas belong to the base gang": {
+		spec: `
+topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
+services:
+  Deep: {componentType: worker, replicas: 3, minAvailable: 2, multinode: {nodeCount: 2}}
+  Flat: {componentType: worker, replicas: 3, minAvailable: 2}
+  Idle: {componentType: worker, replicas: 0, minAvailable: 2}`,
+		kai: `
+g needs 2 in one zone
+  g-deep-all needs 2
+    g-deep-0 pods 2
+    g-deep-1 pods 2
+    g-deep-2 pods 2
+  g-flat-all pods 2`,
+		grove: `
+g in one zone
+  deep 3 (least 2)
+    deep-ldr 1 (least 1)
+    deep-wkr 1 (least 1)
+  flat 3 (least 2)
+  idle 2 (least 2)`,
+		limits: []string{
+			"Deep: Grove chooses the zone of each replica beyond minAvailable on its own, so they may leave the deployment's",
+			"Idle: Grove starts minAvailable replicas and then scales them down",
+		},
+		lws: `
+g-deep-r0 size 2 gate trellis.dev/placement
+g-deep-r1 size 2 gate trellis.dev/placement
+g-deep-r2 size 2 gate trellis.dev/placement`,
+	},
 	"4.4 preferred inside required, at both places": {
 		spec: `
 topologyConstraint: {topologyProfile: grove-topology, packDomain: zone, preferredPackDomain: block}

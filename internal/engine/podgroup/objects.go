@@ -52,7 +52,7 @@ func workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 	} else {
 		w.Spec.CompositePodGroupTemplates = []schedulingv1beta1.CompositePodGroupTemplate{{
 			Name:             baseTemplate,
-			SchedulingPolicy: schedulingv1beta1.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1beta1.CompositeGangSchedulingPolicy{MinGroupCount: int32(len(groups))}},
+			SchedulingPolicy: schedulingv1beta1.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1beta1.CompositeGangSchedulingPolicy{MinGroupCount: baseGroups(groups)}},
 			SchedulingConstraints: &schedulingv1beta1.CompositePodGroupSchedulingConstraints{
 				Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}},
 			},
@@ -66,6 +66,15 @@ func workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 	sum := sha256.Sum256(raw)
 	w.Name = graph.LabelValue(dgd.Name) + "-" + hex.EncodeToString(sum[:5])
 	return w
+}
+
+// baseGroups counts the replicas of the base gang. A service without replicas counts too, since a Workload does not follow their number.
+func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
+	var n int32
+	for _, sg := range groups {
+		n += graph.MinAvailable(sg)
+	}
+	return n
 }
 
 // podGroupTemplates lists the different shapes, the largest first, as many as a Workload may hold.

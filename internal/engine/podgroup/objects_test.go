@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -114,6 +115,11 @@ func TestWorkload(t *testing.T) {
 	changed := service("Decode", 3, 8, "rack")
 	if workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{changed, frontend}).Name == w.Name {
 		t.Error("another shape has the same Workload, which cannot be changed")
+	}
+	several := service("Decode", 2, 8, "rack")
+	several.Spec.MinAvailable = ptr.To[int32](3)
+	if got := workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{several, frontend}).Spec.CompositePodGroupTemplates[0].SchedulingPolicy.Gang.MinGroupCount; got != 4 {
+		t.Errorf("a base gang of 3 and 1 replicas has %d groups", got)
 	}
 	w.Name = "NAME"
 	w.OwnerReferences = nil

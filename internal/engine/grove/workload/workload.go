@@ -170,6 +170,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 		}
 	}
 	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
+	g.UpdateStrategy, g.Overrides = dgd.Annotations[graph.AnnotationGroveUpdate], graph.GroveOverrides(dgd)
 	set := grove.Render(g, w.last().schema)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	if have != nil {

@@ -1,0 +1,121 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// The head of a service is the first of its waiting replicas, as many as the service is not to run without (MinAvailable, else one). Heads are
+// placed whole: those of all services together as the base gang of a graph with a domain of its own, else each by itself. A service with
+// living replicas has no head: what it lost comes back replica by replica.
+
+// first is how many waiting replicas of the service the base gang has.
+func (s *service) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
+
+// head is how many waiting replicas go together outside of a base gang: 1 for none but the next one.
+func (s *service) head() int {
+	n := s.first()
+	anchored := func(r Replica) bool { return len(r.Anchor) > 0 }
+	if s.Placed > 0 || slices.ContainsFunc(s.Waiting[:n], anchored) { // the rest of a release that was cut short
+		return 1
+	}
+	return n
+}
+
+// headGroup is the first n replicas of a service, with its constraint.
+func (a *attempt) headGroup(si, n int) *Group {
+	if n == 1 {
+		return a.replicaGroup(si, 0)
+	}
+	s := a.p.services[si]
+	g := &Group{Name: s.Name, Required: topology.NoLevel, Preferred: topology.NoLevel}
+	if s.one() {
+		g.Required, g.Preferred, g.Within, g.near = s.Required, s.Preferred, a.unit[si], a.used[si]
+		g.Hint = s.Waiting[0].Hint.Truncate(s.Required)
+		for _, r := range s.Waiting[n:] {
+			g.want = append(g.want, r.Pods)
+		}
+	}
+	for ri := range n {
+		replica := a.replicaGroup(si, ri)
+		if s.one() {
+			replica.Required, replica.Preferred, replica.Within, replica.want = topology.NoLevel, topology.NoLevel, nil, nil
+		}
+		g.Groups = append(g.Groups, replica)
+	}
+	return g
+}
+
+// settleHead writes down where a head went, and calls note for the result of each of its replicas.
+func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
+	members := u.group.Groups
+	if len(members) == 0 {
+		a.settle(si, 0, u)
+		note(&a.results[si][0])
+		return
+	}
+	if s := a.p.services[si]; s.one() && len(a.unit[si]) == 0 {
+		a.unit[si] = a.p.tree.Path(u.domain).Truncate(s.Required)
+	}
+	for _, sub := range u.subs {
+		ri := slices.Index(members, sub.group)
+		a.settle(si, ri, sub)
+		note(&a.results[si][ri])
+	}
+}
+
+// placeHead places the first n replicas of a service together, or refuses them, and with them those that follow.
+func (a *attempt) placeHead(si, n int) bool {
+	t, s := a.p.tree, a.p.services[si]
+	if a.p.gone(s.Required) {
+		a.refuseHead(si, n, levelGone(s.Name, s.Required))
+		return false
+	}
+	g := a.headGroup(si, n)
+	outer := &Group{Name: g.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Groups: []*Group{g}}
+	if a.p.graph.Preferred > t.LevelOf(a.bound) {
+		outer.Preferred, outer.near = a.p.graph.Preferred, a.soft
+		if len(a.soft) == 0 {
+			outer.want = a.rest(si, n, false)
+		}
+	}
+	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
+	if !search.place(u, a.bound) {
+		a.refuseHead(si, n, search.refusal(u.subs[0], a.bound))
+		return false
+	}
+	search.keep(u)
+	a.soften(u.domain)
+	a.settleHead(si, u.subs[0], func(r *ReplicaResult) { r.Head = true })
+	return true
+}
+
+// refuseHead refuses the first n replicas of a service for a reason, and the others because they follow.
+func (a *attempt) refuseHead(si, n int, r *Refusal) {
+	for ri := range a.p.services[si].Waiting {
+		if ri < n {
+			a.refuse(si, ri, r)
+			a.results[si][ri].Head = true
+			continue
+		}
+		a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: r.Gang, Level: r.Level, LevelName: r.LevelName, Need: r.Need, Cause: r})
+	}
+}
+
+// preemptHead preempts for the first n replicas of a service.
+func (p *planner) preemptHead(a *attempt, si, n int) {
+	g, bound := a.headGroup(si, n), a.bound
+	if bound == topology.Nowhere {
+		bound = topology.Root
+	}
+	room := p.makeRoom(g, max(g.Required, p.graph.Required), bound)
+	if room == nil {
+		return
+	}
+	room.reserve(p)
+	a.settleHead(si, room.unit, func(r *ReplicaResult) { r.Refusal, r.Preempts = nil, room.cost.preemption() })
+}

@@ -1,0 +1,97 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+var transferPath = specPath.Child("experimental", "kvTransferPolicy")
+
+// transferPolicy of a deployment with its defaults; nil for none.
+func transferPolicy(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.KVTransferPolicy {
+	if dgd == nil || dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
+		return nil
+	}
+	p := *dgd.Spec.Experimental.KVTransferPolicy
+	if p.Enforcement == "" {
+		p.Enforcement = nvidiav1beta1.KVTransferRequired
+	}
+	return &p
+}
+
+// TransferTopologyName is the ClusterTopology that the deployment's transfer policy names; "" for none.
+func TransferTopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	if p := transferPolicy(dgd); p != nil {
+		return p.ClusterTopologyName
+	}
+	return ""
+}
+
+// transfer checks a new policy. One that is there never changes.
+func transfer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	p := transferPolicy(dgd)
+	if p == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if (p.LabelKey == "") == (p.ClusterTopologyName == "") {
+		errs = append(errs, field.Invalid(transferPath, field.OmitValueType{}, "exactly one of labelKey or clusterTopologyName is required; keep one"))
+	}
+	if why := validation.IsQualifiedName(p.LabelKey); p.LabelKey != "" && len(why) > 0 {
+		errs = append(errs, badValue(field.ErrorTypeInvalid, transferPath.Child("labelKey"), p.LabelKey, "not a node label key: "+why[0]))
+	}
+	if p.Domain == "" || len(p.Domain) > 63 || !domainRegexp.MatchString(p.Domain) {
+		errs = append(errs, badValue(field.ErrorTypeInvalid, transferPath.Child("domain"), p.Domain, "name the level, e.g. rack; must match "+domainPattern))
+	}
+	known := []nvidiav1beta1.KVTransferEnforcement{nvidiav1beta1.KVTransferPreferred, nvidiav1beta1.KVTransferRequired}
+	preferred, weight := p.Enforcement == nvidiav1beta1.KVTransferPreferred, transferPath.Child("preferredWeight")
+	switch {
+	case !preferred && p.Enforcement != nvidiav1beta1.KVTransferRequired:
+		errs = append(errs, field.NotSupported(transferPath.Child("enforcement"), short(string(p.Enforcement)), known))
+	case preferred && p.PreferredWeight == nil:
+		errs = append(errs, field.Required(weight, "preferredWeight is required when enforcement is preferred; set it from 0 to 1"))
+	case !preferred && p.PreferredWeight != nil:
+		errs = append(errs, field.Forbidden(weight, "preferredWeight may only be set when enforcement is preferred; remove it, or set the enforcement"))
+	case preferred && (*p.PreferredWeight < 0 || *p.PreferredWeight > 1):
+		errs = append(errs, field.Invalid(weight, *p.PreferredWeight, "must be from 0 to 1"))
+	}
+	return errs
+}
+
+// TransferTopology checks the transfer policy of a new deployment against the ClusterTopology it names, as read with readErr.
+func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
+	p, name := transferPolicy(dgd), transferPath.Child("clusterTopologyName")
+	switch {
+	case p == nil || p.ClusterTopologyName == "":
+		return nil
+	case apierrors.IsNotFound(readErr), readErr == nil && topology == nil:
+		return one(badValue(field.ErrorTypeNotFound, name, p.ClusterTopologyName,
+			"ClusterTopology not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)"))
+	case readErr != nil:
+		return one(unreadable(name, p.ClusterTopologyName, readErr))
+	case levelIndex(topology, p.Domain) < 0:
+		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain, fmt.Sprintf(
+			"domain %q does not exist in ClusterTopology %q; available domains: [%s]", short(p.Domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", "))))
+	}
+	return nil
+}
+
+// transferImmutable: workers of two policies would not agree on where caches may go.
+func transferImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(transferPolicy(updated), transferPolicy(old)) {
+		return nil
+	}
+	return one(field.Forbidden(transferPath, "is immutable and cannot be added, removed, or changed after creation; "+
+		"delete and recreate the DynamoGraphDeployment to change the KV transfer policy"))
+}

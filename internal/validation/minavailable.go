@@ -1,0 +1,58 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// enoughReplicas: a service runs at least minAvailable replicas, or none. An object that was stored before the rule is not asked.
+func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	for _, s := range servicesOf(dgd) {
+		if m, n := s.MinAvailable, s.wanted(); m != nil && n > 0 && *m > n {
+			errs = append(errs, field.Invalid(s.path.Child("minAvailable"), *m,
+				"minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the service"))
+		}
+	}
+	return errs
+}
+
+// minAvailableImmutable: it may be set later, but not changed or removed.
+func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		if before.MinAvailable != nil && !ptr.Equal(now.MinAvailable, before.MinAvailable) {
+			errs = append(errs, field.Forbidden(now.path.Child("minAvailable"),
+				"minAvailable is immutable after creation; put it back, or delete and recreate the DynamoGraphDeployment"))
+		}
+	})
+	return errs
+}
+
+// minAvailableUnderGrove: Grove fixes the least number of replicas when it makes a set, as 1 where nothing else was asked for.
+func minAvailableUnderGrove(now, before service) *field.Error {
+	if before.MinAvailable != nil || ptr.Deref(now.MinAvailable, 1) == 1 {
+		return nil
+	}
+	return field.Forbidden(now.path.Child("minAvailable"), fmt.Sprintf(
+		"minAvailable cannot be set later under the engine Grove, which cannot change minAvailable of what it has made (1 to %d); "+
+			"delete and recreate the DynamoGraphDeployment, or use another engine (annotation %s)", *now.MinAvailable, annotationEngine))
+}
+
+// ScaleFloor returns why a service may not be scaled to n replicas: fewer than its minAvailable, and not 0. The path is that of a scaling
+// adapter.
+func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
+	c := dgd.Component(name)
+	if c == nil || c.MinAvailable == nil || n <= 0 || n >= *c.MinAvailable {
+		return nil
+	}
+	return one(field.Invalid(specPath.Child("replicas"), n, fmt.Sprintf(
+		"must be at least %d, the minAvailable of service %s, or 0 to stop it; minAvailable is immutable", *c.MinAvailable, short(name))))
+}

@@ -1,0 +1,93 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// annotationPowerLimit on the pods of a component caps the power of each GPU, in watts. The planner multiplies it by the GPUs of a replica and
+// keeps the product, so neither may change, and devices behind claims, which it cannot count, are refused.
+const annotationPowerLimit = "dynamo.nvidia.com/gpu-power-limit"
+
+const immutableBesidePower = "is immutable while the pods have the annotation " + annotationPowerLimit +
+	": the planner counts power by it; delete and recreate the DynamoGraphDeployment"
+
+func powerPath(s service) *field.Path { return s.path.Child("annotations").Key(annotationPowerLimit) }
+
+func powerLimit(s service) field.ErrorList {
+	value, set := s.template().Annotations[annotationPowerLimit]
+	if !set {
+		return nil
+	}
+	var errs field.ErrorList
+	if watts, err := strconv.Atoi(value); err != nil || watts <= 0 {
+		errs = append(errs, badValue(field.ErrorTypeInvalid, powerPath(s), value, "must be a whole number of watts, 1 or more"))
+	}
+	const text = "cannot be combined with the annotation " + annotationPowerLimit +
+		": the planner does not count the power of claimed devices; remove one of the two"
+	if e := s.Experimental; e != nil && e.GPUMemoryService != nil {
+		errs = append(errs, field.Forbidden(s.path.Child("gpuMemoryService"), text))
+	}
+	claims := func(list string, containers []corev1.Container) {
+		for i := range containers {
+			c := &containers[i]
+			if len(c.Resources.Claims) == 0 {
+				continue
+			}
+			path := s.path.Child("extraPodSpec", list).Key(short(c.Name)).Child("resources")
+			if list == "containers" && c.Name == nvidiav1beta1.MainContainerName {
+				path = s.path.Child("resources")
+			}
+			errs = append(errs, field.Forbidden(path.Child("claims"), text))
+		}
+	}
+	claims("containers", s.template().Spec.Containers)
+	claims("initContainers", s.template().Spec.InitContainers)
+	return errs
+}
+
+// powerImmutable: neither the limit nor what it is multiplied by changes.
+func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		limit, set := now.template().Annotations[annotationPowerLimit]
+		limitBefore, was := before.template().Annotations[annotationPowerLimit]
+		if set != was || limit != limitBefore {
+			errs = append(errs, field.Forbidden(powerPath(now),
+				"is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment"))
+		}
+		if !was {
+			return
+		}
+		if now.mainGPUs() != before.mainGPUs() {
+			errs = append(errs, field.Forbidden(now.path.Child("resources", "limits", "gpu"), immutableBesidePower))
+		}
+		if now.nodes() != before.nodes() {
+			errs = append(errs, field.Forbidden(now.path.Child("multinode", "nodeCount"), immutableBesidePower))
+		}
+	})
+	return errs
+}
+
+// mainGPUs is the number of GPUs of the main container as a text, "" for none: its limit, or else its request.
+func (s service) mainGPUs() string {
+	for i := range s.template().Spec.Containers {
+		c := &s.template().Spec.Containers[i]
+		if c.Name != nvidiav1beta1.MainContainerName {
+			continue
+		}
+		for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+			if quantity, set := list[defaultGPU]; set {
+				return quantity.String()
+			}
+		}
+	}
+	return ""
+}
