@@ -64,9 +64,9 @@ func (r *Refusal) sentence() string {
 			pathText(r.Closest.Domain), pathText(r.Within))
 	case CodeBaseGangWaits:
 		if r.Cause != nil {
-			return waitsForBaseGang + ": " + cmp.Or(r.Cause.Gang, baseGang) + " " + r.Cause.sentence()
+			return r.waitsText() + ": " + cmp.Or(r.Cause.Gang, baseGang) + " " + r.Cause.sentence()
 		}
-		return waitsForBaseGang
+		return r.waitsText()
 	}
 	text := r.needText()
 	if r.Code == CodeBudgetExhausted {
@@ -78,13 +78,13 @@ func (r *Refusal) sentence() string {
 // Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds.
 func (r *Refusal) Short(most int) string {
 	if r.Code == CodeBaseGangWaits {
-		return limit.Text(waitsForBaseGang, most)
+		return limit.Text(r.waitsText(), most)
 	}
 	full := r.sentence()
 	if r.Code != CodeInsufficientCapacity || len(full) <= most {
 		return limit.Text(full, most)
 	}
-	if r.Cause != nil {
+	if r.Cause != nil && r.Cause.Level > r.Level { // what does not fit is in a narrower domain
 		gang := name(r.Cause.Gang) + " "
 		return gang + r.Cause.Short(most-len(gang))
 	}
@@ -99,6 +99,14 @@ func (r *Refusal) Short(most int) string {
 		}
 	}
 	return limit.Text(bare.needText(), most)
+}
+
+// waitsText says what a replica follows: the base gang, or the replicas that its service begins with.
+func (r *Refusal) waitsText() string {
+	if r.Gang == "" || r.Gang == baseGang {
+		return "waits for the " + baseGang
+	}
+	return "waits for the first replicas of " + name(r.Gang)
 }
 
 // needText is "needs 4 pods x 8 nvidia.com/gpu in one rack".
@@ -251,8 +259,6 @@ func plural(n int, word string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, word)
 }
-
-const waitsForBaseGang = "waits for the base gang"
 
 // cutLeft keeps the last bytes of a text, from a whole character on.
 func cutLeft(s string, limit int) string {

@@ -36,6 +36,9 @@ func TestWaitingMessage(t *testing.T) {
 		Need:    []placement.Need{{Pods: 4, Requests: []topology.Request{{Name: "nvidia.com/gpu", Amount: 8}}}, {Pods: 1}},
 		Closest: &placement.Closest{Domain: topology.Path{"zone-0"}, Holds: 1, Of: 5}, Cause: short(func(r *placement.Refusal) { r.Gang = "Worker-0" }),
 	}
+	head := short(func(r *placement.Refusal) {
+		r.Gang, r.Cause = "Decode", short(func(r *placement.Refusal) { r.Gang, r.Within = "Decode-1", topology.Path{"zone-0", "block-1", "rack-2"} })
+	})
 	many := make([]Waiting, 12)
 	for i := range many {
 		many[i] = of("Worker", i, short(nil))
@@ -57,6 +60,8 @@ func TestWaitingMessage(t *testing.T) {
 			{Service: "Frontend", Code: placement.CodeBaseGangWaits, Message: "waits for the base gang: needs", Refusal: &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}},
 			of("Worker", 0, base), of("Worker", 1, &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}),
 		}},
+		{"replicas that begin together", []Waiting{of("Decode", 0, head), of("Decode", 1, head), of("Decode", 2, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "Decode", Cause: head})}},
+		{"only what follows is left", []Waiting{of("Decode", 2, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "Decode", Cause: head})}},
 		{"the anchor is what binds", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) { r.Elsewhere = topology.Path{"zone-1"} }))}},
 		{"long domains", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) {
 			r.Within = topology.Path{strings.Repeat("z", 60)}

@@ -24,6 +24,7 @@ var _ = DescribeTable("a deployment of v1alpha1 whose status and replicas are wr
 	alpha := deploymentOf("v1alpha1", "odd-leaves")
 	content := map[string]any{}
 	Expect(yaml.UnmarshalStrict([]byte(spec), &content)).To(Succeed())
+	nameImages(content)
 	alpha.Object["spec"] = content
 	alpha.SetAnnotations(map[string]string{"example.com/mine": "yes"})
 	want := alpha.DeepCopy()
@@ -78,6 +79,17 @@ var _ = DescribeTable("a deployment of v1alpha1 whose status and replicas are wr
 	Entry("a model", `services: {Worker: {modelRef: {name: m}, minAvailable: 1}, A: {modelRef: {name: m, revision: ""}}}`),
 	Entry("names in another order", `services: {Worker: {}, z: {}, A: {}, m: {}}`),
 )
+
+// nameImages gives each service the image that a new one must have.
+func nameImages(spec map[string]any) {
+	GinkgoHelper()
+	for name := range spec["services"].(map[string]any) {
+		path := []string{"services", name, "extraPodSpec", "mainContainer", "image"}
+		if image, _, _ := unstructured.NestedString(spec, path...); image == "" {
+			Expect(unstructured.SetNestedField(spec, "i", path...)).To(Succeed())
+		}
+	}
+}
 
 func alphaNow() *unstructured.Unstructured {
 	GinkgoHelper()
