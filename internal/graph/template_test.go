@@ -143,6 +143,7 @@ func TestFieldErrors(t *testing.T) {
 		"request above limit":   {`{resources: {requests: {cpu: "3"}, limits: {cpu: "2"}}}`, `spec.services[W].resources: cpu: request 3 is above limit 2`},
 		"resource name":         {`{resources: {limits: {custom: {"a b": "2"}}}}`, `spec.services[W].resources.limits.custom[a b]: "a b" is not a resource name`},
 		"of another container":  {`{extraPodSpec: {containers: [{name: side, resources: {requests: {cpu: 2}, limits: {cpu: 1}}}]}}`, `spec.services[W].extraPodSpec.containers[side].resources: cpu: `},
+		"too much to compare":   {`{extraPodSpec: {mainContainer: {resources: {requests: {cpu: 1e999999999}, limits: {cpu: 1}}}}}`, `spec.services[W].resources: cpu: 1e999999999 is out of range`},
 		"two main containers":   {`{extraPodSpec: {containers: [{name: main}]}}`, `spec.services[W].extraPodSpec.containers: two containers are named "main"`},
 		"no mount point":        {`{volumeMounts: [{name: models}]}`, `spec.services[W].volumeMounts[models].mountPoint: mountPoint is required`},
 		"negative replicas":     {`{replicas: -1}`, `spec.services[W].replicas: must not be negative, is -1`},

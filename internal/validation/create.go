@@ -37,6 +37,7 @@ func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	for _, s := range dgd.services() {
 		errs = append(errs, powerLimit(s)...)
+		errs = append(errs, containerResources(s)...)
 	}
 	return errs
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // defaultGPU is the resource GPUs are counted under unless gpuType says otherwise.
@@ -54,6 +56,29 @@ func resources(s service) field.ErrorList {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, a.path, a.text,
 				fmt.Sprintf("must not be more than the limit of %s; raise resources.limits or ask for less", limit.String())))
 		}
+	}
+	return errs
+}
+
+// containerResources checks the amounts of every container. What v1alpha1 says in resources is checked there, in its own words.
+func containerResources(s service) field.ErrorList {
+	var errs field.ErrorList
+	check := func(path *field.Path, r corev1.ResourceRequirements) {
+		for _, p := range graph.ResourceProblems(&r) {
+			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("resources", p.List).Key(string(p.Resource)), p.Amount.String(), p.Text))
+		}
+	}
+	pod, path := &s.template().Spec, s.path.Child("extraPodSpec")
+	for i := range pod.Containers {
+		switch c := &pod.Containers[i]; {
+		case c.Name != nvidiav1beta1.MainContainerName:
+			check(path.Child("containers").Key(short(c.Name)), c.Resources)
+		case s.alpha.Resources == nil:
+			check(path.Child("mainContainer"), c.Resources)
+		}
+	}
+	for i := range pod.InitContainers {
+		check(path.Child("initContainers").Key(short(pod.InitContainers[i].Name)), pod.InitContainers[i].Resources)
 	}
 	return errs
 }
