@@ -44,7 +44,7 @@ push: ## Push the images of make release (IMAGE=registry.example/trellis-manager
 .PHONY: test
 test: lint verify build control-plane bench-smoke release-smoke dashboards-smoke ## Lint, check generated files, run every test
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
-		-timeout 30m $(GOTESTFLAGS) ./...
+		-timeout 40m $(GOTESTFLAGS) ./...
 	@$(MAKE) --no-print-directory not-run
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
