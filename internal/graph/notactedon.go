@@ -102,15 +102,15 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 // overridesNotActedOn: under other engines than Grove no override is acted on, and of those only what is understood.
 func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, grove bool, add func(set bool, field string)) {
 	_, known := unitOverride(spec)
-	add(spec.ProviderOverride != nil && !(grove && known), "providerOverride")
+	add(spec.ProviderOverride != nil && (!grove || !known), "providerOverride")
 	leader, worker := (*nvidiav1beta1.MultinodeRole)(nil), (*nvidiav1beta1.MultinodeRole)(nil)
 	if spec.Multinode != nil {
 		leader, worker = spec.Multinode.Leader, spec.Multinode.Worker
 	}
 	_, known = roleOverride(leader)
-	add(leader != nil && !(grove && known), "multinode.leader")
+	add(leader != nil && (!grove || !known), "multinode.leader")
 	_, known = roleOverride(worker)
-	add(worker != nil && !(grove && known), "multinode.worker")
+	add(worker != nil && (!grove || !known), "multinode.worker")
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start.

@@ -13,9 +13,10 @@ import (
 const (
 	// AnnotationGroveUpdate on a deployment is how Grove updates its PodCliqueSet.
 	AnnotationGroveUpdate = "nvidia.com/grove-update-strategy"
-	// GroveRollingRecreate and GroveOnDelete are its values.
+	// GroveRollingRecreate replaces pods replica by replica.
 	GroveRollingRecreate = "RollingRecreate"
-	GroveOnDelete        = "OnDelete"
+	// GroveOnDelete replaces a pod when somebody deletes it.
+	GroveOnDelete = "OnDelete"
 
 	groveVersion = "grove.io/v1alpha1"
 	targetSet    = "PodCliqueSet"

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -68,7 +67,7 @@ func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) 
 func (r *MetricsReader) Read(ctx context.Context, address string) (string, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(r.Authority) {
-		return "", errors.New("Secret " + operatorNamespace + "/" + certificateSecret + " has no certificate in ca.crt: wait until the operator has made one")
+		return "", fmt.Errorf("no certificate in ca.crt of Secret %s/%s: wait until the operator has made one", operatorNamespace, certificateSecret)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: r.ServerName, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()

@@ -37,7 +37,9 @@ func TestWaitingMessage(t *testing.T) {
 		Closest: &placement.Closest{Domain: topology.Path{"zone-0"}, Holds: 1, Of: 5}, Cause: short(func(r *placement.Refusal) { r.Gang = "Worker-0" }),
 	}
 	head := short(func(r *placement.Refusal) {
-		r.Gang, r.Cause = "Decode", short(func(r *placement.Refusal) { r.Gang, r.Within = "Decode-1", topology.Path{"zone-0", "block-1", "rack-2"} })
+		r.Gang, r.Cause = "Decode", short(func(r *placement.Refusal) {
+			r.Gang, r.Within = "Decode-1", topology.Path{"zone-0", "block-1", "rack-2"}
+		})
 	})
 	many := make([]Waiting, 12)
 	for i := range many {

@@ -143,7 +143,7 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 	for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
 		text, _ := w.kubectlTrellis(0, "explain", target)
 		w.says(text, "Worker-0 gated", "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2",
-			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator says the same.", "Warning InsufficientCapacity")
+			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.", "Warning InsufficientCapacity")
 	}
 	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
 	if !why.Result.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
@@ -159,7 +159,7 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 	w.ready("g")
 	w.same("uncordoned", map[string][]string{"Worker-0": plannedNodes(wanted.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
 	text, _ := w.kubectlTrellis(0, "explain", "dgd/g")
-	w.says(text, "successful", "Worker-0 running", "a/r1", "The operator says the same: every packed replica is placed.")
+	w.says(text, "successful", "Worker-0 running", "a/r1", "The operator reports the same: every packed replica is placed.")
 
 	running := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
 	if r := running.Graphs[0]; len(r.Reasons) != 1 || r.Reasons[0].Replica != 1 {

@@ -131,5 +131,6 @@ func (l *life) recreate() string {
 
 func (l *life) createAgain(old *nvidiav1alpha1.DynamoGraphDeployment) {
 	fresh := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Annotations: old.Annotations}, Spec: old.Spec}
+	fresh.Spec.Restart = nil // nothing runs that could be restarted: admission refuses it
 	l.until("it is created", func() error { return l.c.Create(l.t.Context(), fresh.DeepCopy()) })
 }
