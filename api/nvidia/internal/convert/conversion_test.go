@@ -6,6 +6,7 @@ package convert
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -291,4 +292,13 @@ func FuzzSpec(f *testing.F) {
 		in := object{"apiVersion": group + version, "kind": KindDeployment, "metadata": object{}, "spec": tree}
 		same(t, "there and back", convertTo(t, convertTo(t, in, other(version)), version), in)
 	})
+}
+
+// appendText must write what strconv writes: the hashes are stored.
+func TestAppendText(t *testing.T) {
+	for _, s := range []string{"", "plain", "a b~!#", `"`, `\`, "\n", "\x7f", "ö", "\xff", "tab\t", "日本"} {
+		if got, want := string(appendText(nil, s)), strconv.Quote(s); got != want {
+			t.Errorf("%q: %s, want %s", s, got, want)
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 // fingerprint identifies what a part says. It is the same for the part as the API server holds it and as a typed client writes it back, who
 // leaves out zero values and writes quantities and numbers in their canonical form.
 func fingerprint(value any) string {
-	text, _ := appendCanonical(nil, value)
+	text, _ := appendCanonical(make([]byte, 0, 8192), value)
 	return hashOf(text)
 }
 
@@ -26,7 +26,7 @@ func appendCanonical(to []byte, value any) ([]byte, bool) {
 		to = append(to, '{')
 		for _, key := range sorted(v) {
 			before, there := len(to), false
-			if to, there = appendCanonical(strconv.AppendQuote(to, key), v[key]); !there {
+			if to, there = appendCanonical(appendText(to, key), v[key]); !there {
 				to = to[:before]
 			}
 		}
@@ -53,13 +53,13 @@ func appendCanonical(to []byte, value any) ([]byte, bool) {
 				v = quantity.String()
 			}
 		}
-		return strconv.AppendQuote(to, v), v != ""
+		return appendText(to, v), v != ""
 	case json.Number:
 		f, err := v.Float64()
 		if err != nil || f == 0 {
 			return to, false
 		}
-		return strconv.AppendQuote(to, strconv.FormatFloat(f, 'g', -1, 64)), true
+		return appendText(to, strconv.FormatFloat(f, 'g', -1, 64)), true
 	case bool:
 		return strconv.AppendBool(to, v), v
 	}

@@ -88,7 +88,7 @@ func appendTree(to []byte, value any) []byte {
 	case object:
 		to = append(to, '{')
 		for _, key := range sorted(v) {
-			to = strconv.AppendQuote(to, key)
+			to = appendText(to, key)
 			to = appendTree(to, v[key])
 		}
 		return append(to, '}')
@@ -100,13 +100,25 @@ func appendTree(to []byte, value any) []byte {
 		}
 		return append(to, ']')
 	case string:
-		return strconv.AppendQuote(to, v)
+		return appendText(to, v)
 	case json.Number:
 		return append(append(to, '#'), v...)
 	case bool:
 		return strconv.AppendBool(to, v)
 	}
 	return append(to, '-')
+}
+
+// appendText quotes as strconv does, without looking at each rune of the texts that need no escapes: most of them.
+func appendText(to []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return strconv.AppendQuote(to, s)
+		}
+	}
+	to = append(to, '"')
+	to = append(to, s...)
+	return append(to, '"')
 }
 
 func sorted(o object) []string {
