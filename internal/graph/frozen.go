@@ -10,7 +10,7 @@ import (
 )
 
 // Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled.
-// Admission refuses such changes; where it was not there to, the frozen constraint holds (design §4.12).
+// Admission refuses such changes; where it was not there to, the frozen constraint holds (docs/placement.md#where-a-constraint-comes-from).
 func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
 	base, some := frozenBase(dgd, frozen)
 	if !some {

@@ -124,7 +124,7 @@ func HasMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return false
 }
 
-// preferNarrowest is what the default topology gives a multinode service: each replica as close together as it goes (design §4.10).
+// preferNarrowest is what the default topology gives a multinode service: each replica as close together as it goes (docs/placement.md#where-a-constraint-comes-from).
 func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) {
 	if _, multinode := nodeCount(c); multinode && len(t.Levels) > 0 {
 		t.PreferredPackDomain = t.Levels[len(t.Levels)-1].Domain

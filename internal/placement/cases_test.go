@@ -51,7 +51,7 @@ func runGroupCases(t *testing.T, cases map[string]groupCase) {
 	}
 }
 
-// TestDomainChoice covers the facts of native.md §5: what a careful planner answers on a small cluster of two zones.
+// TestDomainChoice: what a careful planner answers on a small cluster of two zones.
 func TestDomainChoice(t *testing.T) {
 	// Capacity for pods of one GPU: b1/r1 1, b1/r2 1+1+1, b2/r1 1, b2/r2 2.
 	ls := levels("block", "rack")
@@ -90,7 +90,7 @@ func TestDomainChoice(t *testing.T) {
 	})
 }
 
-// TestElasticCases covers K1-K15 of engines.md §2.7.
+// TestElasticCases: gangs whose pods spread over the hosts of a domain, or over several domains.
 func TestElasticCases(t *testing.T) {
 	rack, rackSpine, zoneRack := levels("rack"), levels("rack", "spine"), levels("zone", "rack")
 	zoneSpine := levels("zone", "spine", "rack")
@@ -199,7 +199,7 @@ func eachTogether(t *testing.T, r Result, level int, service string) {
 	}
 }
 
-// TestGraphCases covers the placement cases TAS2-TAS14 of engines.md §6, in terms of graphs.
+// TestGraphCases: several gangs of one graph, placed one after another.
 func TestGraphCases(t *testing.T) {
 	exclusive := onePerHost()
 	cases := map[string]graphCase{

@@ -3,7 +3,7 @@
 
 // Package placement decides which network domain, and there which hosts, the replicas of a deployment go to, all or nothing, or says in
 // numbers why not. It is pure: the cluster comes as a [topology.Cluster], the deployment as a [Graph], and the answer is a [Result]; the
-// rules are design §4.
+// rules are in docs/placement.md.
 //
 // # Idea
 //

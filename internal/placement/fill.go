@@ -11,7 +11,7 @@ import (
 )
 
 // fill spreads n pods of a demand over as few sub-domains as it can, level by level, down to the hosts: the tightest one that holds them
-// all, else the fullest, and so on with the rest (design §4.6). The domain must hold n.
+// all, else the fullest, and so on with the rest (docs/placement.md#which-domain). The domain must hold n.
 func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 	if n > 0 && n == dm.view.Fit(at) {
 		s.fillUp(dm, at)

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// TestGraphRules covers design §4.4-4.8, rule by rule: one line per replica, "service-ordinal domain: nodes" or the code of the refusal.
+// TestGraphRules covers docs/placement.md, rule by rule: one line per replica, "service-ordinal domain: nodes" or the code of the refusal.
 func TestGraphRules(t *testing.T) {
 	ls := levels("zone", "rack")
 	const zone, rack = 0, 1

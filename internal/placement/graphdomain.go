@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choose finds the graph domain (design §4.6): of the domains of the required level that hold the base gang the one that holds most
+// choose finds the graph domain (docs/placement.md#which-domain): of the domains of the required level that hold the base gang the one that holds most
 // replicas, then the one whose sub-domains are used least, then the tightest, then by path. Each is tried for real, most promising first,
 // until none of the others can hold more.
 func (p *planner) choose() *attempt {

@@ -43,7 +43,7 @@ type Service struct {
 	// Anchor is the domain of a single-node service's living replicas; nil when there are none. Multinode replicas carry anchors of their own.
 	Anchor topology.Path
 	// InUse are domains where living replicas sit, which a preferred level of the service or the graph tries first; never a rule
-	// (design §4.4).
+	// (docs/placement.md#which-domain).
 	InUse []topology.Path
 	// MinAvailable is how many replicas the service is not to run without: while none is placed, the first so many of them are placed
 	// together or not at all. 0 means 1.

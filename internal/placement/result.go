@@ -46,7 +46,7 @@ func (r *Result) Placed() bool {
 type ReplicaResult struct {
 	Service string
 	Ordinal int
-	// Base: a member of the base gang (design §4.5).
+	// Base: a member of the base gang (docs/placement.md#how-much-begins-together).
 	Base bool
 	// Head: one of several replicas that their service does not run without, placed together outside of a base gang.
 	Head bool
@@ -56,7 +56,7 @@ type ReplicaResult struct {
 	// Pods name the planned node of each pod, in the order they were given; empty when refused.
 	Pods []PodResult
 	// PinHosts says that the path labels alone do not make the scheduler find the planned packing, so that the planned host has to be
-	// pinned too (design §4.9): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
+	// pinned too (docs/engines.md#gates): the domain has reservations of several shapes, or a pod has ports or (anti-)affinity of its own.
 	PinHosts bool
 	// Preempts is what its gang's capacity costs others; nil when the capacity is free. Its hosts are pinned, so that the kube-scheduler preempts there.
 	Preempts *Preemption

@@ -109,7 +109,7 @@ func TestMessages(t *testing.T) {
 	ls := levels("zone", "block", "rack")
 	long := strings.Repeat("é", 31)
 	cases := map[string]groupCase{
-		"the sentence of design §6": {levels: ls,
+		"the sentence of docs/conditions.md": {levels: ls,
 			nodes: []string{"a z0/b1/r2 8", "b z0/b1/r2 8", "c z0/b1/r2 8", "d z0/b1/r2 8 cordoned", "e z0/b1/r3 8", "f z0/b1/r4 8"},
 			group: group("g", 2, none, pods("p", 4, gpus(8))),
 			wantWhy: "needs 4 pods x 8 nvidia.com/gpu in one rack; z0/b1/r2 holds 3 of 4 (1 host cordoned); " +

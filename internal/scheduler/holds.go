@@ -18,7 +18,7 @@ import (
 )
 
 // hold keeps the capacity of a pod that is gone for the pod of the same name that will follow it, so that a replica that is being
-// recreated does not lose its domain to a stranger meanwhile (design §4.14).
+// recreated does not lose its domain to a stranger meanwhile (docs/placement.md#when-something-breaks).
 type hold struct {
 	node  string
 	shape *topology.Shape

@@ -18,7 +18,7 @@ func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
 	return levels
 }
 
-// lostLevels are the required levels of one service that the ClusterTopology does not offer any more (design §4.8); "" when it still does.
+// lostLevels are the required levels of one service that the ClusterTopology does not offer any more (docs/placement.md#when-something-breaks); "" when it still does.
 type lostLevels struct {
 	graph, service string
 }

@@ -49,7 +49,7 @@ type view struct {
 	refused []Waiting
 	// creating says that a scaling group of the graph is not made yet.
 	creating bool
-	// replacing are the services of which so much is recreated that a base gang would go without what belongs to it (design §4.5).
+	// replacing are the services of which so much is recreated that a base gang would go without what belongs to it (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[replicaKey]string
@@ -148,7 +148,7 @@ func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
 	return levels
 }
 
-// anchorGraph reads the graph domain from the path pinned on living members (design §4.7).
+// anchorGraph reads the graph domain from the path pinned on living members (docs/placement.md#which-domain).
 func (v *view) anchorGraph(states map[string][]replicaState) {
 	if v.graph.Required == topology.NoLevel {
 		return
@@ -231,7 +231,7 @@ func parsePath(s string) topology.Path {
 	return strings.Split(s, "/")
 }
 
-// blockBaseGang: the base gang goes together, so one blocked service holds all of them (design §4.5).
+// blockBaseGang: the base gang goes together, so one blocked service holds all of them (docs/placement.md#how-much-begins-together).
 func (v *view) blockBaseGang() {
 	if v.graph.Required == topology.NoLevel || v.graph.Anchor != nil || len(v.blocked) == 0 {
 		return

@@ -27,7 +27,7 @@ type release struct {
 	base bool
 }
 
-// releasesOf sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do (design §4.9).
+// releasesOf sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do (docs/engines.md#gates).
 func (s *Scheduler) releasesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, replica placement.ReplicaResult, base string) []release {
 	gang := v.gangs[replicaKey{replica.Service, replica.Ordinal}]
 	if gang == "" && replica.Base {

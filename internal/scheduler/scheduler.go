@@ -41,13 +41,13 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (design §4.13).
+	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (docs/engines.md#when-a-gang-is-not-bound).
 	DefaultRequeueAfter = 30 * time.Second
 	// DefaultKeepFor is how long hosts are kept for a gang, where that is asked for, and DefaultKeepShare the share of a topology's nodes that may
 	// be kept.
 	DefaultKeepFor   = 30 * time.Minute
 	DefaultKeepShare = 0.1
-	// DefaultHoldFor is how long the capacity of a lost replica is kept for its successor (design §4.14).
+	// DefaultHoldFor is how long the capacity of a lost replica is kept for its successor (docs/placement.md#when-something-breaks).
 	DefaultHoldFor = time.Minute
 	// writers is how many patches are under way at once.
 	writers = 32

@@ -20,7 +20,7 @@ type Levels []Level
 const (
 	// NoLevel is the index of "no level": the whole cluster.
 	NoLevel = -1
-	// GoneLevel is the index of a level that is asked for and is not among the levels any more (design §4.8).
+	// GoneLevel is the index of a level that is asked for and is not among the levels any more (docs/placement.md#when-something-breaks).
 	GoneLevel = -2
 )
 
@@ -34,7 +34,7 @@ func (ls Levels) IndexOfKey(key string) int {
 	return slices.IndexFunc(ls, func(l Level) bool { return l.Key == key })
 }
 
-// PathOf reads a node's path out of its labels, down to the first label it lacks (design §4.9).
+// PathOf reads a node's path out of its labels, down to the first label it lacks (docs/engines.md#gates).
 func (ls Levels) PathOf(labels map[string]string) Path {
 	path := make(Path, 0, len(ls))
 	for _, l := range ls {

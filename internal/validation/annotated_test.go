@@ -74,7 +74,7 @@ func TestConstraintInAnnotations(t *testing.T) {
 	}
 }
 
-// What annotations say about topology is taken over once; any later change is refused, even when nothing else changes (design §4.12).
+// What annotations say about topology is taken over once; any later change is refused, even when nothing else changes (docs/placement.md#where-a-constraint-comes-from).
 func TestTopologyAnnotationsAreImmutable(t *testing.T) {
 	const rack, block = "example.com/rack", "example.com/block"
 	at := func(key string) string {

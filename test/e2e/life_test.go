@@ -159,7 +159,7 @@ func TestLevelLost(t *testing.T) {
 }
 
 // Somebody else took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
-// is capacity, in one rack. A gang that fills hosts of a large rack is told these by name, and finds others of the rack after it was requeued.
+// is capacity, in one rack. A gang that fills hosts of a large rack has these named in its pods, and finds others of the rack after it was requeued.
 func TestRequeue(t *testing.T) {
 	w := newWorld(t, "take-back", racks(2, 8, "a/r0")...)
 	large := newWorldIn(t, shared, "take-back-large", append(racks(21, 8, "n/r0"), racks(43, 1, "n/r1")...)...)

@@ -28,7 +28,7 @@ import (
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is one thing that holds for every user under every engine (design §4). test/e2e tells the same rules, by the same names, under the
+// rule is one thing that holds for every user under every engine (docs/placement.md). test/e2e tells the same rules, by the same names, under the
 // engines whose schedulers run in a sandbox; here they are told through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
 // definitions are real and whose operators are played by hand. What makes the rule hold is checked exactly: what KAI and Grove are told, which
 // sets there are, and where pods are pinned. Where an engine does not keep a rule, what says so is checked instead.

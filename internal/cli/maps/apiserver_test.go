@@ -5,7 +5,6 @@ package maps
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,25 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/trellis-k8s/trellis/test/apiserver"
 )
 
 // A user who may list everything and watch all but priority classes is given that reason, at once.
 func TestWatchSaysWhatIsForbidden(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
 	log.SetLogger(logr.Discard())
 	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
+	admin := apiserver.Start(t, env)
 	user, err := env.AddUser(envtest.User{Name: "reader"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,25 +11,15 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/trellis-k8s/trellis/test/apiserver"
 )
 
 // Without files the nodes are those of the cluster.
 func TestSuggestForACluster(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
 	env := &envtest.Environment{}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
-	admin, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := apiserver.Start(t, env)
 	nodes := demoNodes()[:8]
 	for i := range nodes {
 		status := nodes[i].Status

@@ -50,7 +50,7 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s scan, users []nvidiav1beta1.D
 	return status
 }
 
-// isDefault says, on every topology that is annotated as the default, which of them counts (design §4.10).
+// isDefault says, on every topology that is annotated as the default, which of them counts (docs/placement.md#where-a-constraint-comes-from).
 func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *metav1.Condition {
 	at := slices.IndexFunc(defaults, func(d *grovev1alpha1.ClusterTopology) bool { return d.Name == ct.Name })
 	if at < 0 {

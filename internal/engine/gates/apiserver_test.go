@@ -4,7 +4,6 @@
 package gates
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -17,23 +16,12 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/apiserver"
 )
 
 // A release adds its own entry to the managed fields of a pod and keeps the entries of everybody else, on a real API server.
 func TestReleaseKeepsManagedFields(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
-	env := &envtest.Environment{}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
-	api, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := apiserver.Start(t, &envtest.Environment{})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{
 		SchedulingGates: []corev1.PodSchedulingGate{{Name: graph.PlacementGate}, {Name: "example.com/quota"}},
 		Containers:      []corev1.Container{{Name: "main", Image: "example.com/x:1"}},

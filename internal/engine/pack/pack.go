@@ -71,7 +71,7 @@ func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	return ""
 }
 
-// BaseGang says that one replica of every service goes together first (design §4.5): the graph has to be in one domain.
+// BaseGang says that the first replicas of every service go together (docs/placement.md#how-much-begins-together): the graph has to be in one domain.
 func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return Graph(TopologyOf(groups)).Required != ""
 }

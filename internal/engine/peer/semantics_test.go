@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 )
 
-// semantics are the rules of placement (design §4), each as a deployment and what each engine is told of it.
+// semantics are the rules of placement (docs/placement.md), each as a deployment and what each engine is told of it.
 var semantics = map[string]struct {
 	// spec is the deployment's, in YAML.
 	spec string
