@@ -30,6 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -115,7 +116,7 @@ type observed struct {
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
 	// result of the scheduler; judged is false while there is none since the operator started.
-	result scheduler.Result
+	result gang.Result
 	judged bool
 	// engine of the deployment, and whether it works.
 	engine engineView
