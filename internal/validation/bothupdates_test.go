@@ -25,7 +25,6 @@ func TestGraphOfBothVersions(t *testing.T) {
 			worker0 + `experimental.gpuMemoryService.mode: Invalid value: "InterPod": is for vLLM only; set spec.backendFramework to vllm, or use mode IntraPod`},
 		"failover in the pod":                   {"v1beta1", "env: []", inPod, discovery + "IntraPod"},
 		"failover in the pod of v1alpha1":       {"v1alpha1", "envs: []", inPodAlpha, discovery + "intraPod"},
-		"an override of no form":                {"v1alpha1", "providerOverride: {a: b}", mainAlpha, "spec.providerOverride: Invalid value: must have apiVersion and value, and may have target"},
 		"an override of a component's object":   {"v1beta1", groveOverride, mainBeta, "spec.providerOverride.value: Invalid value: must hold spec.template.topologyConstraint and nothing else, with topologyName and pack {required, preferred}"},
 		"a policy of v1alpha1":                  {"v1alpha1", policy + "{labelKey: a/b, domain: rack}}", mainAlpha, ""},
 		"a policy of v1alpha1 with two":         {"v1alpha1", policy + "{labelKey: a/b, clusterTopologyName: c, domain: rack}}", mainAlpha, at + ": Invalid value: exactly one of labelKey or clusterTopologyName is required; keep one"},

@@ -195,10 +195,6 @@ var otherCases = map[string]inBoth{
 		saysBeta:  worker0 + "multinode: Invalid value: 2: a replica of type frontend cannot span several nodes; remove multinode and raise replicas, or set type worker",
 	},
 	"several nodes of what has no type": admitted(mainAlpha+", multinode: {nodeCount: 2}", mainBeta+", multinode: {nodeCount: 2}"),
-	"a version of two numbers": {
-		alpha:     mainAlpha + `, runtimeVersionOverride: "1.5"`,
-		saysAlpha: workerOf + `runtimeVersionOverride: Invalid value: "1.5": must be three numbers, e.g. 1.4.0`,
-	},
 	"negative shared memory": {
 		alpha:     mainAlpha + ", sharedMemory: {size: -1Gi}",
 		saysAlpha: workerOf + `sharedMemory.size: Invalid value: "-1Gi": must be more than 0`,
@@ -225,10 +221,8 @@ var otherCases = map[string]inBoth{
 		beta:     mainBeta + ", multinode: {leader: {providerOverride: {apiVersion: a, value: {}}}}",
 		saysBeta: worker0 + `multinode.leader.providerOverride.apiVersion: Invalid value: "a": must be grove.io/v1alpha1`,
 	},
-	"an override of no form": {
-		alpha:     mainAlpha + ", providerOverride: {kind: x}",
-		saysAlpha: workerOf + "providerOverride: Invalid value: must have apiVersion and value, and may have target",
-	},
+	"an override of no form": {alpha: mainAlpha + ", providerOverride: {kind: x}"},
+	"a version that is none": {alpha: mainAlpha + ", runtimeVersionOverride: latest"},
 }
 
 const groveOverride = `providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {pack: {required: rack}}}}`

@@ -5,7 +5,6 @@ package validation
 
 import (
 	"fmt"
-	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,7 +38,7 @@ func GraphCreate(dgd Written) field.ErrorList {
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)
-	errs = append(errs, providerOverrides(dgd)...)
+	errs = append(errs, providerOverrides(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, containerDiscovery(dgd.DynamoGraphDeployment)...)
 	for _, s := range dgd.services() {
 		for _, check := range changeChecks {
@@ -51,7 +50,7 @@ func ofChanges(dgd Written) field.ErrorList {
 
 // changeChecks are those of ofChanges about each service.
 var changeChecks = []func(service) field.ErrorList{
-	powerLimit, containerResources, multinodeType, runtimeOverride, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
+	powerLimit, containerResources, multinodeType, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
 }
 
 // multinodeType: the pods of a frontend or a planner form no program.
@@ -61,20 +60,6 @@ func multinodeType(s service) field.ErrorList {
 	}
 	return one(field.Invalid(s.path.Child("multinode"), s.nodes(), fmt.Sprintf(
 		"a replica of componentType %s cannot span several nodes; remove multinode and raise replicas, or set componentType worker", s.Type)))
-}
-
-var runtimeVersionRegexp = regexp.MustCompile(`^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
-
-// runtimeOverride repeats for v1alpha1 what the schema of v1beta1 says.
-func runtimeOverride(s service) field.ErrorList {
-	text := s.RuntimeVersionOverride
-	if text == "" {
-		text = s.alpha.RuntimeVersionOverride
-	}
-	if text == "" || runtimeVersionRegexp.MatchString(text) {
-		return nil
-	}
-	return one(badValue(field.ErrorTypeInvalid, s.path.Child("runtimeVersionOverride"), text, "must be three numbers, e.g. 1.4.0"))
 }
 
 func sharedMemorySign(s service) field.ErrorList {
