@@ -40,8 +40,9 @@ func oneWorker(version, graph, worker string) *unstructured.Unstructured {
 
 var _ = DescribeTable("a new deployment", func(version, graph, worker string, texts ...string) {
 	object := oneWorker(version, graph, worker)
+	DeferCleanup(func() { Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed()) })
 	if len(texts) == 0 {
-		created(object)
+		Expect(admin.Create(ctx, object)).To(Succeed())
 		return
 	}
 	Expect(admin.Create(ctx, object)).To(badRequest(texts...))
