@@ -33,18 +33,30 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := oneOf(path, dgd.Annotations, annotationExecutorBackend, "mp", "ray")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationDiscoveryMode, "pod", "container")...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
-		if _, err := version.ParseSemantic(value); err != nil {
+		if !likeVersion(value) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Key(annotationOriginVersion), value, "must be valid semver, e.g. 1.1.0"))
 		}
 	}
 	return errs
 }
 
+// likeVersion takes what Dynamo's operator takes: a semantic version whose last numbers may be left out.
+func likeVersion(text string) bool {
+	return slices.ContainsFunc([]string{"", ".0", ".0.0"}, func(rest string) bool {
+		_, err := version.ParseSemantic(text + rest)
+		return err == nil
+	})
+}
+
 func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return oneOf(annotationsPath, dgd.Annotations, graph.AnnotationGroveUpdate, graph.GroveRollingRecreate, graph.GroveOnDelete)
 }
 
+// serviceAnnotations: extraPodMetadata of v1alpha1 has always taken any value.
 func serviceAnnotations(s service) field.ErrorList {
+	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
+		return nil
+	}
 	return oneOf(s.path.Child("annotations"), s.template().Annotations, annotationExecutorBackend, "mp", "ray")
 }
 
