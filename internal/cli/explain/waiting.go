@@ -35,6 +35,7 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 			w := Waiting{Reason: r.Reason.Code, Message: r.Reason.Message}
 			if refusal := r.Reason.Refusal; refusal != nil {
 				w.numbers(refusal)
+				w.Asks, w.Tables = refusal.Asks(), tablesOf(refusal)
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
 					domain, obstacles := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)

@@ -124,7 +124,7 @@ func TestSuggestRefusals(t *testing.T) {
 	}{
 		"no nodes":   {want: "there are no nodes"},
 		"a bad name": {nodes: demoNodes(), args: []string{"--name", "My Hall"}, want: "--name My Hall"},
-		"a format":   {nodes: demoNodes(), args: []string{"-o", "wide"}, want: "-o wide"},
+		"a format":   {nodes: demoNodes(), args: []string{"-o", "nonsense"}, want: "-o nonsense: want one of"},
 		"a stray":    {nodes: demoNodes(), args: []string{"stray"}, want: "stray"},
 	} {
 		t.Run(name, func(t *testing.T) {
