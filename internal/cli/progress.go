@@ -18,9 +18,12 @@ const (
 	tick     = 250 * time.Millisecond
 )
 
-// During runs work, and says on the terminal what takes so long when that is more than a second. It says nothing where ErrOut is no terminal.
-func (o *Output) During(doing string, work func() error) error {
-	f, ok := o.ErrOut.(*os.File)
+// During runs work, and says on the terminal what takes so long when that is more than a second.
+func (o *Output) During(doing string, work func() error) error { return During(o.ErrOut, doing, work) }
+
+// During runs work, and says on a terminal what takes so long when that is more than a second. It says nothing where out is no terminal.
+func During(out io.Writer, doing string, work func() error) error {
+	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
 		return work()
 	}
