@@ -6,6 +6,7 @@ package explain
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -107,6 +108,17 @@ func TestDomains(t *testing.T) {
 				checkSize(t, got, columns)
 			}
 		})
+	}
+}
+
+// TestDocumented: the example of the documentation is what is printed.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := Build(situations(t)["anchored"].Snapshot).Text(text.Page{}, noon); !strings.Contains(string(page), "```\n"+want+"```\n") {
+		t.Errorf("docs/cli.md does not show\n%s", want)
 	}
 }
 
