@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 )
 
-var codeBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+var codeBlock = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
 
 // scripts are the shell blocks of a page; of a transcript, the commands.
 func scripts(content string) []string {

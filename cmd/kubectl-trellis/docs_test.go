@@ -21,8 +21,7 @@ import (
 )
 
 var (
-	shellBlock = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$")
-	plainWord  = regexp.MustCompile(`^[a-z]+$`)
+	shellBlock = regexp.MustCompile("(?ms)^ *```(sh|console)\n(.*?)^ *```$")
 )
 
 // documented are the calls of the plugin in the shell blocks of the README and the documentation: arguments by page. What only a shell can
