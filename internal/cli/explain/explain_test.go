@@ -17,7 +17,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
@@ -49,7 +49,7 @@ func (w *world) said() string {
 	defer planner.Rollback()
 	plan, _ := w.plan(planner)
 	waits := waitingGangs(plan)
-	return scheduler.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits)
+	return gang.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits)
 }
 
 // TestText shows the whole output for one situation each.

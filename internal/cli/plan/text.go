@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
@@ -69,7 +69,7 @@ func (r *Report) preemptions(page text.Page) string {
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
 				lines = append(lines, page.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
-					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, scheduler.Victims(p)), "  "))
+					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, gang.Victims(p)), "  "))
 			}
 		}
 	}

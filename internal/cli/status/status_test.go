@@ -275,7 +275,8 @@ func TestRedraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := starting.Text(text.Page{}) + "\x1b[5A\x1b[J" + ready.Text(text.Page{}) + "\x1b[6A\x1b[J" + ready.Text(text.Page{Columns: 80})
+	broad := text.Page{Columns: 200}
+	want := starting.Text(broad) + "\x1b[5A\x1b[J" + ready.Text(broad) + "\x1b[7A\x1b[J" + ready.Text(text.Page{Columns: 80})
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}

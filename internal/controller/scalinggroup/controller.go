@@ -48,9 +48,8 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache, before something is destroyed because it seems gone.
 	Live client.Reader
-	// Engines by name; Changed delivers an event for each group whose engine's state changed.
+	// Engines by name.
 	Engines *engine.Engines
-	Changed <-chan event.GenericEvent
 	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
 	MaxPods int64
 
@@ -79,7 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
-		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(8)).
 		Complete(r)
 }
@@ -114,6 +113,25 @@ func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []rec
 	var out []reconcile.Request
 	for i := range pods.Items {
 		out = append(out, groupOf(ctx, &pods.Items[i])...)
+	}
+	return out
+}
+
+// concernedBy are the scaling groups that a change of an engine concerns: all of them, or those of one graph whose replicas the engine makes.
+// What others have come to shows in their pods.
+func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
+	name, one := engine.GraphOf(change)
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(name.Namespace)); err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups that a change of an engine concerns", "graph", name)
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range groups.Items {
+		sg := &groups.Items[i]
+		if !one || sg.Spec.Graph == name.Name && (r.Engines.Workload(sg.Spec.Engine) != nil || sg.Spec.Workload != "") {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
+		}
 	}
 	return out
 }
