@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/test/apiserver"
 )
 
@@ -94,7 +95,7 @@ func TestMigrationCommands(t *testing.T) {
 		command.Dir = dir
 		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
 		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s\n%s", err, command.Args[4], out)
+			t.Fatalf("%v\n%s\n%s", err, command.Args[len(command.Args)-1], limit.Text(string(out), 4000))
 		}
 	}
 
