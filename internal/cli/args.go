@@ -74,8 +74,7 @@ func Object(args []string, kinds ...Kind) (Kind, string, error) {
 func wanted(kinds []Kind) string {
 	parts := make([]string, 0, len(kinds))
 	for _, k := range kinds {
-		article := "a "
-		parts = append(parts, article+k.Name+", as "+k.Short+" NAME or "+k.Short+"/NAME")
+		parts = append(parts, "a "+k.Name+", as "+k.Short+" NAME or "+k.Short+"/NAME")
 	}
 	return strings.Join(parts, "; or ")
 }
