@@ -57,7 +57,7 @@ func setOverride(dgd *nvidiav1beta1.DynamoGraphDeployment) (json.RawMessage, boo
 
 func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
 	target := targetClique
-	if _, multinode := nodeCount(c); multinode {
+	if _, multinode := c.PodsPerReplica(); multinode {
 		target = targetGroup
 	}
 	return constraintIn(c.ProviderOverride, target, "topologyConstraint")

@@ -59,7 +59,7 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 
 // oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: nobody could say which one holds.
 func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	if !constrainedByFields(dgd) {
+	if !constraint.ByFields(dgd) {
 		return nil
 	}
 	var errs field.ErrorList
@@ -83,12 +83,7 @@ func unknownKeys(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alph
 		if _, found := constraint.DomainOf(topology, value); found {
 			continue
 		}
-		keys := make([]string, 0, len(topology.Spec.Levels))
-		for _, level := range topology.Spec.Levels {
-			keys = append(keys, level.Key)
-		}
-		errs = append(errs, badValue(field.ErrorTypeNotFound, annotationPath(key), value, fmt.Sprintf(
-			"%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", short(value), short(topology.Name), strings.Join(keys, ", "))))
+		errs = append(errs, badValue(field.ErrorTypeNotFound, annotationPath(key), value, constraint.UnknownKey(short(value), topology)))
 	}
 	return errs
 }
@@ -109,7 +104,7 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 // topologyWithoutPlacement: the name of a topology alone packs nothing.
 func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
-	if a.Topology == "" || a.Set() || constrainedByFields(dgd.DynamoGraphDeployment) {
+	if a.Topology == "" || a.Set() || constraint.ByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
 	return []string{line(fmt.Sprintf("annotation %s packs nothing by itself; say how tightly with %s or %s",
@@ -119,7 +114,7 @@ func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []s
 // preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
 func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
-	if a.Required == "" || a.Preferred == "" || constrainedByFields(dgd.DynamoGraphDeployment) {
+	if a.Required == "" || a.Preferred == "" || constraint.ByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
 	if topology != nil {

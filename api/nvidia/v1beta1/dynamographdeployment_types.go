@@ -150,6 +150,20 @@ func (in *DynamoGraphDeployment) Component(name string) *ComponentSpec {
 	return nil
 }
 
+// PodsPerReplica is the number of pods of one replica of a component, and whether that makes it a multinode one. A component that is not there
+// counts as one pod.
+func (in *ComponentSpec) PodsPerReplica() (pods int32, multinode bool) {
+	switch {
+	case in == nil || in.Multinode == nil:
+		return 1, false
+	case in.Multinode.NodeCount == 0: // the default of the API
+		return 2, true
+	case in.Multinode.NodeCount < 2:
+		return 1, false
+	}
+	return in.Multinode.NodeCount, true
+}
+
 // DynamoGraphDeploymentList is a list of DynamoGraphDeployment.
 //
 // +kubebuilder:object:root=true
