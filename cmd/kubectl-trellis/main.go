@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/cli/queue"
+	"github.com/trellis-k8s/trellis/internal/cli/status"
 	"github.com/trellis-k8s/trellis/internal/cli/suggest"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/cli/version"
@@ -28,7 +29,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newRootCommand().ExecuteContext(ctx)
+	err := newRootCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}).ExecuteContext(ctx)
 	stop()
 	code, tell := cli.ExitCode(err)
 	if tell {
@@ -37,7 +38,7 @@ func main() {
 	os.Exit(code)
 }
 
-func newRootCommand() *cobra.Command {
+func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients complain after half a minute that there is none
 	cmd := &cobra.Command{
 		Use:           "kubectl-trellis",
@@ -46,14 +47,13 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	cmd.AddCommand(
 		explain.NewCommand(streams),
 		maps.NewCommand(streams),
 		plan.NewCommand(streams),
 		queue.NewCommand(streams),
 		newSandboxCommand(),
-		newGraphStatusCommand(),
+		status.NewCommand(streams),
 		suggest.NewCommand(streams),
 		tree.NewCommand(streams),
 		version.NewCommand(streams),

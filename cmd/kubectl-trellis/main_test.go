@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -20,7 +21,7 @@ func TestUnknownCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			cmd := newRootCommand()
+			cmd := newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
 			cmd.SetArgs(args)
 			cmd.SetOut(&out)
 			cmd.SetErr(&errOut)
@@ -40,7 +41,7 @@ func TestUnknownCommands(t *testing.T) {
 
 // TestClientsHaveALogger: without one, controller-runtime writes a stack trace to the terminal after 30 seconds.
 func TestClientsHaveALogger(t *testing.T) {
-	newRootCommand()
+	newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
 	if promise := reflect.ValueOf(log.Log.GetSink()).Elem().FieldByName("promise"); !promise.IsNil() {
 		t.Error("no logger is set")
 	}

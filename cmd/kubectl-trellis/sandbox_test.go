@@ -9,13 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 // run executes the plugin and returns what it wrote to its standard output.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := newRootCommand()
+	cmd := newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	err := cmd.ExecuteContext(t.Context())

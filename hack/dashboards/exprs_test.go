@@ -170,7 +170,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	have := registered(t)
 	documented := map[string]bool{}
 	for _, line := range strings.Split(string(read(t, root+"/docs/events-and-metrics.md")), "\n") {
-		if name, found := strings.CutPrefix(line, "| `trellis_"); found {
+		if name, found := strings.CutPrefix(strings.NewReplacer("| `", "`", "- **`", "`").Replace(line), "`trellis_"); found {
 			name, _, _ = strings.Cut(name, "`")
 			documented["trellis_"+name] = true
 		}

@@ -7,7 +7,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,25 +53,6 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 		return nil, "", fmt.Errorf("connecting to %s: %w", config.Host, err)
 	}
 	return c, namespace, nil
-}
-
-// graphKinds are the ways kubectl users write the kind.
-var graphKinds = map[string]bool{"dgd": true, "dynamographdeployment": true, "dynamographdeployments": true}
-
-// GraphName reads the name of a DynamoGraphDeployment as kubectl users give it: dgd/NAME, or the NAME alone.
-func GraphName(arg string) (string, error) {
-	kind, name, slash := strings.Cut(arg, "/")
-	if !slash {
-		kind, name = "dgd", arg
-	}
-	resource, _, _ := strings.Cut(strings.ToLower(kind), ".")
-	switch {
-	case !graphKinds[resource]:
-		return "", fmt.Errorf("%s: want a DynamoGraphDeployment, as dgd/NAME", arg)
-	case name == "" || strings.Contains(name, "/"):
-		return "", fmt.Errorf("%q: want dgd/NAME; the namespace is given with -n", arg)
-	}
-	return name, nil
 }
 
 // Explain puts an error of the API server into words for somebody whose cluster may lack Trellis.

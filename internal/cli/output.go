@@ -6,77 +6,137 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/yaml"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Formats of a report.
+// Formats of a report beside those of kubectl's printers.
 const (
 	formatText = "text"
+	formatWide = "wide"
+	formatName = "name"
 	formatJSON = "json"
-	formatYAML = "yaml"
 )
+
+// Ref is an object that a report is about.
+type Ref struct {
+	// Resource as -o name writes it, e.g. dynamographdeployment.nvidia.com.
+	Kind, Group, Name string
+}
+
+// Named is a report that -o name can list.
+type Named interface {
+	// Refs are the objects, in the order of the report.
+	Refs() []Ref
+}
 
 // Output is what every command has that reports on a cluster: where the report goes, which cluster it is about, and the format.
 type Output struct {
 	genericiooptions.IOStreams
 	Config *genericclioptions.ConfigFlags
+	flags  *genericclioptions.PrintFlags
 	format string
+	// printer of the format; nil for text. Check sets it.
+	printer printers.ResourcePrinter
 }
 
 // NewOutput returns an Output in text on the cluster of the kubeconfig.
 func NewOutput(streams genericiooptions.IOStreams) Output {
-	return Output{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), format: formatText}
+	return Output{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), format: formatText, flags: genericclioptions.NewPrintFlags("")}
 }
 
 // AddFlags adds the flags that choose cluster and format; more says what else there is to say of the formats.
-func (o *Output) AddFlags(flags *pflag.FlagSet, more string) {
-	o.Config.AddFlags(flags)
-	flags.StringVarP(&o.format, "output", "o", formatText, "text, json or yaml"+more)
+func (o *Output) AddFlags(cmd *cobra.Command, more string) {
+	o.Config.AddFlags(cmd.Flags())
+	o.flags.TemplatePrinterFlags.AddFlags(cmd)
+	cmd.Flags().StringVarP(&o.format, "output", "o", formatText, "one of "+strings.Join(o.formats(), ", ")+more)
+	o.completeFlags(cmd)
+}
+
+// formats that there are.
+func (o *Output) formats() []string {
+	list := slices.Concat([]string{formatText, formatWide, formatName}, o.flags.JSONYamlPrintFlags.AllowedFormats(), o.flags.TemplatePrinterFlags.AllowedFormats())
+	list = slices.DeleteFunc(list, func(f string) bool { return f == "kyaml" }) // it needs an object of a known kind
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Check refuses a format that there is not.
 func (o *Output) Check() error {
-	switch o.format {
-	case formatText, formatJSON, formatYAML:
+	format, _, _ := strings.Cut(o.format, "=")
+	if format == "" {
+		o.format, format = formatText, formatText
+	}
+	if !slices.Contains(o.formats(), format) {
+		return fmt.Errorf("-o %s: want one of %s", o.format, strings.Join(o.formats(), ", "))
+	}
+	if format == formatText || format == formatWide {
 		return nil
 	}
-	return fmt.Errorf("-o %s: want %s, %s or %s", o.format, formatText, formatJSON, formatYAML)
-}
-
-// JSON says that the report is for programs: as JSON, or as the same fields in YAML.
-func (o *Output) JSON() bool { return o.format == formatJSON || o.format == formatYAML }
-
-// Show writes a report: as JSON or YAML, or as the text it makes.
-func (o *Output) Show(report any, text func() string) error {
-	switch o.format {
-	case formatJSON:
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	case formatYAML:
-		return o.writeYAML("", report)
+	o.flags.OutputFormat = &o.format
+	var err error
+	if o.printer, err = o.flags.ToPrinter(); err != nil {
+		return fmt.Errorf("-o %s: %w", o.format, err)
 	}
-	_, err := fmt.Fprint(o.Out, text())
-	return err
+	return nil
 }
 
-// ShowNext writes one of several reports for programs: a line of JSON, or a document of YAML.
-func (o *Output) ShowNext(report any) error {
-	if o.format == formatYAML {
-		return o.writeYAML("---\n", report)
+// ForPrograms says that the report is not set as text.
+func (o *Output) ForPrograms() bool { return o.printer != nil }
+
+// Page is what text is set on.
+func (o *Output) Page() text.Page {
+	page := text.PageOf(o.Out)
+	page.Wide = o.format == formatWide
+	return page
+}
+
+// Show writes a report: by the printer of the format, or as the text it makes.
+func (o *Output) Show(report any, set func(text.Page) string) error {
+	if o.printer == nil {
+		_, err := fmt.Fprint(o.Out, set(o.Page()))
+		return err
 	}
-	return json.NewEncoder(o.Out).Encode(report)
-}
-
-func (o *Output) writeYAML(before string, report any) error {
-	data, err := yaml.Marshal(report)
+	if o.format == formatName {
+		return o.showNames(report)
+	}
+	raw, err := json.Marshal(report)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(o.Out, before+string(data))
-	return err
+	return o.printer.PrintObj(&runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}, o.Out)
+}
+
+// showNames lists the objects that a report is about.
+func (o *Output) showNames(report any) error {
+	named, ok := report.(Named)
+	if !ok {
+		return fmt.Errorf("-o %s: this report is about no single objects", o.format)
+	}
+	for _, ref := range named.Refs() {
+		object := &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: ref.Group + "/v1", Kind: ref.Kind}, ObjectMeta: metav1.ObjectMeta{Name: ref.Name},
+		}
+		if err := o.printer.PrintObj(object, o.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ShowNext writes one of several reports for programs: a line of JSON, or by the printer of the format.
+func (o *Output) ShowNext(report any) error {
+	if o.format == formatJSON {
+		return json.NewEncoder(o.Out).Encode(report)
+	}
+	return o.Show(report, nil)
 }

@@ -218,6 +218,9 @@ func requestsText(requests []topology.Request) string {
 	return extended[0]
 }
 
+// Amount is how a resource is counted for people: cpu, which is in thousandths, and bytes with their units.
+func Amount(resource string, amount int64) string { return amountText(resource, amount) }
+
 func amountText(name string, amount int64) string {
 	switch {
 	case name == string(corev1.ResourceCPU):

@@ -46,6 +46,9 @@ type Refusal struct {
 	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its living pods; empty when
 	// none was found.
 	Elsewhere topology.Path
+	// Domains are those of the level inside Within, in path order, and Outside those of the level beside it: with [Options].Domains, and only
+	// where domains were compared.
+	Domains, Outside []Domain
 	// Steps is how many search steps were allowed, when they ran out.
 	Steps int
 	// Cause is the part of the gang that the closest domain does not hold, when the gang has parts; or what the base gang waits for.
@@ -137,6 +140,9 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 		}
 	}
 	r.Closest = &Closest{Domain: s.tree.Path(best), Holds: holds, Of: u.size}
+	if s.listing {
+		s.list(r, u, best, domains, bounds)
+	}
 	mark := len(s.taken)
 	part := s.part(u, best)
 	if part == nil {
@@ -236,15 +242,9 @@ func (s *search) part(u *unit, d topology.DomainID) *unit {
 
 // shortage fills in what is missing in the closest domain, for the scarcest shape that does not fit.
 func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
-	if len(u.total) == 0 {
+	short := u.short(d)
+	if short == nil {
 		return
-	}
-	short := u.total[0]
-	for _, t := range u.total {
-		if t.view.Fit(d) < t.pods {
-			short = t
-			break
-		}
 	}
 	for _, r := range short.view.Shape().Requests() {
 		c.Short = append(c.Short, Short{Resource: r.Name, Each: r.Amount, Need: r.Amount * int64(short.pods)})
@@ -269,6 +269,19 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 	})
 	c.Short = keepShort(c.Short)
 	c.Excluded = sortExcluded(counts)
+}
+
+// short is the shape of which a domain holds too few; the first one when each by itself would fit.
+func (u *unit) short(d topology.DomainID) *count {
+	for i := range u.total {
+		if t := &u.total[i]; t.view.Fit(d) < t.pods {
+			return t
+		}
+	}
+	if len(u.total) == 0 {
+		return nil
+	}
+	return &u.total[0]
 }
 
 // needs lists what a unit asks for, by shape.

@@ -11,6 +11,8 @@ import (
 type Options struct {
 	// Budget is how many search steps one gang may take before the planner gives up and says so; 0 means DefaultBudget.
 	Budget int
+	// Domains lists in every refusal each domain that was looked at. It costs a look at each of their hosts.
+	Domains bool
 }
 
 func (o Options) budget() int {

@@ -26,6 +26,8 @@ type search struct {
 	steps, budget int
 	spent         bool
 	deep          bool
+	// listing fills Domains of refusals.
+	listing bool
 	// quick leaves the second pass out.
 	quick bool
 	// free says that no unit is tied to a domain, so that domains that are alike are interchangeable.
@@ -50,7 +52,7 @@ type goal struct {
 }
 
 func newSearch(c *topology.Cluster, t *topology.Tree, o Options) *search {
-	return &search{cluster: c, tree: t, steps: o.budget(), budget: o.budget()}
+	return &search{cluster: c, tree: t, steps: o.budget(), budget: o.budget(), listing: o.Domains}
 }
 
 // place finds capacity for u inside a domain and leaves it taken.

@@ -39,7 +39,7 @@ func (p *Planner) planFree(r *request) {
 			continue
 		}
 		g.Services = []placement.Service{service}
-		result := placement.PlanGraph(p.cluster, g, placement.Options{})
+		result := placement.PlanGraph(p.cluster, g, p.options)
 		r.freeGraphs, r.free = append(r.freeGraphs, g), append(r.free, result.Replicas...)
 	}
 }

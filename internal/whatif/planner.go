@@ -30,6 +30,7 @@ type Planner struct {
 	world   World
 	cluster *topology.Cluster
 	index   index
+	options placement.Options
 }
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
@@ -53,6 +54,9 @@ func inOrder[T any](list []T, compare func(a, b T) int) []T {
 func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
+
+// ListDomains makes refusals list every domain that was looked at.
+func (p *Planner) ListDomains() { p.options.Domains = true }
 
 // Begin opens a transaction that Rollback drops: every plan made in between.
 func (p *Planner) Begin() { p.cluster.Begin() }
@@ -106,7 +110,7 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Graph, error) 
 		return Graph{}, err
 	}
 	r.asked = gang.NewRequest(r.observation)
-	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, placement.Options{})
+	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)
 	p.planFree(r)
 	return p.answer(r), nil
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
@@ -164,8 +165,66 @@ func TestPrinterColumns(t *testing.T) {
 	}
 }
 
-// tableRow asks for one object the way kubectl get does.
+// widestColumns is how wide what kubectl get prints may be.
+const widestColumns = 80
+
+// TestGetIsNarrow: kubectl get dgd fits into 80 columns, with names of 20 characters and a domain of two levels; -o wide has the rest.
+func TestGetIsNarrow(t *testing.T) {
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		t.Run(version, func(t *testing.T) {
+			tt := kinds["DynamoGraphDeployment"]
+			var rows []metav1.TableRow
+			var columns []metav1.TableColumnDefinition
+			for name, status := range map[string]string{
+				"a-name-of-20-letters": `{state: successful, summary: 12/12, placement: {domain: zone-0/block-0}, conditions: [` + ready + `]}`,
+				"another-of-20-letter": `{state: pending, summary: 0/12, placement: {domain: zone-0/block-0}, conditions: [` +
+					strings.NewReplacer("True", "False", "reason: a", "reason: some_resources_are_not_ready").Replace(ready) + `]}`,
+				"the-third-one-is-new": `{state: initializing, conditions: []}`,
+			} {
+				name = version[2:4] + name[:18] // both are stored as one kind
+				mustCreate(t, tt.resource, object(t, tt.manifest, "metadata: {name: "+name+"}"))
+				if _, err := patch(t, tt.resource, name, "status: "+status, "status"); err != nil {
+					t.Fatal(err)
+				}
+				table := tableOf(t, tt.resource.GroupResource().WithVersion(version), name)
+				rows, columns = append(rows, table.Rows...), table.ColumnDefinitions
+			}
+			for wide, want := range map[bool]string{false: "NAME READY STATE COMPONENTS DOMAIN AGE", true: "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE ENGINE"} {
+				var out strings.Builder
+				table := &metav1.Table{ColumnDefinitions: columns, Rows: rows}
+				if err := printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &out); err != nil {
+					t.Fatal(err)
+				}
+				lines := strings.Split(out.String(), "\n")
+				if version == "v1alpha1" {
+					want = strings.Replace(want, "COMPONENTS", "SERVICES", 1)
+				}
+				if got := strings.Join(strings.Fields(lines[0]), " "); got != want {
+					t.Errorf("columns %s, want %s", got, want)
+				}
+				for _, line := range lines {
+					if !wide && len(line) > widestColumns {
+						t.Errorf("%d columns: %s", len(line), line)
+					}
+				}
+			}
+		})
+	}
+}
+
+// tableRow is one object as kubectl get prints it.
 func tableRow(t *testing.T, kind schema.GroupVersionResource, name string) map[string]string {
+	t.Helper()
+	table := tableOf(t, kind, name)
+	row := map[string]string{}
+	for i, column := range table.ColumnDefinitions {
+		row[column.Name] = fmt.Sprint(table.Rows[0].Cells[i])
+	}
+	return row
+}
+
+// tableOf asks for one object the way kubectl get does.
+func tableOf(t *testing.T, kind schema.GroupVersionResource, name string) metav1.Table {
 	t.Helper()
 	gv := kind.GroupVersion()
 	shallow := rest.CopyConfig(config)
@@ -184,9 +243,5 @@ func tableRow(t *testing.T, kind schema.GroupVersionResource, name string) map[s
 	if err := json.Unmarshal(raw, &table); err != nil {
 		t.Fatal(err)
 	}
-	row := map[string]string{}
-	for i, column := range table.ColumnDefinitions {
-		row[column.Name] = fmt.Sprint(table.Rows[0].Cells[i])
-	}
-	return row
+	return table
 }

@@ -124,8 +124,8 @@ type RestartStrategy struct {
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,description="The deployment in one word"
 // +kubebuilder:printcolumn:name="Components",type=string,JSONPath=`.status.summary`,description="Components ready / components wanted"
 // +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.status.placement.domain`,description="The topology domain the whole graph sits in"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is missing, in words"
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engine`,priority=1,description="What gets the gangs onto nodes"
 type DynamoGraphDeployment struct {

@@ -30,6 +30,7 @@ func Build(s *Snapshot) Report {
 	}
 	r.Notes = s.notes()
 	planner := whatif.NewPlanner(s.World)
+	planner.ListDomains()
 	planner.Begin()
 	defer planner.Rollback()
 	plan, problem := s.plan(planner)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 // options are what the user gives.
@@ -22,25 +23,26 @@ type options struct {
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
-		Use:   "explain (dgd/NAME | sg/NAME | pod/NAME)",
+		Use:   "explain (NAME | dgd NAME | sg NAME | pod NAME)",
 		Short: "Say where each replica of a deployment sits, or why it waits and what would free it",
 		Long: "Shows each replica of a DynamoGraphDeployment: its place, or why it has none. What waits is planned again, on the cluster as it is now and\n" +
 			"without changing it; what the operator reported last stands beside it. A scaling group or a pod stands for its deployment.",
-		Example: "  kubectl trellis explain dgd/my-llm\n" +
+		Example: "  kubectl trellis explain dgd my-llm\n" +
 			"  kubectl trellis explain pod/my-llm-worker-1-0 -n team-a\n" +
-			"  kubectl trellis explain dgd/my-llm -o json",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+			"  kubectl trellis explain my-llm -o json",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: o.CompleteObject(false, cli.Graph, cli.Group, cli.Pod),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	o.AddFlags(cmd.Flags(), "")
+	o.AddFlags(cmd, "")
 	return cmd
 }
 
-func (o *options) run(ctx context.Context, arg string) error {
+func (o *options) run(ctx context.Context, args []string) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	t, err := parseTarget(arg)
+	t, err := parseTarget(args...)
 	if err != nil {
 		return err
 	}
@@ -48,11 +50,19 @@ func (o *options) run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := Read(ctx, client, namespace, t)
+	var report Report
+	now := time.Now()
+	err = o.During("reading the cluster and planning again", func() error {
+		snapshot, err := Read(ctx, client, namespace, t)
+		if err != nil {
+			return err
+		}
+		snapshot.Now = now
+		report = Build(snapshot)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	snapshot.Now = time.Now()
-	report := Build(snapshot)
-	return o.Show(report, func() string { return report.Text(snapshot.Now) })
+	return o.Show(report, func(p text.Page) string { return report.Text(p, now) })
 }

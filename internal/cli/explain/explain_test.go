@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/golden"
@@ -117,9 +118,9 @@ func TestText(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Build(prepare(t).Snapshot).Text(noon)
+			got := Build(prepare(t).Snapshot).Text(text.Page{}, noon)
 			golden.Check(t, filepath.Join("testdata", name+".golden"), got)
-			if lines := strings.Count(got, "\n"); lines > 60 {
+			if lines := strings.Count(got, "\n"); lines > MaxLines {
 				t.Errorf("%d lines", lines)
 			}
 		})
@@ -139,14 +140,14 @@ func TestJSON(t *testing.T) {
 
 func TestOrderDoesNotMatter(t *testing.T) {
 	w := waiting(t)
-	want := Build(w.Snapshot).Text(noon)
+	want := Build(w.Snapshot).Text(text.Page{}, noon)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		shuffle(random, w.Nodes)
 		shuffle(random, w.Pods)
 		shuffle(random, w.Groups)
 		shuffle(random, w.Events)
-		if diff := cmp.Diff(want, Build(w.Snapshot).Text(noon)); diff != "" {
+		if diff := cmp.Diff(want, Build(w.Snapshot).Text(text.Page{}, noon)); diff != "" {
 			t.Fatalf("-first +shuffled:\n%s", diff)
 		}
 	}

@@ -6,7 +6,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,25 +34,15 @@ type Snapshot struct {
 type target struct{ kind, name string }
 
 // Kinds of a target.
-const (
-	kindGraph = "DynamoGraphDeployment"
-	kindGroup = "ScalingGroup"
-	kindPod   = "Pod"
+var (
+	kindGraph = cli.Graph.Name
+	kindGroup = cli.Group.Name
+	kindPod   = cli.Pod.Name
 )
 
-var otherKinds = map[string]string{
-	"sg": kindGroup, "scalinggroup": kindGroup, "scalinggroups": kindGroup, "po": kindPod, "pod": kindPod, "pods": kindPod,
-}
-
-func parseTarget(arg string) (target, error) {
-	if kind, name, slash := strings.Cut(arg, "/"); slash {
-		resource, _, _ := strings.Cut(strings.ToLower(kind), ".")
-		if known := otherKinds[resource]; known != "" && name != "" && !strings.Contains(name, "/") {
-			return target{known, name}, nil
-		}
-	}
-	name, err := cli.GraphName(arg)
-	return target{kindGraph, name}, err
+func parseTarget(args ...string) (target, error) {
+	kind, name, err := cli.Object(args, cli.Graph, cli.Group, cli.Pod)
+	return target{kind.Name, name}, err
 }
 
 // Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the report

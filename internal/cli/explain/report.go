@@ -79,6 +79,9 @@ type Waiting struct {
 	Closest     *Closest `json:"closest,omitempty"`
 	OthersEqual int      `json:"othersEqual,omitempty"`
 	OthersFewer int      `json:"othersFewer,omitempty"`
+	// Asks is Message without the numbers of domains, which are in Tables: one for each level that was looked at, the broadest first.
+	Asks   string  `json:"asks,omitempty"`
+	Tables []Table `json:"tables,omitempty"`
 	// Freeing are the hosts that take no pod of it in the domain that is easiest to free, of those that hold most; the easiest first.
 	// FreeingMore counts those left out.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
@@ -108,6 +111,35 @@ type Closest struct {
 	Excluded []Excluded `json:"excluded,omitempty"`
 	// Short are resources of which too little is free.
 	Short []Short `json:"short,omitempty"`
+}
+
+// Table is what each domain of a level has for a gang.
+type Table struct {
+	// Gang is the part of the gang that needs one of these domains; empty: all of it. Asks is what it needs.
+	Gang string `json:"gang,omitempty"`
+	Asks string `json:"asks"`
+	// Level of the domains; Within is the domain around them, empty for the cluster.
+	Level  string `json:"level"`
+	Within string `json:"within,omitempty"`
+	// Resource that is counted; empty when the pods ask for nothing. Pods is how many pods the gang has.
+	Resource string `json:"resource,omitempty"`
+	Pods     int    `json:"pods"`
+	// Domains that hold most first; Outside are those beside Within, where the gang may not go.
+	Domains []DomainRow `json:"domains"`
+	Outside []DomainRow `json:"outside,omitempty"`
+}
+
+// DomainRow is one domain. Hosts are those that take a pod now and those Excluded.
+type DomainRow struct {
+	Domain string `json:"domain"`
+	// Holds is how many pods of the gang fit.
+	Holds int `json:"holds"`
+	Hosts int `json:"hosts"`
+	Open  int `json:"open"`
+	// Free of the resource on hosts that admit the pods, and Largest of that on one host; cpu in thousandths.
+	Free     int64      `json:"free"`
+	Largest  int64      `json:"largestOnOneHost"`
+	Excluded []Excluded `json:"excluded,omitempty"`
 }
 
 // Excluded counts hosts.

@@ -35,6 +35,9 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 			w := Waiting{Reason: r.Reason.Code, Message: r.Reason.Message}
 			if refusal := r.Reason.Refusal; refusal != nil {
 				w.numbers(refusal)
+				if w.Tables = tablesOf(refusal); len(w.Tables) > 0 || refusal.Code == placement.CodeBaseGangWaits {
+					w.Asks = refusal.Asks()
+				}
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
 					domain, obstacles := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)

@@ -4,6 +4,7 @@
 package maps
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 )
 
@@ -96,11 +98,17 @@ func (o *options) run(ctx context.Context) error {
 	if o.serve {
 		return o.follow(ctx)
 	}
-	source, err := o.read(ctx)
-	if err != nil {
+	var m *Map
+	var warnings bytes.Buffer // not between two lines of progress
+	err := cli.During(o.ErrOut, "reading and drawing the cluster", func() error {
+		source, err := o.read(ctx)
+		if err != nil {
+			return err
+		}
+		m, err = Build(source, &warnings)
 		return err
-	}
-	m, err := Build(source, o.ErrOut)
+	})
+	_, _ = warnings.WriteTo(o.ErrOut)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -27,7 +28,7 @@ type options struct {
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE... | dgd/NAME --cluster)",
+		Use:   "plan (-f FILE... | --cluster dgd NAME...)",
 		Short: "Say where deployments would be placed, or why not, without creating anything",
 		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for the next.\n" +
 			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses and DynamoGraphDeployments; other kinds are skipped. With --cluster all but\n" +
@@ -36,11 +37,12 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
 			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +
 			"  kubectl get nodes,pods -A -o yaml | kubectl trellis plan -f - -f manifests/ -o json\n" +
-			"  kubectl trellis plan --cluster dgd/my-llm -f four-more-nodes.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+			"  kubectl trellis plan --cluster dgd my-llm -f four-more-nodes.yaml",
+		ValidArgsFunction: o.CompleteObject(true, cli.Graph),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.Config.ClusterName = nil // its flag has the name of ours; --context chooses a cluster as well
-	o.AddFlags(cmd.Flags(), "")
+	o.AddFlags(cmd, "")
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file, folder, or - for the standard input; may be given several times")
 	cmd.Flags().BoolVar(&o.cluster, "cluster", false, "take nodes, pods and topologies from the cluster")
 	return cmd
@@ -50,15 +52,24 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err := o.check(args); err != nil {
 		return err
 	}
-	in, err := o.gather(ctx, args)
+	var in Input
+	if err := o.During("reading the cluster", func() (err error) {
+		in, err = o.gather(ctx, args)
+		return err
+	}); err != nil {
+		return err
+	}
+	var report Report
+	var warnings bytes.Buffer // not between two lines of progress
+	err := o.During("planning", func() (err error) {
+		report, err = Execute(in, in.Planner(), &warnings)
+		return err
+	})
+	_, _ = warnings.WriteTo(o.ErrOut)
 	if err != nil {
 		return err
 	}
-	report, err := Execute(in, in.Planner(), o.ErrOut)
-	if err != nil {
-		return err
-	}
-	if err := o.Show(report, report.Text); err != nil {
+	if err := o.Show(&report, report.Text); err != nil {
 		return err
 	}
 	if !report.placed() {

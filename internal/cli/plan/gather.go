@@ -197,11 +197,11 @@ func replaced[T metav1.Object](list []T, object T) []T {
 
 // addNamed adds deployments of the cluster that are asked for by name.
 func (in *Input) addNamed(args []string, namespace string) error {
-	for _, arg := range args {
-		name, err := cli.GraphName(arg)
-		if err != nil {
-			return err
-		}
+	asked, err := cli.GraphNames(args)
+	if err != nil {
+		return err
+	}
+	for _, name := range asked {
 		dgd := in.world.Graph(types.NamespacedName{Namespace: namespace, Name: name})
 		if dgd == nil {
 			var names []string

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
@@ -87,7 +88,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(data) + report.Text()
+		return string(data) + report.Text(text.Page{})
 	}
 	want := answer()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -198,7 +199,7 @@ func TestBadFlags(t *testing.T) {
 		want string
 	}{
 		"nothing":       {nil, "nothing to plan: give manifests with -f FILE"},
-		"format":        {[]string{"-f", "x", "-o", "xml"}, "-o xml: want text, json or yaml"},
+		"format":        {[]string{"-f", "x", "-o", "xml"}, "-o xml: want one of "},
 		"name, offline": {[]string{"dgd/a"}, "a deployment that exists is planned with --cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {

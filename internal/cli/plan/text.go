@@ -8,29 +8,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
-func (r *Report) Text() string {
-	sections := []string{r.drawing(), r.summary(), r.preemptions(), r.reasons(), r.result()}
+func (r *Report) Text(p text.Page) string {
+	sections := []string{r.drawing(p), r.summary(p), r.preemptions(p), r.reasons(p), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
 
 // drawing is the tree that kubectl trellis tree would show of the planned deployments, were the plan carried out.
-func (r *Report) drawing() string {
+func (r *Report) drawing(p text.Page) string {
 	world := r.World()
 	world.Graphs, world.Groups = nil, nil
 	for i, w := range r.in.plan {
 		world.Graphs, world.Groups = append(world.Graphs, w.dgd), append(world.Groups, r.Plans[i].Groups...)
 	}
-	return tree.Build(tree.Of(&world)).Drawings()
+	return tree.Build(tree.Of(&world)).Drawings(p)
 }
 
-func (r *Report) summary() string {
+func (r *Report) summary(p text.Page) string {
 	rows := [][]string{{"GRAPH", "REPLICAS", "DOMAIN", "SCORE"}}
 	for i := range r.Graphs {
 		g := &r.Graphs[i]
@@ -57,17 +58,17 @@ func (r *Report) summary() string {
 		}
 		rows = append(rows, []string{g.Namespace + "/" + g.Name, replicas, domain, score})
 	}
-	return text.Table(rows, 2)
+	return p.Table(rows)
 }
 
 // preemptions tells who would have to free capacity.
-func (r *Report) preemptions() string {
+func (r *Report) preemptions(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {
 		g := &r.Plans[i]
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
-				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
+				lines = append(lines, page.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
 					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, gang.Victims(p)), "  "))
 			}
 		}
@@ -75,17 +76,17 @@ func (r *Report) preemptions() string {
 	if len(lines) == 0 {
 		return ""
 	}
-	if more := len(lines) - maxReasons; more > 0 {
+	if more := len(lines) - maxReasons; more > 0 && !page.Wide {
 		lines = append(lines[:maxReasons], fmt.Sprintf("and %d more", more))
 	}
-	return "PREEMPTS\n" + strings.Join(lines, "\n") + "\n"
+	return page.Head("PREEMPTS") + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
 // maxReasons bounds how many different reasons are shown.
 const maxReasons = 20
 
 // reasons tells why replicas are not placed, those with the same words together.
-func (r *Report) reasons() string {
+func (r *Report) reasons(p text.Page) string {
 	type said struct {
 		graph, service, reason, message string
 	}
@@ -105,16 +106,25 @@ func (r *Report) reasons() string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("NOT PLACED\n")
+	b.WriteString(p.Head("NOT PLACED") + "\n")
 	for i, key := range order {
-		if i == maxReasons {
+		if i == maxReasons && !p.Wide {
 			fmt.Fprintf(&b, "and %d more; -o json has all of them\n", len(order)-i)
 			break
 		}
 		head := fmt.Sprintf("%s: %s-%s", key.graph, key.service, text.Ranges(ordinals[key]))
-		b.WriteString(text.Wrap(head, "  ") + "\n" + text.Wrap("    "+key.reason+": "+key.message, "    ") + "\n")
+		b.WriteString(p.Wrap(head, "  ") + "\n" + p.Wrap("    "+p.Warn(key.reason)+": "+key.message, "    ") + "\n")
 	}
 	return b.String()
+}
+
+// Refs are the deployments, in the order in which they were planned.
+func (r *Report) Refs() []cli.Ref {
+	refs := make([]cli.Ref, 0, len(r.Graphs))
+	for i := range r.Graphs {
+		refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Graphs[i].Name})
+	}
+	return refs
 }
 
 // result is the last line.

@@ -16,6 +16,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 type options struct{ cli.Output }
@@ -33,7 +34,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	o.AddFlags(cmd.Flags(), "")
+	o.AddFlags(cmd, "")
 	return cmd
 }
 
@@ -45,7 +46,11 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := Read(ctx, c, namespace)
+	var s Snapshot
+	err = o.During("reading the deployments", func() (err error) {
+		s, err = Read(ctx, c, namespace)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -53,7 +58,7 @@ func (o *options) run(ctx context.Context) error {
 		s.Only = *o.Config.Namespace
 	}
 	report := Build(s)
-	return o.Show(report, func() string { return report.Text(time.Now()) })
+	return o.Show(report, func(p text.Page) string { return report.Text(p, time.Now()) })
 }
 
 // Snapshot is what a report is made from.

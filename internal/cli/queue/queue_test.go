@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
@@ -50,9 +51,9 @@ func world() Snapshot {
 
 // TestText: higher priority first, then older; what is placed, leaves, or was not looked at yet does not wait.
 func TestText(t *testing.T) {
-	golden.Check(t, "testdata/all.golden", Build(world()).Text(noon))
+	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}, noon))
 	one := world()
 	one.Only, one.Denied = "team-a", []string{"list priorityclasses.scheduling.k8s.io"}
-	golden.Check(t, "testdata/namespace.golden", Build(one).Text(noon))
-	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(noon))
+	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}, noon))
+	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(text.Page{}, noon))
 }

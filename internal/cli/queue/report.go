@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
@@ -102,28 +103,53 @@ func (s Snapshot) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
 	return least
 }
 
-// Text is a table, each row followed by why it waits.
-func (r Report) Text(now time.Time) string {
+// Refs are the deployments that wait.
+func (r Report) Refs() []cli.Ref {
+	refs := make([]cli.Ref, 0, len(r.Waiting))
+	for _, w := range r.Waiting {
+		refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: w.Name})
+	}
+	return refs
+}
+
+// Text is a table. Each row is followed by why it waits; on a wide page that is a column.
+func (r Report) Text(p text.Page, now time.Time) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
 		b.WriteString("Nothing waits.\n")
 	} else {
-		rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
-		for _, w := range r.Waiting {
-			rows = append(rows, []string{
-				strconv.Itoa(w.Position), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
-				duration.HumanDuration(max(now.Sub(w.Since.Time), 0)), w.Reason,
-			})
-		}
-		for i, row := range strings.Split(strings.TrimSuffix(text.Table(rows, 2, 0, 2), "\n"), "\n") {
-			b.WriteString(row + "\n")
-			if i > 0 {
-				b.WriteString(text.Wrap("    "+r.Waiting[i-1].Message, "    ") + "\n")
-			}
-		}
+		r.table(&b, p, now)
 	}
 	for _, note := range r.Notes {
-		b.WriteString("\n" + text.Wrap(note, "  ") + "\n")
+		b.WriteString("\n" + p.Wrap(note, "  ") + "\n")
 	}
 	return b.String()
+}
+
+func (r Report) table(b *strings.Builder, p text.Page, now time.Time) {
+	rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
+	if p.Wide {
+		rows[0] = append(rows[0], "MESSAGE")
+	}
+	for _, w := range r.Waiting {
+		row := []string{
+			strconv.Itoa(w.Position), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
+			duration.HumanDuration(max(now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
+		}
+		if p.Wide {
+			row = append(row, w.Message)
+		}
+		rows = append(rows, row)
+	}
+	if p.Wide {
+		b.WriteString(p.Table(rows, 0, 2))
+		return
+	}
+	for i, row := range strings.Split(strings.TrimSuffix(text.Table(rows, 2, 0, 2), "\n"), "\n") {
+		if i == 0 {
+			b.WriteString(p.Head(row) + "\n")
+			continue
+		}
+		b.WriteString(row + "\n" + p.Wrap("    "+r.Waiting[i-1].Message, "    ") + "\n")
+	}
 }

@@ -32,25 +32,26 @@ type options struct {
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
-		Use:   "status dgd/NAME",
+		Use:   "status (NAME | dgd NAME | dgd/NAME)",
 		Short: "Show how far an inference graph has come, and what it waits for",
 		Long: "Shows each service of a DynamoGraphDeployment: ready and wanted replicas, how many run the current revision, where they sit, and what they wait for.\n" +
 			"With --watch it follows every change and ends by itself, with exit code 0, when the graph is ready and fully updated.",
 		Example: "  kubectl trellis status dgd/my-llm\n" +
 			"  kubectl trellis status dgd/my-llm --watch --timeout 30m && ./run-benchmark\n" +
 			"  kubectl trellis status dgd/my-llm --watch --forever -o json | jq .services",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: o.CompleteObject(false, cli.Graph),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	o.AddFlags(cmd.Flags(), "; with --watch, one JSON object a line")
+	o.AddFlags(cmd, "; with --watch, one JSON object a line")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow changes until the graph is ready and fully updated")
 	cmd.Flags().BoolVar(&o.forever, "forever", false, "with --watch: go on after that")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --watch: give up after so long, e.g. 30m (default: never)")
 	return cmd
 }
 
-func (o *options) run(ctx context.Context, arg string) error {
-	name, err := cli.GraphName(arg)
+func (o *options) run(ctx context.Context, args []string) error {
+	name, err := cli.GraphName(args...)
 	if err = errors.Join(err, o.Check()); err != nil {
 		return err
 	}
@@ -65,7 +66,11 @@ func (o *options) run(ctx context.Context, arg string) error {
 		return err
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	snapshot, err := Read(ctx, c, key)
+	var snapshot Snapshot
+	err = o.During("reading the deployment", func() (err error) {
+		snapshot, err = Read(ctx, c, key)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -97,32 +102,28 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden b
 
 // show is how reports are shown as they come: objects for programs, a table redrawn on a terminal, lines elsewhere.
 func (o *options) show() Show {
-	if o.JSON() {
+	if o.ForPrograms() {
 		return func(r Report, _ *Report) error { return o.ShowNext(r) }
 	}
 	if out, ok := o.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a file descriptor is small
 		return func(r Report, before *Report) error {
-			width, _, err := term.GetSize(int(out.Fd())) //nolint:gosec // as above
-			if err != nil || width <= 0 {
-				width = text.Columns
-			}
-			return redraw(o.Out, r, before, width)
+			return redraw(o.Out, r, before, o.Page())
 		}
 	}
 	return func(r Report, before *Report) error { return log(o.Out, r, before, time.Now()) }
 }
 
 // redraw puts the table over the one before.
-func redraw(out io.Writer, r Report, before *Report, width int) error {
+func redraw(out io.Writer, r Report, before *Report, p text.Page) error {
 	over := ""
 	if before != nil {
 		rows := 0
-		for _, line := range strings.Split(strings.TrimSuffix(before.Text(), "\n"), "\n") {
-			rows += max(1, (text.Width(line)+width-1)/width)
+		for _, line := range strings.Split(strings.TrimSuffix(before.Text(p), "\n"), "\n") {
+			rows += max(1, (text.Width(line)+p.Columns-1)/p.Columns)
 		}
 		over = fmt.Sprintf("\x1b[%dA\x1b[J", rows)
 	}
-	_, err := fmt.Fprint(out, over+r.Text())
+	_, err := fmt.Fprint(out, over+r.Text(p))
 	return err
 }
 

@@ -7,26 +7,38 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 // maxPlaces is how many domains a line lists.
 const maxPlaces = 3
 
+// Refs is the deployment.
+func (r Report) Refs() []cli.Ref {
+	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
+}
+
 // Text is the report as a table.
-func (r Report) Text() string {
+func (r Report) Text(p text.Page) string {
 	rows := [][]string{{"SERVICE", "READY", "UPDATED", "WHERE", "WAITING FOR"}}
 	for _, s := range r.Services {
 		waiting := append(s.Waiting, "")
-		rows = append(rows, []string{s.Name, fmt.Sprintf("%d/%d", s.Ready, s.Desired), fmt.Sprint(s.Updated), s.where(), waiting[0]})
+		ready := fmt.Sprintf("%d/%d", s.Ready, s.Desired)
+		if s.Ready == s.Desired {
+			ready = p.Good(ready)
+		} else {
+			ready = p.Warn(ready)
+		}
+		rows = append(rows, []string{s.Name, ready, fmt.Sprint(s.Updated), s.where(p), waiting[0]})
 		for _, more := range s.Waiting[min(1, len(s.Waiting)):] {
 			rows = append(rows, []string{"", "", "", "", more})
 		}
 	}
 	var b strings.Builder
-	b.WriteString(r.headline() + "\n\n" + text.Table(rows, 2, 1, 2))
+	b.WriteString(p.Wrap(r.headline(), "  ") + "\n\n" + p.Table(rows, 1, 2))
 	if notes := r.notes(); len(notes) > 0 {
-		b.WriteString("\n" + text.Wrap(strings.Join(notes, "\n"), "  ") + "\n")
+		b.WriteString("\n" + p.Wrap(strings.Join(notes, "\n"), "  ") + "\n")
 	}
 	return b.String()
 }
@@ -85,16 +97,16 @@ func (r Report) notes() []string {
 	return notes
 }
 
-func (s Service) where() string {
+func (s Service) where(p text.Page) string {
 	var places []string
-	for i, p := range s.Where {
-		if i == maxPlaces {
+	for i, at := range s.Where {
+		if i == maxPlaces && !p.Wide {
 			places = append(places, fmt.Sprintf("%d more", len(s.Where)-i))
 			break
 		}
-		place := p.Domain
-		if p.Replicas > 1 {
-			place += fmt.Sprintf(" (%d)", p.Replicas)
+		place := at.Domain
+		if at.Replicas > 1 {
+			place += fmt.Sprintf(" (%d)", at.Replicas)
 		}
 		places = append(places, place)
 	}
@@ -104,7 +116,7 @@ func (s Service) where() string {
 // line is a service on a line of its own.
 func (s Service) line() string {
 	line := fmt.Sprintf("%s: %d/%d ready, %d updated", s.Name, s.Ready, s.Desired, s.Updated)
-	if where := s.where(); where != "" {
+	if where := s.where(text.Page{}); where != "" {
 		line += ", in " + where
 	}
 	if len(s.Waiting) > 0 {

@@ -21,6 +21,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/golden"
 	"github.com/trellis-k8s/trellis/test/hub"
@@ -155,7 +156,7 @@ status:
 func TestText(t *testing.T) {
 	for name, s := range scenarios(t) {
 		t.Run(name, func(t *testing.T) {
-			golden.Check(t, filepath.Join("testdata", name+".golden"), Build(s).Text())
+			golden.Check(t, filepath.Join("testdata", name+".golden"), Build(s).Text(text.Page{}))
 		})
 	}
 }
@@ -270,11 +271,12 @@ func TestRedraw(t *testing.T) {
 		before *Report
 		width  int
 	}{{starting, nil, 200}, {ready, &starting, 200}, {ready, &starting, 80}} {
-		if err := redraw(&out, step.r, step.before, step.width); err != nil {
+		if err := redraw(&out, step.r, step.before, text.Page{Columns: step.width}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := starting.Text() + "\x1b[5A\x1b[J" + ready.Text() + "\x1b[6A\x1b[J" + ready.Text()
+	broad := text.Page{Columns: 200}
+	want := starting.Text(broad) + "\x1b[5A\x1b[J" + ready.Text(broad) + "\x1b[7A\x1b[J" + ready.Text(text.Page{Columns: 80})
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -44,7 +44,7 @@ func newSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	o.AddFlags(cmd.Flags(), "; text is a manifest")
+	o.AddFlags(cmd, "; text is a manifest")
 	cmd.Flags().StringVar(&o.name, "name", "cluster", "name of the ClusterTopology")
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file, folder or - with the nodes, instead of those of the cluster; may be given several times")
 	return cmd
@@ -75,7 +75,11 @@ func (o *options) nodes(ctx context.Context) ([]*corev1.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		nodes, err := live.Nodes(ctx, c)
+		var nodes []*corev1.Node
+		err = o.During("reading the nodes", func() (err error) {
+			nodes, err = live.Nodes(ctx, c)
+			return err
+		})
 		if err != nil {
 			return nil, cli.Explain(err, "listing the nodes")
 		}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
 )
@@ -45,8 +46,13 @@ func accelerated(node *corev1.Node) bool {
 	return false
 }
 
-// Text is the manifest, with all else in comments.
-func (r Report) Text() string {
+// Refs is the ClusterTopology.
+func (r Report) Refs() []cli.Ref {
+	return []cli.Ref{{Kind: cli.Topology.Name, Group: cli.Topology.Group, Name: r.Name}}
+}
+
+// Text is the manifest, with all else in comments. It is not coloured: it is YAML.
+func (r Report) Text(p text.Page) string {
 	var comments []string
 	what := fmt.Sprintf("Proposed from the labels of %d nodes.", r.Nodes)
 	if r.Others > 0 {
@@ -62,7 +68,7 @@ func (r Report) Text() string {
 		comments = append(comments, "", "To look at:")
 	}
 	for _, note := range r.Notes {
-		comments = append(comments, strings.Split(text.Wrap("- "+note, "  "), "\n")...)
+		comments = append(comments, strings.Split(p.Narrower(2).Wrap("- "+note, "  "), "\n")...)
 	}
 	var b strings.Builder
 	for _, line := range comments {

@@ -59,8 +59,8 @@ func TestSuggest(t *testing.T) {
 # host        47  47/48  Kubernetes
 #
 # To look at:
-# - 1 of 48 nodes lack label topology.trellis.dev/rack of level 'rack' (zone-0-block-0-rack-1-host-1):
-#   they are in the levels above only
+# - 1 of 48 nodes lack label topology.trellis.dev/rack of level 'rack'
+#   (zone-0-block-0-rack-1-host-1): they are in the levels above only
 apiVersion: grove.io/v1alpha1
 kind: ClusterTopology
 metadata:
@@ -124,7 +124,7 @@ func TestSuggestRefusals(t *testing.T) {
 	}{
 		"no nodes":   {want: "there are no nodes"},
 		"a bad name": {nodes: demoNodes(), args: []string{"--name", "My Hall"}, want: "--name My Hall"},
-		"a format":   {nodes: demoNodes(), args: []string{"-o", "wide"}, want: "-o wide"},
+		"a format":   {nodes: demoNodes(), args: []string{"-o", "nonsense"}, want: "-o nonsense: want one of"},
 		"a stray":    {nodes: demoNodes(), args: []string{"stray"}, want: "stray"},
 	} {
 		t.Run(name, func(t *testing.T) {

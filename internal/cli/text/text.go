@@ -11,17 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// Columns that text is broken at.
+// Columns that text is broken at where the width of the terminal is not known.
 const Columns = 100
 
-// Width of a text on a terminal, as far as its characters take one place each.
-func Width(s string) int { return utf8.RuneCountInString(s) }
+// Width of a text on a terminal, as far as its characters take one place each. What only colours it takes none.
+func Width(s string) int { return utf8.RuneCountInString(colors.ReplaceAllString(s, "")) }
 
-// Wrap breaks every line that is too long between words; what follows a break begins with indent. Shorter lines stay as they are.
-func Wrap(s, indent string) string {
+// Wrap breaks every line of more than [Columns] between words; what follows a break begins with indent. Shorter lines stay as they are.
+func Wrap(s, indent string) string { return wrap(s, indent, Columns) }
+
+func wrap(s, indent string, columns int) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
-		if Width(line) <= Columns {
+		if Width(line) <= columns {
 			continue
 		}
 		at := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -30,7 +32,7 @@ func Wrap(s, indent string) string {
 			switch {
 			case strings.TrimSpace(at) == "":
 				at += word
-			case Width(at)+1+Width(word) > Columns:
+			case Width(at)+1+Width(word) > columns:
 				broken, at = append(broken, at), indent+word
 			default:
 				at += " " + word
@@ -71,6 +73,14 @@ func Table(rows [][]string, gap int, right ...int) string {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
+}
+
+// Count is "1 replica" or "3 replicas".
+func Count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // Ranges is "0..2,5" for rising numbers.

@@ -31,13 +31,26 @@ type memberPod struct {
 	object *corev1.Pod
 }
 
-// Build makes the report. Graphs come in the order of their names, trees in the order of the first graph in them.
+// Build makes the report of what holds pods of the graphs. Graphs come in the order of their names, trees in the order of the first graph in
+// them.
 func Build(s *Snapshot) Report {
 	r := s.report(false)
 	for _, t := range r.Trees {
-		t.Cluster.prune()
+		t.Cluster.prune((*Domain).holdsPods, len(t.Levels))
 	}
 	return r
+}
+
+// BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of every ClusterTopology. The error says that no
+// tree has the level.
+func BuildAs(s *Snapshot, draw Draw) (Report, error) {
+	r := s.report(false)
+	if len(r.Trees) == 0 {
+		for _, v := range s.further(nil) {
+			r.Trees = append(r.Trees, s.tree(v, nil, newCounter(s, nil), false))
+		}
+	}
+	return r, r.cut(draw)
 }
 
 // Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. There is

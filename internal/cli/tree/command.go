@@ -19,25 +19,34 @@ type options struct {
 	cli.Output
 	all      bool
 	topology string
+	draw     Draw
 }
 
 // NewCommand returns kubectl trellis tree.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
-		Use:   "tree [dgd/NAME]",
+		Use:   "tree [NAME | dgd NAME | ctopo NAME]",
 		Short: "Show where the pods of inference graphs sit: zone, block, rack, host",
 		Long: "Draws the cluster as the tree that its ClusterTopology describes, down to the pods of one DynamoGraphDeployment or of all of them.\n" +
-			"Domains without such pods are summed up. Pods that wait are listed below the tree with the reason.",
+			"Domains without such pods are summed up. Pods that wait are listed below the tree with the reason.\n" +
+			"Without deployments it draws the domains themselves, down to the level that still fits a screen.",
 		Example: "  kubectl trellis tree\n" +
-			"  kubectl trellis tree dgd/my-llm -n team-a\n" +
+			"  kubectl trellis tree dgd my-llm -n team-a\n" +
+			"  kubectl trellis tree --level rack\n" +
+			"  kubectl trellis tree --free 8 --level host\n" +
 			"  kubectl trellis tree -A --topology hall -o json",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: o.CompleteObject(false, cli.Graph, cli.Topology),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	o.AddFlags(cmd.Flags(), "")
+	o.AddFlags(cmd, "")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "show the graphs of all namespaces")
 	cmd.Flags().StringVar(&o.topology, "topology", "", "ClusterTopology to show them in (default: the one each is placed by)")
+	cmd.Flags().StringVar(&o.draw.Level, "level", "", "draw all domains down to this level, e.g. rack")
+	cmd.Flags().IntVar(&o.draw.Depth, "depth", 0, "draw so many levels at most (default: all that hold pods)")
+	cmd.Flags().Int64Var(&o.draw.Free, "free", 0, "draw only domains with at least so many GPUs free, those with most first")
+	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology)) // the flag is there
 	return cmd
 }
 
@@ -53,11 +62,19 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if !o.all {
 		request.Namespace = namespace
 	}
-	snapshot, err := Read(ctx, client, request)
+	var snapshot *Snapshot
+	err = o.During("reading the cluster", func() (err error) {
+		snapshot, err = Read(ctx, client, request)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return o.show(request, Build(snapshot))
+	report, err := BuildAs(snapshot, o.draw)
+	if err != nil {
+		return err
+	}
+	return o.show(request, report)
 }
 
 // request is what was asked for, short of the namespace.
@@ -66,19 +83,30 @@ func (o *options) request(args []string) (Request, error) {
 	if err := o.Check(); err != nil {
 		return r, err
 	}
+	if o.draw.Depth < 0 || o.draw.Free < 0 {
+		return r, errors.New("--depth and --free: want a positive number")
+	}
 	if len(args) == 0 {
 		return r, nil
 	}
-	if o.all {
+	kind, name, err := cli.Object(args, cli.Graph, cli.Topology)
+	switch {
+	case err != nil:
+		return r, err
+	case kind == cli.Topology && o.topology != "" && o.topology != name:
+		return r, fmt.Errorf("ClusterTopology %s and --topology %s exclude each other", name, o.topology)
+	case kind == cli.Topology:
+		r.Topology = name
+		return r, nil
+	case o.all:
 		return r, errors.New("a name and --all-namespaces exclude each other: give the namespace with -n")
 	}
-	var err error
-	r.Name, err = cli.GraphName(args[0])
-	return r, err
+	r.Name = name
+	return r, nil
 }
 
 func (o *options) show(request Request, report Report) error {
-	if len(report.Graphs) == 0 && !o.JSON() {
+	if len(report.Graphs) == 0 && !o.ForPrograms() {
 		where := "in any namespace"
 		if request.Namespace != "" {
 			where = fmt.Sprintf("in namespace %s; -A shows all namespaces", request.Namespace)

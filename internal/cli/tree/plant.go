@@ -153,15 +153,19 @@ func (d *Domain) sum() {
 	})
 }
 
-// prune keeps what holds pods and sums the rest up.
-func (d *Domain) prune() {
+// prune draws so many levels of what is to be kept, and sums the rest up.
+func (d *Domain) prune(keep func(*Domain) bool, depth int) {
+	if depth == 0 {
+		d.fold()
+		return
+	}
 	kept := d.Children[:0]
 	others := Others{}
 	var unlabeled *Others
 	for _, child := range d.Children {
 		switch {
-		case child.holdsPods():
-			child.prune()
+		case keep(child):
+			child.prune(keep, depth-1)
 			kept = append(kept, child)
 		case child.Name == "":
 			unlabeled = &Others{Level: child.narrowest(), Count: child.nodes, Unlabeled: child.Level, Amount: child.Amount}

@@ -10,23 +10,33 @@ import (
 
 	"github.com/xlab/treeprint"
 
+	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Text renders the report for a terminal of 100 columns; long names may need more.
-func (r Report) Text() string {
+// Refs are the deployments.
+func (r Report) Refs() []cli.Ref {
+	refs := make([]cli.Ref, 0, len(r.Graphs))
+	for _, g := range r.Graphs {
+		refs = append(refs, cli.Ref{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: g.Name})
+	}
+	return refs
+}
+
+// Text renders the report for a page; long names may need more.
+func (r Report) Text(p text.Page) string {
 	name := r.naming()
-	sections := append([]string{r.graphsText(name)}, r.drawings(name)...)
-	return joined(append(sections, r.waitingText(name), r.notesText()))
+	sections := append([]string{r.graphsText(p, name)}, r.drawings(p, name)...)
+	return joined(append(sections, r.waitingText(p, name), r.notesText(p)))
 }
 
 // Drawings renders the trees alone.
-func (r Report) Drawings() string { return joined(r.drawings(r.naming())) }
+func (r Report) Drawings(p text.Page) string { return joined(r.drawings(p, r.naming())) }
 
-func (r Report) drawings(name func(string, string) string) []string {
+func (r Report) drawings(p text.Page, name func(string, string) string) []string {
 	sections := make([]string, 0, len(r.Trees))
 	for _, t := range r.Trees {
-		sections = append(sections, r.treeText(t, name))
+		sections = append(sections, r.treeText(p, t, name))
 	}
 	return sections
 }
@@ -56,15 +66,15 @@ func (r Report) naming() func(namespace, name string) string {
 	return func(_, name string) string { return name }
 }
 
-func (r Report) graphsText(name func(string, string) string) string {
+func (r Report) graphsText(p text.Page, name func(string, string) string) string {
 	if len(r.Graphs) == 0 {
 		return ""
 	}
-	rows := [][]string{{"GRAPH", "CONSTRAINT", "DOMAIN", "READY"}}
+	rows := [][]string{{"GRAPH", "READY", "DOMAIN", "CONSTRAINT"}}
 	for _, g := range r.Graphs {
-		ready, domain, packed := "False", g.Domain, g.Constraints
+		ready, domain, packed := p.Warn("False"), g.Domain, g.Constraints
 		if g.Ready {
-			ready = "True"
+			ready = p.Good("True")
 		}
 		if domain == "" {
 			domain = "-"
@@ -72,16 +82,16 @@ func (r Report) graphsText(name func(string, string) string) string {
 		if len(packed) == 0 {
 			packed = []string{"none"}
 		}
-		rows = append(rows, []string{name(g.Namespace, g.Name), packed[0], domain, ready})
+		rows = append(rows, []string{name(g.Namespace, g.Name), ready, domain, packed[0]})
 		for _, more := range packed[1:] {
-			rows = append(rows, []string{"", more})
+			rows = append(rows, []string{"", "", "", more})
 		}
 	}
-	return text.Table(rows, 2)
+	return p.Table(rows)
 }
 
 // treeText is the drawing with columns to its right.
-func (r Report) treeText(t Tree, name func(string, string) string) string {
+func (r Report) treeText(p text.Page, t Tree, name func(string, string) string) string {
 	d := drawing{prefix: func(Pod) string { return "" }}
 	if len(r.Graphs) > 1 {
 		d.prefix = func(p Pod) string { return name(p.Namespace, p.Graph) + ": " }
@@ -90,20 +100,45 @@ func (r Report) treeText(t Tree, name func(string, string) string) string {
 	if root == "" {
 		root = "cluster"
 	}
-	d.row(t.Cluster.Amount)
-	tree := treeprint.NewWithRoot(root)
-	d.draw(tree, t.Cluster)
-	rows := [][]string{{"DOMAIN", unit(r.Resource), "FREE", "PODS"}}
+	rows := d.rows(root, t.Cluster, r.Resource)
+	if space := p.Space(rows, len(rows[0])-1); space > 0 {
+		d.columns = space
+		rows = d.rows(root, t.Cluster, r.Resource)
+	}
+	for i, row := range rows {
+		rows[i][0] = paint(p, row[0])
+	}
+	if r.Resource == "" {
+		return levelsLine(t) + p.Table(rows)
+	}
+	return levelsLine(t) + p.Table(rows, 1, 2)
+}
+
+// paint colours the states of nodes.
+func paint(p text.Page, line string) string {
+	for state, color := range map[string]func(string) string{"cordoned": p.Warn, "not ready": p.Bad, stateGone: p.Bad} {
+		if before, found := strings.CutSuffix(line, "("+state+")"); found {
+			return before + color("("+state+")")
+		}
+	}
+	return line
+}
+
+// rows are the lines of the drawing with their cells. Without a resource there are no amounts.
+func (d *drawing) rows(root string, cluster *Domain, resource string) [][]string {
+	d.cells = nil
+	tree := treeprint.NewWithRoot(root + d.beside(cluster))
+	d.draw(tree, cluster)
+	rows := [][]string{{"DOMAIN", unit(resource), "FREE", "PODS"}}
 	for i, line := range strings.Split(strings.TrimRight(tree.String(), "\n"), "\n") {
 		rows = append(rows, append([]string{line}, d.cells[i]...))
 	}
-	if r.Resource == "" {
+	if resource == "" {
 		for i, row := range rows {
 			rows[i] = append(row[:1], row[3:]...)
 		}
-		return levelsLine(t) + text.Table(rows, 2)
 	}
-	return levelsLine(t) + text.Table(rows, 2, 1, 2)
+	return rows
 }
 
 func levelsLine(t Tree) string {
@@ -125,6 +160,27 @@ func unit(resource string) string {
 type drawing struct {
 	prefix func(Pod) string
 	cells  [][]string
+	// columns that the names of pods are broken at; 0: nowhere.
+	columns int
+}
+
+// beside adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs beside the further rows.
+func (d *drawing) beside(domain *Domain) string {
+	pods := groupPods(domain.Pods, d.prefix)
+	if d.columns > 0 {
+		pods = strings.Split(text.Page{Columns: d.columns}.Wrap(strings.Join(pods, "\n"), "  "), "\n")
+	}
+	if len(pods) == 0 {
+		d.row(domain.Amount)
+	}
+	for i, p := range pods {
+		if i == 0 {
+			d.row(domain.Amount, p)
+		} else {
+			d.row(nil, p)
+		}
+	}
+	return strings.Repeat("\n", max(0, len(pods)-1))
 }
 
 // row adds the cells of one line.
@@ -138,19 +194,8 @@ func (d *drawing) row(a *Amount, pods ...string) {
 
 func (d *drawing) draw(t treeprint.Tree, domain *Domain) {
 	for _, child := range domain.Children {
-		pods := groupPods(child.Pods, d.prefix)
-		if len(pods) == 0 {
-			d.row(child.Amount)
-		}
-		for i, p := range pods {
-			if i == 0 {
-				d.row(child.Amount, p)
-			} else {
-				d.row(nil, p)
-			}
-		}
-		// Lines of one node that hold further pods are empty lines of the drawing.
-		d.draw(t.AddBranch(child.Title()+strings.Repeat("\n", max(0, len(pods)-1))), child)
+		below := d.beside(child)
+		d.draw(t.AddBranch(child.Title()+below), child)
 	}
 	for _, o := range domain.Others {
 		d.row(o.Amount)
@@ -191,7 +236,7 @@ func (o Others) title(some bool) string {
 // maxWaiting bounds how many texts about waiting pods one graph gets.
 const maxWaiting = 8
 
-func (r Report) waitingText(name func(string, string) string) string {
+func (r Report) waitingText(p text.Page, name func(string, string) string) string {
 	var lines []string
 	for _, g := range r.Graphs {
 		w := g.Waiting
@@ -199,7 +244,7 @@ func (r Report) waitingText(name func(string, string) string) string {
 			continue
 		}
 		pods := groupPods(w.Pods, func(Pod) string { return "" })
-		if len(pods) > maxWaiting {
+		if len(pods) > maxWaiting && !p.Wide {
 			pods = append(pods[:maxWaiting], fmt.Sprintf("and %d more", len(pods)-maxWaiting))
 		}
 		head := name(g.Namespace, g.Name)
@@ -208,20 +253,20 @@ func (r Report) waitingText(name func(string, string) string) string {
 		}
 		message := w.Message
 		if w.Reason != "" {
-			message = w.Reason + ": " + message
+			message = p.Warn(w.Reason) + ": " + message
 		}
-		lines = append(lines, text.Wrap(head, "  "), text.Wrap("    "+message, "    "))
+		lines = append(lines, p.Wrap(head, "  "), p.Wrap("    "+message, "    "))
 	}
 	if lines == nil {
 		return ""
 	}
-	return "WAITING\n" + strings.Join(lines, "\n")
+	return p.Head("WAITING") + "\n" + strings.Join(lines, "\n")
 }
 
-func (r Report) notesText() string {
+func (r Report) notesText(p text.Page) string {
 	lines := make([]string, 0, len(r.Notes))
 	for _, note := range r.Notes {
-		lines = append(lines, text.Wrap(note, "  "))
+		lines = append(lines, p.Wrap(note, "  "))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -13,6 +13,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
 
@@ -116,7 +117,7 @@ func TestText(t *testing.T) {
 			w := newWorld(t, 2, 3, 4)
 			prepare(w)
 			report := Build(&w.Snapshot)
-			golden.Check(t, "testdata/"+name+".golden", report.Text())
+			golden.Check(t, "testdata/"+name+".golden", report.Text(text.Page{}))
 		})
 	}
 }

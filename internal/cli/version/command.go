@@ -44,7 +44,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	o.AddFlags(cmd.Flags(), "")
+	o.AddFlags(cmd, "")
 	cmd.Flags().BoolVar(&o.clientOnly, "client", false, "show the plugin's version only; no cluster is asked")
 	return cmd
 }
@@ -55,7 +55,10 @@ func (o *options) run(ctx context.Context) error {
 	}
 	report := Report{Client: version.Get()}
 	if !o.clientOnly {
-		report.Operators, report.Problem = o.ask(ctx)
+		_ = o.During("asking the cluster for the operator", func() error { // it fails into the report
+			report.Operators, report.Problem = o.ask(ctx)
+			return nil
+		})
 	}
 	return o.Show(report, report.Text)
 }

@@ -13,6 +13,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/version"
 )
 
@@ -31,6 +33,7 @@ type Report struct {
 // Operator is one Deployment of the manager.
 type Operator struct {
 	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 	Image     string `json:"image"`
 	// Version is the image's tag; empty when the image is named by its digest alone.
 	Version string `json:"version,omitempty"`
@@ -42,7 +45,7 @@ func operators(deployments []appsv1.Deployment) []Operator {
 	for _, d := range deployments {
 		for _, c := range d.Spec.Template.Spec.Containers {
 			if c.Name == container {
-				out = append(out, Operator{Namespace: d.Namespace, Image: c.Image, Version: tag(c.Image)})
+				out = append(out, Operator{Namespace: d.Namespace, Name: d.Name, Image: c.Image, Version: tag(c.Image)})
 			}
 		}
 	}
@@ -56,8 +59,17 @@ func tag(image string) string {
 	return tag
 }
 
-// Text is the report for people.
-func (r Report) Text() string {
+// Refs are the Deployments of the operator.
+func (r Report) Refs() []cli.Ref {
+	refs := make([]cli.Ref, 0, len(r.Operators))
+	for _, o := range r.Operators {
+		refs = append(refs, cli.Ref{Kind: "Deployment", Group: "apps", Name: o.Name})
+	}
+	return refs
+}
+
+// Text is the report for people; an error is broken between words.
+func (r Report) Text(p text.Page) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Client:   %s\n", r.Client)
 	for _, o := range r.Operators {
@@ -68,7 +80,7 @@ func (r Report) Text() string {
 		fmt.Fprintf(&b, "Operator: %s (image %s, namespace %s)\n", label, o.Image, o.Namespace)
 	}
 	if r.Problem != "" {
-		fmt.Fprintf(&b, "Operator: unknown: %s\n", r.Problem)
+		b.WriteString(p.Wrap("Operator: unknown: "+r.Problem, "  ") + "\n")
 	}
 	return b.String()
 }

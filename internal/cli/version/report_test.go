@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/version"
 )
 
@@ -21,9 +22,9 @@ func TestOperators(t *testing.T) {
 		"registry.example:5000/trellis-manager:v0.2.0@sha256:abcd": "v0.2.0",
 		"trellis-manager@sha256:abcd":                              "",
 	} {
-		deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "trellis-system"}}
+		deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "trellis-system", Name: "m"}}
 		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "proxy:v9"}, {Name: "manager", Image: image}}
-		if diff := cmp.Diff([]Operator{{Namespace: "trellis-system", Image: image, Version: want}}, operators([]appsv1.Deployment{deployment})); diff != "" {
+		if diff := cmp.Diff([]Operator{{Namespace: "trellis-system", Name: "m", Image: image, Version: want}}, operators([]appsv1.Deployment{deployment})); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", image, diff)
 		}
 	}
@@ -38,17 +39,17 @@ func TestText(t *testing.T) {
 	}{
 		"client only": {Report{Client: client}, line},
 		"both": {
-			Report{Client: client, Operators: []Operator{{"trellis-system", "r/m:v0.1.0", "v0.1.0"}}},
+			Report{Client: client, Operators: []Operator{{"trellis-system", "m", "r/m:v0.1.0", "v0.1.0"}}},
 			line + "Operator: v0.1.0 (image r/m:v0.1.0, namespace trellis-system)\n",
 		},
 		"by digest": {
-			Report{Client: client, Operators: []Operator{{"ops", "r/m@sha256:ab", ""}}},
+			Report{Client: client, Operators: []Operator{{"ops", "m", "r/m@sha256:ab", ""}}},
 			line + "Operator: unknown (image r/m@sha256:ab, namespace ops)\n",
 		},
 		"no cluster": {Report{Client: client, Problem: "connection refused"}, line + "Operator: unknown: connection refused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.report.Text()); diff != "" {
+			if diff := cmp.Diff(tc.want, tc.report.Text(text.Page{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

@@ -1,0 +1,82 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// tablesOf lists the domains of a refusal and of its causes. A level with one domain only is left out where a narrower one follows.
+func tablesOf(r *placement.Refusal) []Table {
+	if r.Code == placement.CodeBaseGangWaits {
+		return nil // it is the base gang's
+	}
+	var list []Table
+	for gang := ""; r != nil; r = r.Cause {
+		if r.Gang != "" && len(list) > 0 {
+			gang = r.Gang
+		}
+		if len(r.Domains) > 1 || len(r.Domains)+len(r.Outside) > 0 && r.Cause == nil {
+			t := tableOf(gang, r)
+			if len(list) > 0 {
+				t.Outside = nil // they are in the table before
+			}
+			list = append(list, t)
+		}
+		if gang == "" && r.Cause != nil && len(list) == 0 {
+			gang = r.Cause.Gang
+		}
+	}
+	return list
+}
+
+func tableOf(gang string, r *placement.Refusal) Table {
+	t := Table{Gang: gang, Asks: r.Asks(), Level: r.LevelName, Within: r.Within.String(), Domains: rowsOf(r.Domains), Outside: rowsOf(r.Outside)}
+	for _, n := range r.Need {
+		t.Pods += n.Pods
+	}
+	if len(r.Domains) > 0 {
+		t.Resource = r.Domains[0].Resource
+	}
+	return t
+}
+
+// rowsOf puts the domains first that hold most, then those with most free, then by name.
+func rowsOf(domains []placement.Domain) []DomainRow {
+	rows := make([]DomainRow, 0, len(domains))
+	for i := range domains {
+		d := &domains[i]
+		row := DomainRow{Domain: d.Path.String(), Holds: d.Holds, Hosts: d.Hosts, Open: d.Open, Free: d.Free, Largest: d.Largest}
+		for _, e := range d.Excluded {
+			row.Excluded = append(row.Excluded, Excluded{e.Reason.String(), e.Hosts})
+		}
+		rows = append(rows, row)
+	}
+	slices.SortStableFunc(rows, func(a, b DomainRow) int {
+		return cmp.Or(cmp.Compare(b.Holds, a.Holds), cmp.Compare(b.Free, a.Free), cli.Natural(a.Domain, b.Domain))
+	})
+	return rows
+}
+
+// sum is what several domains have together; Holds and Largest are those of the best one.
+func sum(rows []DomainRow) DomainRow {
+	out := DomainRow{}
+	counts := map[string]int{}
+	for _, r := range rows {
+		out.Hosts, out.Open, out.Free = out.Hosts+r.Hosts, out.Open+r.Open, out.Free+r.Free
+		out.Holds, out.Largest = max(out.Holds, r.Holds), max(out.Largest, r.Largest)
+		for _, e := range r.Excluded {
+			counts[e.Reason] += e.Hosts
+		}
+	}
+	for reason, hosts := range counts {
+		out.Excluded = append(out.Excluded, Excluded{reason, hosts})
+	}
+	slices.SortFunc(out.Excluded, func(a, b Excluded) int { return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason)) })
+	return out
+}

@@ -1,0 +1,174 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
+
+// row is all replicas of a service that have everything in common.
+type row struct {
+	key
+	ordinals []int
+	nodes    []string
+}
+
+type key struct{ service, state, since, domain, detail string }
+
+// rowsFor puts replicas together by what key makes of them.
+func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
+	var rows []row
+	for i := range replicas {
+		one := &replicas[i]
+		k := keyOf(one)
+		at := slices.IndexFunc(rows, func(r row) bool { return r.key == k })
+		if at < 0 {
+			at, rows = len(rows), append(rows, row{key: k})
+		}
+		rows[at].ordinals, rows[at].nodes = append(rows[at].ordinals, one.Replica), append(rows[at].nodes, one.Nodes...)
+	}
+	return rows
+}
+
+// replicas has one row for all replicas that have everything in common, or, when these are too many, the state.
+func (s setting) replicas(r *Report) string {
+	list := rowsFor(r.Replicas, func(one *Replica) key {
+		return key{one.Service, one.State, s.of(one.Since), one.place(), one.detail()}
+	})
+	if len(list) == 0 {
+		return ""
+	}
+	if len(list) > s.rows+1 {
+		list = rowsFor(r.Replicas, s.coarse(r.Replicas))
+	}
+	rows := [][]string{{"REPLICA", "STATE", "SINCE", "DOMAIN", "HOSTS"}}
+	var about details
+	hidden, most := 0, maxNodes
+	if s.Wide {
+		most = math.MaxInt
+	}
+	for i, one := range list {
+		if i >= s.rows && len(list) > s.rows+1 {
+			hidden += len(one.ordinals)
+			continue
+		}
+		hosts := slices.Compact(slices.Sorted(slices.Values(one.nodes)))
+		rows = append(rows, []string{one.service + "-" + text.Ranges(one.ordinals), s.state(one.state), one.since, one.domain, some(hosts, most)})
+		about.add(one.service, one.detail, one.ordinals)
+	}
+	out := s.Table(rows)
+	if hidden > 0 {
+		out += fmt.Sprintf("and %s; -o wide shows all of them\n", text.Count(hidden, "more replica"))
+	}
+	return out + s.list("", about.lines(), s.details)
+}
+
+// coarse puts all replicas of a service together that are in the same state, and counts their domains.
+func (s setting) coarse(replicas []Replica) func(*Replica) key {
+	type state struct {
+		service, state string
+		placed         bool
+	}
+	of := func(r *Replica) state { return state{r.Service, r.State, r.place() != ""} }
+	domains, since, details := map[state][]string{}, map[state]*metav1.Time{}, map[state]string{}
+	for i := range replicas {
+		r, k := &replicas[i], of(&replicas[i])
+		if place := r.place(); place != "" && !slices.Contains(domains[k], place) {
+			domains[k] = append(domains[k], place)
+		}
+		if first := since[k]; r.Since != nil && (first == nil || r.Since.Before(first)) {
+			since[k] = r.Since
+		}
+		if details[k] == "" {
+			details[k] = r.detail()
+		}
+	}
+	return func(r *Replica) key {
+		k := of(r)
+		domain := strings.Join(domains[k], "")
+		if n := len(domains[k]); n > 1 {
+			domain = fmt.Sprintf("%d domains", n)
+			if r.WouldGo != "" {
+				domain = "-> " + domain
+			}
+		}
+		return key{r.Service, r.State, s.of(since[k]), domain, details[k]}
+	}
+}
+
+// state in its colour.
+func (s setting) state(state string) string {
+	switch state {
+	case StateRunning:
+		return s.Good(state)
+	case StateNotReady:
+		return s.Bad(state)
+	}
+	return s.Warn(state)
+}
+
+// place is where a replica is, or with an arrow where it would go now.
+func (r *Replica) place() string {
+	if r.WouldGo != "" {
+		return "-> " + r.WouldGo
+	}
+	return r.Domain
+}
+
+func (r *Replica) detail() string {
+	parts := []string{r.Detail}
+	if r.WouldGo != "" && r.State == StateGated {
+		parts = append(parts, "there is capacity for it now in "+r.WouldGo)
+	}
+	if r.Preempts != "" {
+		parts = append(parts, "pods of lower priority would free capacity: "+r.Preempts)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+// details are what there is to say below the table, once for all replicas it holds for.
+type details []struct {
+	service, text string
+	replicas      []int
+}
+
+func (d *details) add(service, detail string, replicas []int) {
+	if detail == "" {
+		return
+	}
+	for i := range *d {
+		if one := &(*d)[i]; one.service == service && one.text == detail {
+			one.replicas = append(one.replicas, replicas...)
+			slices.Sort(one.replicas)
+			return
+		}
+	}
+	*d = append(*d, struct {
+		service, text string
+		replicas      []int
+	}{service, detail, slices.Clone(replicas)})
+}
+
+func (d *details) lines() []string {
+	var lines []string
+	for _, one := range *d {
+		lines = append(lines, fmt.Sprintf("%s-%s: %s", one.service, text.Ranges(one.replicas), one.text))
+	}
+	return lines
+}
+
+// some lists the first few names and counts the rest.
+func some(names []string, limit int) string {
+	if len(names) > limit {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], " "), len(names)-limit)
+	}
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,207 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+func (s setting) waitingFor(r *Report) string {
+	if len(r.Waiting) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(s.Head("WHY IT WAITS") + "\n")
+	for i := range r.Waiting {
+		if i == s.waiting {
+			fmt.Fprintf(&b, "and %s; -o wide shows all of them\n", text.Count(len(r.Waiting)-i, "more reason"))
+			break
+		}
+		s.cause(&b, &r.Waiting[i])
+	}
+	return b.String()
+}
+
+// cause says why some replicas wait: once in words, then in numbers, then what would help.
+func (s setting) cause(b *strings.Builder, w *Waiting) {
+	who := make([]string, 0, len(w.Who))
+	for _, g := range w.Who {
+		who = append(who, g.Service+"-"+text.Ranges(g.Replicas))
+	}
+	message := w.Message
+	if len(w.Tables) > 0 || w.Reason == placement.CodeBaseGangWaits {
+		message = w.Asks
+	}
+	b.WriteString(s.Wrap(fmt.Sprintf("%s: %s: %s", s.short(strings.Join(who, ", ")), s.Warn(w.Reason), s.short(message)), "  ") + "\n")
+	for i := range w.Tables {
+		t := &w.Tables[i]
+		if t.Gang != "" {
+			b.WriteString(s.Wrap(s.short(fmt.Sprintf("  there %s %s", t.Gang, t.Asks)), "    ") + "\n")
+		}
+		most := s.domains
+		if i < len(w.Tables)-1 && !s.Wide {
+			most = min(most, s.outer)
+		}
+		if most > 0 {
+			b.WriteString(s.indented(s.table(t, most)))
+		}
+	}
+	s.freeing(b, w)
+}
+
+// indented puts two spaces before every line.
+func (s setting) indented(lines string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n  ") + "\n"
+}
+
+// table has a row for each of the first domains, one for the rest, one for all, and one for those where the gang may not go.
+func (s setting) table(t *Table, most int) string {
+	rows := [][]string{{strings.ToUpper(t.Level), "HOSTS", free(t.Resource), "FITS", "HOSTS THAT TAKE NO POD"}}
+	shown := t.Domains
+	if len(shown) > most+1 { // a fold takes a row as well
+		shown = shown[:most]
+	}
+	for _, d := range shown {
+		rows = append(rows, s.row(t, d.Domain, d))
+	}
+	if rest := t.Domains[len(shown):]; len(rest) > 0 {
+		name := fmt.Sprintf("... and %d more", len(rest))
+		if rest[0].Holds < shown[len(shown)-1].Holds {
+			name += " with less"
+		}
+		rows = append(rows, s.row(t, name, sum(rest)))
+	}
+	if len(t.Domains) > 1 {
+		all := s.row(t, fmt.Sprintf("all %d %ss", len(t.Domains), t.Level), sum(t.Domains))
+		all[3] = "" // a gang is in one of them
+		rows = append(rows, all)
+	}
+	if len(t.Outside) > 0 {
+		all := s.row(t, "not in "+t.Within, sum(t.Outside))
+		all[len(all)-1] = fmt.Sprintf("the graph is in %s", t.Within)
+		rows = append(rows, all)
+	}
+	return s.Narrower(2).Table(rows, 1, 2, 3) // it is indented
+}
+
+// row is what one domain, or several together, have.
+func (s setting) row(t *Table, name string, d DomainRow) []string {
+	if name == "" {
+		name = "all hosts"
+	}
+	amount := ""
+	if t.Resource != "" {
+		amount = placement.Amount(t.Resource, d.Free)
+	}
+	return []string{name, strconv.Itoa(d.Hosts), amount, fmt.Sprintf("%d of %d", d.Holds, t.Pods), s.reasonsOf(t, d.Excluded)}
+}
+
+// reasonsOf counts the hosts that take no pod, by the most frequent reasons. On a tight page all taints are one.
+func (s setting) reasonsOf(t *Table, list []Excluded) string {
+	if s.reasons < roomy.reasons {
+		list = oneTaint(list)
+	}
+	parts := make([]string, 0, len(list))
+	for i, e := range list {
+		if i == s.reasons && len(list) > s.reasons+1 {
+			hosts := 0
+			for _, e := range list[i:] {
+				hosts += e.Hosts
+			}
+			parts = append(parts, fmt.Sprintf("%d others", hosts))
+			break
+		}
+		reason := e.Reason
+		if strings.HasSuffix(t.Resource, "/gpu") && strings.HasSuffix(reason, " "+t.Resource) {
+			reason = strings.TrimSuffix(reason, t.Resource) + "GPUs" // as in the heading of what is free
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", e.Hosts, reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// oneTaint counts the hosts with any taint together.
+func oneTaint(list []Excluded) []Excluded {
+	var out []Excluded
+	tainted := 0
+	for _, e := range list {
+		if strings.HasPrefix(e.Reason, "taint ") {
+			tainted += e.Hosts
+		} else {
+			out = append(out, e)
+		}
+	}
+	if tainted > 0 {
+		out = append(out, Excluded{"tainted", tainted})
+	}
+	slices.SortStableFunc(out, func(a, b Excluded) int { return cmp.Compare(b.Hosts, a.Hosts) })
+	return out
+}
+
+// free heads the column of what is free.
+func free(resource string) string {
+	switch {
+	case resource == "":
+		return "FREE"
+	case strings.HasSuffix(resource, "/gpu"):
+		return "FREE GPUS"
+	}
+	return "FREE " + resource
+}
+
+// freeing says which domain is easiest to free, and what stands in the way there.
+func (s setting) freeing(b *strings.Builder, w *Waiting) {
+	if len(w.Freeing) == 0 || s.hosts == 0 {
+		return
+	}
+	where := "Easiest to free is " + w.FreeingDomain
+	if w.FreeingDomain == "" {
+		where = "To free capacity in the cluster"
+	}
+	b.WriteString(s.Wrap("  "+where+"; these hosts take no pod now, the easiest first:", "    ") + "\n")
+	rows, more, most := make([][]string, 0, len(w.Freeing)), w.FreeingMore, s.hosts
+	if len(w.Freeing)+more == most+1 {
+		most++ // one more is as short as saying so
+	}
+	for i := range w.Freeing {
+		if i >= most {
+			more += len(w.Freeing) - i
+			break
+		}
+		h := &w.Freeing[i]
+		rows = append(rows, []string{"   " + h.Name, h.Reason, h.way()})
+	}
+	p := s.Page
+	p.Color = false // its first row is no heading
+	b.WriteString(p.Table(rows))
+	if more > 0 {
+		fmt.Fprintf(b, "   and %d more\n", more)
+	}
+}
+
+// way is what would make the host take a pod.
+func (h *Host) way() string {
+	if len(h.Pods) == 0 {
+		return h.Remedy
+	}
+	parts := make([]string, 0, len(h.Pods)+1)
+	for _, pod := range h.Pods {
+		part := fmt.Sprintf("%s (%d)", pod.Pod, pod.Amount)
+		if pod.Planned {
+			part += " planned"
+		}
+		parts = append(parts, part)
+	}
+	if h.PodsMore > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", h.PodsMore))
+	}
+	return "used by " + strings.Join(parts, ", ")
+}

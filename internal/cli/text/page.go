@@ -1,0 +1,135 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Page is what a report is set on: a terminal, or a file.
+type Page struct {
+	// Columns that lines are broken at; 0 means [Columns].
+	Columns int
+	// Wide: nothing is broken, folded or left out.
+	Wide bool
+	// Color: states and headings are coloured, by the codes of ECMA-48.
+	Color bool
+}
+
+// narrowest terminal that text is set for. On a smaller one the terminal breaks the lines.
+const narrowest = 60
+
+// PageOf describes what a report is written to. A terminal tells its width, and is coloured unless NO_COLOR is set (no-color.org) or TERM is
+// dumb; anything else has [Columns] and no colour.
+func PageOf(out any) Page {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
+		return Page{Columns: Columns}
+	}
+	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // as above
+	if err != nil || width <= 0 {
+		width = Columns
+	}
+	return Page{Columns: max(width, narrowest), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// columns that are there to fill; a wide page has no end.
+func (p Page) columns() int {
+	switch {
+	case p.Wide:
+		return 1 << 20
+	case p.Columns <= 0:
+		return Columns
+	}
+	return p.Columns
+}
+
+// Narrower is a page for text that is indented by so many columns.
+func (p Page) Narrower(by int) Page {
+	p.Columns = p.columns() - by
+	return p
+}
+
+// Wrap breaks every line that is too long for the page between words; what follows a break begins with indent.
+func (p Page) Wrap(s, indent string) string { return wrap(s, indent, p.columns()) }
+
+// colors are the codes that Page writes.
+var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+func (p Page) color(code, s string) string {
+	if !p.Color || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// Good is the colour of what is as it should be, Warn of what waits, Bad of what somebody has to look at.
+func (p Page) Good(s string) string { return p.color("32", s) }
+
+// Warn colours what waits.
+func (p Page) Warn(s string) string { return p.color("33", s) }
+
+// Bad colours what somebody has to look at.
+func (p Page) Bad(s string) string { return p.color("31", s) }
+
+// Head sets a heading in bold type.
+func (p Page) Head(s string) string { return p.color("1", s) }
+
+// Table sets rows in columns, the first one in bold type, with a gap of two spaces, right-aligned where asked for. When the table is wider
+// than the page, the cells of its last column are broken between words, as long as some width is left for them.
+func (p Page) Table(rows [][]string, right ...int) string {
+	last := 0
+	for _, row := range rows {
+		last = max(last, len(row)-1)
+	}
+	if space := p.Space(rows, last); space > 0 {
+		rows = breakLast(rows, last, space)
+	}
+	lines := strings.SplitAfterN(Table(rows, gap, right...), "\n", 2)
+	return p.Head(strings.TrimSuffix(lines[0], "\n")) + "\n" + strings.Join(lines[1:], "")
+}
+
+// Between columns is a gap. A column is broken only where at least so much space is left for it.
+const gap, least = 2, 12
+
+// Space is how wide a column of a table may be, after those before it; 0 when too little is left to break its cells, or when none has to be.
+func (p Page) Space(rows [][]string, column int) int {
+	space := p.columns()
+	for i := range column {
+		widest := 0
+		for _, row := range rows {
+			if i < len(row) {
+				widest = max(widest, Width(row[i]))
+			}
+		}
+		space -= widest + gap
+	}
+	fits := func(row []string) bool { return len(row) <= column || Width(row[column]) <= space }
+	if column == 0 || space < least || !slices.ContainsFunc(rows, func(row []string) bool { return !fits(row) }) {
+		return 0
+	}
+	return space
+}
+
+// breakLast puts what is too long in the last column on rows of its own.
+func breakLast(rows [][]string, last, space int) [][]string {
+	out := make([][]string, 0, len(rows))
+	for _, row := range rows {
+		if len(row) <= last || Width(row[last]) <= space {
+			out = append(out, row)
+			continue
+		}
+		parts := strings.Split(wrap(row[last], "", space), "\n")
+		out = append(out, append(slices.Clone(row[:last]), parts[0]))
+		for _, more := range parts[1:] {
+			out = append(out, append(make([]string, last), more))
+		}
+	}
+	return out
+}
