@@ -207,11 +207,39 @@ type ScalingGroupStatus struct {
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
+	// FailedReplicas are the replicas of which pods ended, until they have been Ready for five minutes: the delay before each is recreated
+	// doubles with its failures.
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	// +listType=map
+	// +listMapKey=replica
+	FailedReplicas []FailedReplica `json:"failedReplicas,omitempty"`
 	// Conditions of the group.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// FailedReplica is a replica of which a pod ended.
+type FailedReplica struct {
+	// Replica is the ordinal.
+	Replica int32 `json:"replica"`
+	// Failures in succession, 1 or more.
+	Failures int32 `json:"failures"`
+	// Reason names the pod that ended last, and what it ended for.
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason"`
+	// NewestPod is when the newest pod of the failed replica was created. A pod created until then is no further failure.
+	NewestPod metav1.Time `json:"newestPod"`
+	// RetryAt is when the replica may be recreated.
+	RetryAt metav1.Time `json:"retryAt"`
+	// Revision of the group at that time. With another one the failures are forgotten.
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision"`
+	// Restart is the ID of the last restart at that time. With another one the failures are forgotten.
+	// +optional
+	Restart string `json:"restart,omitempty"`
 }
 
 // ReplicaPlacement is where one replica sits, or last sat.
@@ -267,9 +295,16 @@ const (
 	ConditionPodsInSync = "PodsInSync"
 	// ConditionRolledOut is False while replicas of an older revision, or from before the last restart, are being replaced.
 	ConditionRolledOut = "RolledOut"
+	// ConditionPodsHealthy is False while replicas fail or pods do not start, and absent otherwise.
+	ConditionPodsHealthy = "PodsHealthy"
 
 	ReasonInSync        = "InSync"
 	ReasonChangeRefused = "ChangeRefused"
+
+	// ReasonReplicaFailed: pods ended, and their replicas are recreated after a delay.
+	ReasonReplicaFailed = "ReplicaFailed"
+	// ReasonPodsNotStarting: pods are on nodes, and their kubelets cannot get their containers to run.
+	ReasonPodsNotStarting = "PodsNotStarting"
 
 	ReasonUpToDate                = "UpToDate"
 	ReasonRollingOut              = "RollingOut"

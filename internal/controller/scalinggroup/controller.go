@@ -170,15 +170,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.lookForSets(ctx, sg, replicas); err != nil {
 		return ctrl.Result{}, err
 	}
-	next := plan(sg, replicas)
-	steps := r.fit(ctx, sg, replicas, next)
+	next, failing := plan(sg, replicas), backOffOf(sg, replicas, r.refusals.clock())
+	if err := r.remember(ctx, sg, failing); err != nil {
+		return ctrl.Result{}, err
+	}
+	steps := r.fit(ctx, sg, replicas, failing.without(next))
 	steps.waitFor(earlier)
 	allowed, err := r.mayMake(ctx, sg, &steps)
 	if err != nil || allowed.gone {
 		return ctrl.Result{}, err
 	}
 	failure = r.apply(ctx, sg, steps)
-	result := ctrl.Result{RequeueAfter: allowed.again}
+	result := ctrl.Result{RequeueAfter: earliest(allowed.again, failing.again)}
 	if failure == nil && steps.onlyMake() {
 		if steps.more {
 			result.RequeueAfter = time.Millisecond
@@ -187,7 +190,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	shown := errors.Join(allowed.refused, failure)
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
+	failing.into(sg, replicas, &status)
 	return result, errors.Join(failure, r.report(ctx, sg, status))
+}
+
+// remember stores new failures, before the pods that show them are deleted.
+func (r *Reconciler) remember(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, failing backOff) error {
+	if !failing.isNew {
+		return nil
+	}
+	before := sg.DeepCopy()
+	sg.Status.FailedReplicas = failing.failed
+	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, sg.DeepCopy(), client.MergeFrom(before))), "writing the failures into the status")
+}
+
+// earliest of two times from now on; 0 is never.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // nodeGone asks the API server before it believes that a pod's node does not exist: the cache may not have seen a new node yet.
