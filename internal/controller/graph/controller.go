@@ -39,6 +39,10 @@ import (
 // IndexByProfile finds deployments by the ClusterTopology they name.
 const IndexByProfile = "trellis.profile"
 
+// workers is how many deployments are reconciled at once. The first reconcile of one makes all its children, one request after the other, and
+// waits for the answers most of the time; with few workers the statuses of deployments whose pods have become Ready wait behind those of new ones.
+const workers = 32
+
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
 	// Client reads from the cache and writes.
@@ -93,7 +97,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
-		WithOptions(blocked.Options(8)).
+		WithOptions(blocked.Options(workers)).
 		Complete(r)
 }
 
