@@ -63,6 +63,8 @@ type Reconciler struct {
 
 	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
 	sshKeys sync.Map
+	// joins are the locks of shared objects, by kind, namespace and name.
+	joins sync.Map
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
