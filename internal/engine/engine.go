@@ -36,6 +36,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // ErrPodGone says that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
@@ -82,26 +83,6 @@ type State struct {
 // Ready is the state of an engine that lacks nothing.
 func Ready() State { return State{Ready: true, Reason: nvidiav1beta1.ReasonEngineAvailable} }
 
-// Pin is the place of one pod.
-type Pin struct {
-	// Gang the pod is released with.
-	Gang string
-	// Labels every node of its domain carries: the whole path from the broadest level down.
-	Labels map[string]string
-	// Node is the planned host, when the scheduler must not pick another one; else empty.
-	Node string
-	// Preempts: others have to free capacity. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the engine's
-	// scheduler holds it to the narrower ones and chooses the victims.
-	Preempts bool
-	Wide     map[string]string
-	// Graph is the deployment's name, which labels may hold shortened.
-	Graph string
-	// PodLabels and PodAnnotations are what a placer has only released pods carry.
-	PodLabels, PodAnnotations map[string]string
-	// Nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: any node with the labels.
-	Nodes []string
-}
-
 // Gang is what goes together.
 type Gang struct {
 	Name  string
@@ -130,14 +111,14 @@ type Placer interface {
 	// a field, or another engine may have made them.
 	Kept(pods []*corev1.Pod) bool
 	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
-	Form(ctx context.Context, gang Gang) error
+	Form(ctx context.Context, of Gang) error
 	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, and nil when the pod had been released before.
-	Release(ctx context.Context, pod *corev1.Pod, pin Pin) error
+	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
 	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
 	Evict(ctx context.Context, pod *corev1.Pod) error
 	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
 	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
-	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]Objection
+	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
 }
 
 // Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether or
@@ -151,17 +132,7 @@ type Router interface {
 type Trimmer interface {
 	// Trim takes replicas off that have no released pod any more. pods are all of the graph. It reads own first and writes only when there is
 	// something to take off.
-	Trim(ctx context.Context, own client.Reader, gang Gang, pods []*corev1.Pod) error
-}
-
-// Objection is what keeps a released pod from being bound.
-type Objection struct {
-	// Message for the user.
-	Message string
-	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is requeued.
-	Passing bool
-	// Anywhere: it would be the same at any other place, so the gang is not evicted and requeued, however long it stays.
-	Anywhere bool
+	Trim(ctx context.Context, own client.Reader, of Gang, pods []*corev1.Pod) error
 }
 
 // Workload is an engine that makes the pods itself.

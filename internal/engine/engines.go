@@ -10,9 +10,11 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -66,6 +68,30 @@ func (e *Engines) OnState(f func(engine string)) { e.subscribers = append(e.subs
 
 // OnChange has f called with the graph that an object of an engine's own kinds belongs to, when the object changed. Call it before Start.
 func (e *Engines) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
+
+// changesBuffered is how many changes wait for a controller that is busy.
+const changesBuffered = 4096
+
+// Changes delivers an event for every change that [Engines.OnState] and [Engines.OnChange] report, for a controller to watch; [GraphOf] reads
+// it. Call it before Start.
+func (e *Engines) Changes() <-chan event.GenericEvent {
+	changes := make(chan event.GenericEvent, changesBuffered)
+	deliver := func(graph types.NamespacedName) {
+		changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: graph.Namespace, Name: graph.Name}}}
+	}
+	e.OnState(func(string) { deliver(types.NamespacedName{}) })
+	e.OnChange(func(graph types.NamespacedName) {
+		if graph.Namespace != "" { // else it is a topology object, which is of no graph
+			deliver(graph)
+		}
+	})
+	return changes
+}
+
+// GraphOf is the deployment that a change concerns; false for one that concerns those of all namespaces: the state of an engine changed.
+func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
+	return client.ObjectKeyFromObject(change), change.GetName() != ""
+}
 
 // Placer returns the placer of that name, or nil.
 func (e *Engines) Placer(name string) Placer {

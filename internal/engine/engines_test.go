@@ -184,6 +184,27 @@ func (f *fake) count() int {
 	return f.asked
 }
 
+func TestChangesNameTheGraph(t *testing.T) {
+	e := New(Options{}, &fake{})
+	changes := e.Changes()
+	for _, report := range []func(){
+		func() { e.subscribers[0]("Fake") },
+		func() { e.watchers[0](types.NamespacedName{Namespace: "ns", Name: "g"}) },
+		func() { e.watchers[0](types.NamespacedName{Name: "topology"}) }, // of no graph
+		func() { e.watchers[0](types.NamespacedName{Namespace: "ns", Name: "h"}) },
+	} {
+		report()
+	}
+	if _, one := GraphOf((<-changes).Object); one {
+		t.Error("the state of an engine concerns one graph only")
+	}
+	for _, want := range []string{"g", "h"} {
+		if name, one := GraphOf((<-changes).Object); !one || name != (types.NamespacedName{Namespace: "ns", Name: want}) {
+			t.Errorf("an object of %s concerns %s", want, name)
+		}
+	}
+}
+
 func TestUnknownEngine(t *testing.T) {
 	e := New(Options{})
 	if got := e.State(t.Context(), "KAI"); got.Ready || got.Reason != "EngineUnsupported" {

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,11 @@ func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 		return int(size)
 	}
 	return int(PodsPerReplica(sg))
+}
+
+// GateClosed says whether Trellis' gate still holds the pod.
+func GateClosed(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == PlacementGate })
 }
 
 // MinAvailable is how many replicas of the group belong to the base gang: 1 or more, whatever the number of replicas.

@@ -6,16 +6,11 @@ package operator
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
@@ -65,39 +60,4 @@ func ownCache(mgr ctrl.Manager, o Options) engine.Opener {
 		}
 		return cache.New(mgr.GetConfig(), options)
 	}
-}
-
-// tellOfEngines has the deployments and scaling groups of an engine reconciled when its state changed, and a deployment when an object of
-// its engine's own kinds did.
-func tellOfEngines(engines *engine.Engines, reader client.Reader, graphs, groups chan<- event.GenericEvent) {
-	deployment := func(name types.NamespacedName) {
-		graphs <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
-	}
-	engines.OnChange(func(name types.NamespacedName) {
-		if name.Namespace == "" {
-			return // an engine's topology object, which the topologies' controller hears of
-		}
-		deployment(name)
-		all := &trellisv1alpha1.ScalingGroupList{}
-		if reader.List(context.Background(), all, client.InNamespace(name.Namespace)) != nil {
-			return
-		}
-		for i := range all.Items { // counted there, not by pods alone
-			if sg := &all.Items[i]; sg.Spec.Graph == name.Name && (engines.Workload(sg.Spec.Engine) != nil || sg.Spec.Workload != "") {
-				groups <- event.GenericEvent{Object: sg}
-			}
-		}
-	})
-	engines.OnState(func(string) {
-		dgds, all := &nvidiav1beta1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}
-		if reader.List(context.Background(), dgds) != nil || reader.List(context.Background(), all) != nil {
-			return // the cache has ended, and so has the program
-		}
-		for i := range dgds.Items {
-			deployment(client.ObjectKeyFromObject(&dgds.Items[i]))
-		}
-		for i := range all.Items {
-			groups <- event.GenericEvent{Object: &all.Items[i]}
-		}
-	})
 }

@@ -89,8 +89,6 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	groupsChanged := make(chan event.GenericEvent, 4096)
-	tellOfEngines(engines, mgr.GetCache(), changed, groupsChanged)
 	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
@@ -101,15 +99,14 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
-				Engines: engines, Engine: o.Engine,
-				Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
+				Engines: engines, Engine: o.Engine, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&scalingadapter.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		},
 		func() error {
-			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, Changed: groupsChanged, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
+			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Engines: engines, Peers: peers}).SetupWithManager(mgr)

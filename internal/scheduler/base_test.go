@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
@@ -17,23 +18,24 @@ func TestBaseGangWaitsForWhatIsMadeAnew(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 1, 0)
 	front, work := newGroup("front", 1, 1, frozen("rack", "")), newGroup("work", 1, 1, frozen("rack", ""))
-	o.groups = []*trellisv1alpha1.ScalingGroup{front, work}
+	o.Groups = []*trellisv1alpha1.ScalingGroup{front, work}
 	gone := withGPU(newPod(work, 0, 0))
 	gone.DeletionTimestamp = &metav1.Time{Time: begin}
-	o.pods = append(o.pods[:0], withGPU(newPod(front, 0, 0)), gone)
+	o.Pods = append(o.Pods[:0], withGPU(newPod(front, 0, 0)), gone)
 
-	releases, result := b.s.decide(t.Context(), o)
+	d := b.s.decide(t.Context(), o)
+	releases, result := d.releases, d.result
 	if len(releases) > 0 {
-		t.Errorf("%s is released", releases[0].pod.Name)
+		t.Errorf("%s is released", releases[0].Pod.Name)
 	}
-	if len(result.Waiting) != 1 || result.Waiting[0].Service != "front" || result.Waiting[0].Code != CodeCreating {
+	if len(result.Waiting) != 1 || result.Waiting[0].Service != "front" || result.Waiting[0].Code != gang.CodeCreating {
 		t.Errorf("waiting are %v, want front, for what is being made", result.Waiting)
 	}
 
 	anew := withGPU(newPod(work, 0, 0))
 	anew.UID += "-anew"
-	o.pods[1] = anew
-	if releases, _ := b.s.decide(t.Context(), o); len(releases) != 2 {
+	o.Pods[1] = anew
+	if d := b.s.decide(t.Context(), o); len(d.releases) != 2 {
 		t.Errorf("%d pods are released, want both", len(releases))
 	}
 }

@@ -41,7 +41,7 @@ func TestDecidesFromWhatIsNotOlderThanThePicture(t *testing.T) {
 	s := New(nil, engine.New(engine.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
 	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
 	s.reader = w
-	s.schedule(t.Context(), asking(1, 1, 0).dgd)
+	s.schedule(t.Context(), asking(1, 1, 0).DGD)
 	if len(w.locked) == 0 || !w.locked[len(w.locked)-1] {
 		t.Errorf("pods were last read while the picture could change: %v", w.locked)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -160,7 +161,7 @@ func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopolo
 	var trees []*topology.Tree
 	for i := range profiles {
 		if profiles[i].DeletionTimestamp == nil {
-			trees = append(trees, s.cluster.Tree(LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
+			trees = append(trees, s.cluster.Tree(gang.LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
 		}
 	}
 	return s.cluster.Room(resource, trees...)

@@ -30,21 +30,14 @@ func (s *Scheduler) gatherGraphs(r *readings, waiting map[types.NamespacedName]t
 	})
 	shown := min(len(names), s.options.MetricGraphs)
 	for _, name := range names[:shown] {
-		v := results[name]
-		r.gauge(graphReplicas, float64(v.Wanted), name.Namespace, name.Name, "wanted")
-		r.gauge(graphReplicas, float64(v.Placed), name.Namespace, name.Name, "placed")
-		r.gauge(graphReplicas, float64(len(v.Waiting)), name.Namespace, name.Name, "waiting")
+		result := results[name]
+		r.gauge(graphReplicas, float64(result.Wanted), name.Namespace, name.Name, "wanted")
+		r.gauge(graphReplicas, float64(result.Placed), name.Namespace, name.Name, "placed")
+		r.gauge(graphReplicas, float64(len(result.Waiting)), name.Namespace, name.Name, "waiting")
 		r.gauge(graphWait, now.Sub(since(name)).Seconds(), name.Namespace, name.Name)
-		if v.Score >= 0 {
-			r.gauge(graphScore, v.Score, name.Namespace, name.Name)
+		if result.Score >= 0 {
+			r.gauge(graphScore, result.Score, name.Namespace, name.Name)
 		}
 	}
 	r.gauge(graphOmitted, float64(len(names)-shown))
-}
-
-// all returns the last scheduling result about every graph.
-func (r *Results) all() map[types.NamespacedName]Result {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.byName)
 }

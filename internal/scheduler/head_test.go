@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // TestMinAvailableGoesTogether: of a service that does not run without two replicas nothing is released before both are made and fit, with a
@@ -20,17 +21,18 @@ func TestMinAvailableGoesTogether(t *testing.T) {
 			o := asking(1, 1, 0)
 			work := newGroup("work", 3, 1, c)
 			work.Spec.MinAvailable = ptr.To[int32](2)
-			o.groups = []*trellisv1alpha1.ScalingGroup{work}
-			o.pods = append(o.pods[:0], withGPU(newPod(work, 0, 0)))
-			releases, result := b.s.decide(t.Context(), o)
+			o.Groups = []*trellisv1alpha1.ScalingGroup{work}
+			o.Pods = append(o.Pods[:0], withGPU(newPod(work, 0, 0)))
+			d := b.s.decide(t.Context(), o)
+			releases, result := d.releases, d.result
 			if len(releases) > 0 {
-				t.Errorf("%s is released alone", releases[0].pod.Name)
+				t.Errorf("%s is released alone", releases[0].Pod.Name)
 			}
-			if len(result.Waiting) == 0 || result.Waiting[0].Code != CodeCreating {
+			if len(result.Waiting) == 0 || result.Waiting[0].Code != gang.CodeCreating {
 				t.Errorf("waiting are %v, want what is being created", result.Waiting)
 			}
-			o.pods = append(o.pods, withGPU(newPod(work, 1, 0)))
-			if releases, _ := b.s.decide(t.Context(), o); len(releases) != 2 {
+			o.Pods = append(o.Pods, withGPU(newPod(work, 1, 0)))
+			if d := b.s.decide(t.Context(), o); len(d.releases) != 2 {
 				t.Errorf("%d pods are released, want the two that are there", len(releases))
 			}
 		})

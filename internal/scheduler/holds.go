@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
+
+// preemptedFor is how long a replica counts as preempted: long enough for all its pods to end.
+const preemptedFor = 10 * time.Minute
 
 // hold keeps the capacity of a pod that is gone for the pod of the same name that will follow it, so that a replica that is being
 // recreated does not lose its domain to a stranger meanwhile (docs/placement.md#when-something-breaks).
@@ -26,15 +30,131 @@ type hold struct {
 	until time.Time
 }
 
-func (h hold) id(name types.NamespacedName) string { return "hold/" + name.String() }
+// holds are the capacity held for successors of lost pods. Those who call see to it that the cluster cache does not change meanwhile.
+type holds struct {
+	// lasts is how long capacity is held.
+	lasts time.Duration
+	// byPod are the holds by the pod's name.
+	byPod map[types.NamespacedName]hold
+	// preempted are replicas that lost a pod to a preemption, and since when: their capacity is not held.
+	preempted map[string]time.Time
+}
 
-// holdRoomOf is called with the lock held, while the pod is still counted.
-func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
+func newHolds(lasts time.Duration) holds {
+	return holds{lasts: lasts, byPod: map[types.NamespacedName]hold{}, preempted: map[string]time.Time{}}
+}
+
+func holdID(pod types.NamespacedName) string { return "hold/" + pod.String() }
+
+// begin turns the capacity of a pod that is gone into a hold.
+func (h *holds) begin(c *topology.Cluster, pod *corev1.Pod, node string, graph types.NamespacedName, now time.Time) {
+	name := client.ObjectKeyFromObject(pod)
+	h.byPod[name] = hold{node: node, shape: topology.ShapeOf(pod), until: now.Add(h.lasts), graph: graph}
+	c.DeletePod(topology.PodID(pod))
+	c.Assume(holdID(name), node, h.byPod[name].shape)
+}
+
+// lift gives the held capacity of pods to the plan that is made now for them.
+func (h *holds) lift(c *topology.Cluster, namespace string, services []placement.Service) {
+	for _, service := range services {
+		for _, replica := range service.Waiting {
+			for _, pod := range replica.Pods {
+				name := types.NamespacedName{Namespace: namespace, Name: pod.Name}
+				if _, held := h.byPod[name]; held {
+					c.Forget(holdID(name))
+				}
+			}
+		}
+	}
+}
+
+// restore reserves the held capacity again, after a plan.
+func (h *holds) restore(c *topology.Cluster) {
+	for name, one := range h.byPod {
+		c.Assume(holdID(name), one.node, one.shape)
+	}
+}
+
+// end ends the holds of pods that have been planned; whether placed or not, they have had their turn.
+func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
+	for _, pod := range pods {
+		delete(h.byPod, client.ObjectKeyFromObject(pod))
+	}
+	h.restore(c)
+}
+
+// drop ends the holds of a graph, and returns the nodes that they were on.
+func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) []string {
+	return h.endWhere(c, func(one hold) bool { return one.graph == graph })
+}
+
+// expire ends what was held for long enough, and returns the nodes that it was on and how long until the next one ends.
+func (h *holds) expire(c *topology.Cluster, now time.Time) (nodes []string, next time.Duration) {
+	nodes, next = h.endWhere(c, func(one hold) bool { return !now.Before(one.until) }), time.Hour
+	for _, one := range h.byPod {
+		next = min(next, one.until.Sub(now))
+	}
+	for gang, since := range h.preempted {
+		if now.Sub(since) > preemptedFor {
+			delete(h.preempted, gang)
+		}
+	}
+	return nodes, next
+}
+
+func (h *holds) endWhere(c *topology.Cluster, ends func(hold) bool) (nodes []string) {
+	for name, one := range h.byPod {
+		if ends(one) {
+			c.Forget(holdID(name))
+			delete(h.byPod, name)
+			nodes = append(nodes, one.node)
+		}
+	}
+	return nodes
+}
+
+// graphs are those for which capacity is held.
+func (h *holds) graphs() map[types.NamespacedName]bool {
+	graphs := map[types.NamespacedName]bool{}
+	for _, one := range h.byPod {
+		graphs[one.graph] = true
+	}
+	return graphs
+}
+
+func (h *holds) has(graph types.NamespacedName) bool {
+	for _, one := range h.byPod {
+		if one.graph == graph {
+			return true
+		}
+	}
+	return false
+}
+
+// trackPreempted remembers which replicas had to free capacity.
+func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
+			if replica := gang.Of(pod); replica != "" {
+				h.preempted[replica] = now
+			}
+		}
+	}
+}
+
+// wasPreempted says whether a replica, as [gang.Of] names it, had to free capacity of late.
+func (h *holds) wasPreempted(replica string) bool {
+	_, lost := h.preempted[replica]
+	return lost
+}
+
+// holdCapacityOf is called with the lock held, while the pod is still counted.
+func (s *Scheduler) holdCapacityOf(pod *corev1.Pod) {
 	sg := s.groupOf(pod)
 	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !graph.Gated(sg) || !s.willBeFollowed(sg, pod) {
 		return
 	}
-	if _, lost := s.preempted[gangOf(pod)]; lost {
+	if s.holds.wasPreempted(gang.Of(pod)) {
 		return // its capacity went to a more important one
 	}
 	node := pod.Spec.NodeName
@@ -44,104 +164,39 @@ func (s *Scheduler) holdRoomOf(pod *corev1.Pod) {
 	if node == "" {
 		return // it never had its capacity for sure: requeued, or never bound
 	}
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	h := hold{
-		node: node, shape: topology.ShapeOf(pod), until: s.options.Clock.Now().Add(s.options.HoldFor),
-		graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph},
-	}
-	s.holds[name] = h
-	s.cluster.DeletePod(topology.PodID(pod))
-	s.cluster.Assume(h.id(name), h.node, h.shape)
+	s.holds.begin(s.cluster, pod, node, types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, s.options.Clock.Now())
 	s.queue.wake() // the loop sets its timer by the holds
 }
 
 // promised says that others had to free capacity for a released pod: the plan said so, or, before this operator started, the kube-scheduler.
 func (s *Scheduler) promised(pod *corev1.Pod) bool {
-	return s.preempting[topology.PodID(pod)] || pod.Status.NominatedNodeName != ""
+	return s.inFlight.preempting[topology.PodID(pod)] || pod.Status.NominatedNodeName != ""
 }
 
 // willBeFollowed says that the replica of a pod that is gone will be recreated.
 func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod) bool {
-	ordinal, _, ok := graph.ReplicaOf(gone)
 	pods := &corev1.PodList{}
 	err := s.reader.List(context.Background(), pods, client.InNamespace(sg.Namespace),
 		client.MatchingFields{IndexPodsByGraph: gone.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy)
-	if !ok || err != nil {
+	if err != nil {
 		return false
 	}
-	group := []*corev1.Pod{gone}
+	var left []*corev1.Pod
 	for i := range pods.Items {
 		if graph.Member(&pods.Items[i], sg) && pods.Items[i].UID != gone.UID {
-			group = append(group, &pods.Items[i])
+			left = append(left, &pods.Items[i])
 		}
 	}
-	byOrdinal := podsByOrdinal(group)
-	byOrdinal[int(ordinal)] = slices.DeleteFunc(byOrdinal[int(ordinal)], func(pod *corev1.Pod) bool { return pod.UID == gone.UID })
-	ordinals, _ := ordinalsOf(sg, byOrdinal, 0) // one that had a pod is never beyond
-	return slices.Contains(ordinals, int(ordinal))
-}
-
-// freeHolds frees the held capacity of the pods that are about to be planned.
-func (s *Scheduler) freeHolds(namespace string, v *view) {
-	for _, service := range v.graph.Services {
-		for _, replica := range service.Waiting {
-			for _, pod := range replica.Pods {
-				name := types.NamespacedName{Namespace: namespace, Name: pod.Name}
-				if h, ok := s.holds[name]; ok {
-					s.cluster.Forget(h.id(name))
-				}
-			}
-		}
-	}
-}
-
-// restoreHolds reserves the held capacity again after a plan that was dropped.
-func (s *Scheduler) restoreHolds() {
-	for name, h := range s.holds {
-		s.cluster.Assume(h.id(name), h.node, h.shape)
-	}
-}
-
-// endHolds ends the holds of pods that have been planned; whether placed or not, they have had their turn.
-func (s *Scheduler) endHolds(v *view) {
-	for _, pod := range v.gated {
-		delete(s.holds, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
-	}
-	s.restoreHolds()
-}
-
-// dropHolds ends the holds of a graph that is gone.
-func (s *Scheduler) dropHolds(graph types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, h := range s.holds {
-		if h.graph == graph {
-			s.cluster.Forget(h.id(name))
-			delete(s.holds, name)
-			s.capacityFreed(h.node)
-		}
-	}
+	return gang.WillBeFollowed(sg, gone, left)
 }
 
 // expireHolds frees what was held too long and says when the next hold ends.
 func (s *Scheduler) expireHolds() time.Duration {
-	now, next := s.options.Clock.Now(), time.Hour
+	now := s.options.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, h := range s.holds {
-		if wait := h.until.Sub(now); wait > 0 {
-			next = min(next, wait)
-			continue
-		}
-		s.cluster.Forget(h.id(name))
-		delete(s.holds, name)
-		s.capacityFreed(h.node)
-	}
-	for gang, since := range s.preempted {
-		if now.Sub(since) > preemptedFor {
-			delete(s.preempted, gang)
-		}
-	}
+	nodes, next := s.holds.expire(s.cluster, now)
+	s.capacityFreed(nodes...)
 	s.expireKept(now)
 	return next
 }

@@ -6,19 +6,15 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
-const CodeSchedulingBlocked = "SchedulingBlocked"
 
 // servedPatience is how many times as long a pod waits for a scheduler that is known to bind others: it may have many pods to go through.
 const servedPatience = 10
@@ -48,10 +44,10 @@ func newIdlePods(patience time.Duration) idlePods {
 
 // track takes in a pod's new state.
 func (p *idlePods) track(pod *corev1.Pod, id string, now time.Time) {
-	if pod.Spec.NodeName != "" || unschedulable(pod) {
+	if pod.Spec.NodeName != "" || gang.WhyUnschedulable(pod) != "" {
 		p.served[schedulerOf(pod)] = true
 	}
-	if !waitsForScheduler(pod) || unschedulable(pod) {
+	if !gang.WaitsForScheduler(pod) || gang.WhyUnschedulable(pod) != "" {
 		p.forget(id)
 		return
 	}
@@ -89,44 +85,24 @@ func (p *idlePods) look(pod *corev1.Pod, id string, now time.Time) (why string, 
 	return why + ", so its capacity is not reserved any more", time.Time{}
 }
 
-// waitsForScheduler says that a pod is released and not bound yet.
-func waitsForScheduler(pod *corev1.Pod) bool {
-	return pod.Annotations[graph.AnnotationGang] != "" && pod.Spec.NodeName == "" && !gates.Closed(pod) && !leaving(pod)
-}
-
 func schedulerOf(pod *corev1.Pod) string {
 	return cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 }
 
 // endIdleReservations ends the reservations of pods that nothing tries to bind. Called with the lock held.
-func (s *Scheduler) endIdleReservations(o observed) {
+func (s *Scheduler) endIdleReservations(o gang.Observation) {
 	now := s.options.Clock.Now()
-	for _, pod := range o.pods {
+	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
 		why, again := s.idle.look(pod, id, now)
 		if !again.IsZero() {
-			s.queue.addAt(client.ObjectKeyFromObject(o.dgd), again)
+			s.queue.addAt(client.ObjectKeyFromObject(o.DGD), again)
 		}
 		if why == "" || s.idle.ended[id] != "" {
 			continue
 		}
 		s.idle.ended[id] = why
-		delete(s.preempting, id)
-		if node, has := s.cluster.Reserved(id); has {
-			s.cluster.Forget(id)
-			s.capacityFreed(node)
-		}
+		s.inFlight.unpromised(id)
+		s.endReservation(id)
 	}
-}
-
-// block notes that nothing tries to bind a replica which is released.
-func (v *view) block(service string, state replicaState) bool {
-	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return v.idle[topology.PodID(pod)] != "" })
-	if at < 0 {
-		return false
-	}
-	v.refused = append(v.refused, Waiting{
-		Service: service, Ordinal: state.ordinal, Code: CodeSchedulingBlocked, Message: v.idle[topology.PodID(state.open[at])],
-	})
-	return true
 }

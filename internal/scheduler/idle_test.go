@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -33,29 +34,29 @@ func newIdleBench(t *testing.T) *bench {
 }
 
 // released is a graph of two pods that are released to rack a, as its events show it; the API server leaves the condition of the gate.
-func (b *bench) released(edit func(*corev1.Pod)) observed {
+func (b *bench) released(edit func(*corev1.Pod)) gang.Observation {
 	o := asking(5, 2, 0)
-	for _, pod := range o.pods {
+	for _, pod := range o.Pods {
 		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g5-gang"}
 		pod.Spec.NodeSelector = map[string]string{"z": "z", "r": "a"}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
 	}
-	edit(o.pods[1])
+	edit(o.Pods[1])
 	b.deliver(o)
 	return o
 }
 
-func (b *bench) deliver(o observed) {
-	for _, pod := range o.pods {
+func (b *bench) deliver(o gang.Observation) {
+	for _, pod := range o.Pods {
 		b.s.podSet(nil, pod)
 	}
 	b.s.decide(b.t.Context(), o)
 }
 
-func clientKey(o observed) types.NamespacedName { return client.ObjectKeyFromObject(o.dgd) }
+func clientKey(o gang.Observation) types.NamespacedName { return client.ObjectKeyFromObject(o.DGD) }
 
-func (b *bench) reserved(o observed) (n int) {
-	for _, pod := range o.pods {
+func (b *bench) reserved(o gang.Observation) (n int) {
+	for _, pod := range o.Pods {
 		if _, has := b.s.cluster.Reserved(string(pod.UID)); has {
 			n++
 		}
@@ -102,8 +103,8 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			b.bound("busy")
 			o := b.released(tc.edit)
 			b.pass(tc.after - time.Second)
-			if _, result := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(result.Waiting) > 0 {
-				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), result.Waiting)
+			if d := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(d.result.Waiting) > 0 {
+				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), d.result.Waiting)
 			}
 			b.s.queue.setWaiting(clientKey(asking(6, 1, 0)), true, waiting{})
 			b.s.queue.take(b.clock.Now())
@@ -111,7 +112,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(o) {
 				t.Errorf("to be looked at are %v, want the graph", due)
 			}
-			_, result := b.s.decide(t.Context(), o)
+			result := b.s.decide(t.Context(), o).result
 			if len(result.Waiting) != 1 || result.Waiting[0].Code != "SchedulingBlocked" || result.Waiting[0].Message != tc.want || result.Placed != 0 {
 				t.Errorf("placed %d, waiting %v; want %s", result.Placed, result.Waiting, tc.want)
 			}
@@ -139,14 +140,14 @@ func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 	if b.s.decide(t.Context(), o); b.reserved(o) != 1 {
 		t.Fatalf("%d reserved, want the one without the gate", b.reserved(o))
 	}
-	o.pods[1] = o.pods[1].DeepCopy()
-	o.pods[1].Spec.SchedulingGates = nil
+	o.Pods[1] = o.Pods[1].DeepCopy()
+	o.Pods[1].Spec.SchedulingGates = nil
 	b.deliver(o)
 	if b.pass(time.Minute); b.reserved(o) != 2 {
 		t.Errorf("%d reserved, want both", b.reserved(o))
 	}
-	if _, result := b.s.decide(t.Context(), o); len(result.Waiting) > 0 {
-		t.Errorf("waiting are %v", result.Waiting)
+	if d := b.s.decide(t.Context(), o); len(d.result.Waiting) > 0 {
+		t.Errorf("waiting are %v", d.result.Waiting)
 	}
 }
 
@@ -158,11 +159,11 @@ func TestAnyObjectionOfASchedulerCounts(t *testing.T) {
 		pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: "no node",
 		}}}}
-		if got := whyUnschedulable(pod); got != want {
+		if got := gang.WhyUnschedulable(pod); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 		pod.Status.Conditions[0].Message = ""
-		if got := whyUnschedulable(pod); strings.Contains(got, reason) != (want != "") {
+		if got := gang.WhyUnschedulable(pod); strings.Contains(got, reason) != (want != "") {
 			t.Errorf("%s without a message: %q", reason, got)
 		}
 	}
@@ -174,10 +175,10 @@ func TestIdlePodsAreForgotten(t *testing.T) {
 	o := b.released(func(pod *corev1.Pod) { pod.Spec.SchedulerName = "nobody" })
 	b.pass(time.Minute)
 	b.s.decide(t.Context(), o)
-	b.s.podGone(o.pods[1])
-	o.pods[0] = o.pods[0].DeepCopy()
-	o.pods[0].Spec.NodeName = "a0"
-	b.s.podSet(nil, o.pods[0])
+	b.s.podGone(o.Pods[1])
+	o.Pods[0] = o.Pods[0].DeepCopy()
+	o.Pods[0].Spec.NodeName = "a0"
+	b.s.podSet(nil, o.Pods[0])
 	if n := len(b.s.idle.since) + len(b.s.idle.ended); n > 0 {
 		t.Errorf("%d entries are left", n)
 	}

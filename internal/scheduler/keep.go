@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -36,7 +37,7 @@ type keptHosts struct {
 }
 
 // keep starts, reports or ends the keeping of hosts for a graph that has just been planned. Called with the lock held.
-func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, planned *placement.Result, result *Result) {
+func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result, result *gang.Result) {
 	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
 	if s.keeper.after == 0 {
 		return
@@ -45,13 +46,13 @@ func (s *Scheduler) keep(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 		s.leaveLine(name, true)
 		return
 	}
-	entry := s.keeper.join(name, v.graph.Priority, dgd.CreationTimestamp.Time, now)
+	entry := s.keeper.join(name, r.Graph.Priority, dgd.CreationTimestamp.Time, now)
 	if k := s.keeper.current; k != nil && k.graph == name {
-		s.renewKept(v, planned)
+		s.renewKept(r, planned)
 	} else if wait := s.keeper.wait(name, now); wait > 0 {
 		s.queue.addAt(name, now.Add(wait))
 	} else if next, ok := s.keeper.next(now); ok && next == name {
-		s.startKeeping(ctx, dgd, v, planned)
+		s.startKeeping(ctx, dgd, r, planned)
 	} else if ok {
 		s.queue.add(next)
 	}
@@ -75,7 +76,7 @@ func (k *keptHosts) what() string {
 
 func refused(result *placement.Result) bool {
 	for i := range result.Replicas {
-		if r := result.Replicas[i].Refusal; r != nil && r.Code == placement.CodeInsufficientCapacity {
+		if refusal := result.Replicas[i].Refusal; refusal != nil && refusal.Code == placement.CodeInsufficientCapacity {
 			return true
 		}
 	}
@@ -84,12 +85,12 @@ func refused(result *placement.Result) bool {
 
 // startKeeping gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be kept waits as long
 // again, and the next one in line has its turn.
-func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, v *view, result *placement.Result) {
+func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, result *placement.Result) {
 	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
 	s.mark("")
 	entry, waited := s.keeper.line[name], now.Sub(s.keeper.line[name].since)
 	entry.tooMany = ""
-	room, most, needs := s.roomWhenEmpty(v, result, nil)
+	room, most, needs := s.roomWhenEmpty(r, result, nil)
 	if room == nil {
 		if needs > 0 {
 			entry.tooMany = fmt.Sprintf("no hosts are kept for it, because it needs %d and at most %d may be kept", needs, most)
@@ -106,7 +107,7 @@ func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 		s.queue.wakeWaiting()
 	}
 	k := &keptHosts{
-		graph: name, priority: v.graph.Priority, created: dgd.CreationTimestamp.Time, levels: v.graph.Levels,
+		graph: name, priority: r.Graph.Priority, created: dgd.CreationTimestamp.Time, levels: r.Graph.Levels,
 		domain: room.Domain, nodes: room.Hosts, until: now.Add(s.keeper.lasts),
 	}
 	s.keeper.current = k
@@ -119,18 +120,18 @@ func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 }
 
 // renewKept chooses the hosts of the kept domain again: some may have become free meanwhile, and the graph may need others.
-func (s *Scheduler) renewKept(v *view, result *placement.Result) {
+func (s *Scheduler) renewKept(r *gang.Request, result *placement.Result) {
 	s.mark("")
-	if room, _, _ := s.roomWhenEmpty(v, result, s.keeper.current.domain); room != nil && !slices.Equal(room.Hosts, s.keeper.current.nodes) {
+	if room, _, _ := s.roomWhenEmpty(r, result, s.keeper.current.domain); room != nil && !slices.Equal(room.Hosts, s.keeper.current.nodes) {
 		s.keeper.current.nodes = room.Hosts
 		s.queue.wakeWaiting()
 	}
 	s.markCurrent()
 }
 
-func (s *Scheduler) roomWhenEmpty(v *view, result *placement.Result, in topology.Path) (room *placement.EmptyRoom, most, needs int) {
-	most = s.keeper.most(s.cluster.Tree(v.graph.Levels, v.graph.NodeSelector).Size(topology.Root))
-	room, needs = placement.WhenEmpty(s.cluster, v.graph, result, in, most, placement.Options{})
+func (s *Scheduler) roomWhenEmpty(r *gang.Request, result *placement.Result, in topology.Path) (room *placement.EmptyRoom, most, needs int) {
+	most = s.keeper.most(s.cluster.Tree(r.Graph.Levels, r.Graph.NodeSelector).Size(topology.Root))
+	room, needs = placement.WhenEmpty(s.cluster, r.Graph, result, in, most, placement.Options{})
 	return room, most, needs
 }
 
@@ -152,25 +153,25 @@ func (s *Scheduler) mark(who string) {
 }
 
 // liftKept opens the kept hosts for the plan of a graph that may use them.
-func (s *Scheduler) liftKept(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view) {
-	if k := s.keeper.current; k != nil && k.exempt(dgd, v) {
+func (s *Scheduler) liftKept(dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request) {
+	if k := s.keeper.current; k != nil && k.exempt(dgd, r) {
 		s.mark("")
 	}
 }
 
-func (k *keptHosts) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, v *view) bool {
-	older := v.graph.Priority == k.priority && dgd.CreationTimestamp.Time.Before(k.created)
-	if client.ObjectKeyFromObject(dgd) == k.graph || v.graph.Priority > k.priority || older {
+func (k *keptHosts) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request) bool {
+	older := r.Graph.Priority == k.priority && dgd.CreationTimestamp.Time.Before(k.created)
+	if client.ObjectKeyFromObject(dgd) == k.graph || r.Graph.Priority > k.priority || older {
 		return true
 	}
 	inside := func(p topology.Path) bool { return len(p) >= len(k.domain) && p[:len(k.domain)].Equal(k.domain) }
-	if !slices.Equal(v.graph.Levels, k.levels) {
+	if !slices.Equal(r.Graph.Levels, k.levels) {
 		return false
 	}
-	if inside(v.graph.Anchor) {
+	if inside(r.Graph.Anchor) {
 		return true
 	}
-	for _, service := range v.graph.Services {
+	for _, service := range r.Graph.Services {
 		if inside(service.Anchor) {
 			return true
 		}

@@ -21,6 +21,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -72,37 +73,38 @@ func withGPU(pod *corev1.Pod) *corev1.Pod {
 }
 
 // asking is a graph of one replica of so many pods, each a host, in one rack. A number names it and makes it the older the lower it is.
-func asking(number int, pods, priority int32) observed {
+func asking(number int, pods, priority int32) gang.Observation {
 	sg := newGroup("work", 1, pods, frozen("", "rack"))
 	sg.Name, sg.UID, sg.Spec.Graph = fmt.Sprintf("g%d-work", number), types.UID(fmt.Sprint("sg", number)), fmt.Sprintf("g%d", number)
-	o := observed{
-		dgd: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
+	o := gang.Observation{
+		DGD: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: sg.Spec.Graph, UID: types.UID(fmt.Sprint("g", number)), CreationTimestamp: metav1.Time{Time: begin.Add(time.Duration(number) * time.Minute)},
 		}},
-		groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile,
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile,
 	}
 	for i := range pods {
 		pod := withGPU(newPod(sg, 0, i))
 		pod.Spec.Priority = ptr.To(priority)
-		o.pods = append(o.pods, pod)
+		o.Pods = append(o.Pods, pod)
 	}
 	return o
 }
 
 // ask has a graph planned and returns where it went, or why it waits.
-func (b *bench) ask(o observed) string {
+func (b *bench) ask(o gang.Observation) string {
 	b.t.Helper()
-	releases, result := b.s.decide(b.t.Context(), o)
+	d := b.s.decide(b.t.Context(), o)
+	releases, result := d.releases, d.result
 	if len(result.Waiting) > 0 {
 		return result.Waiting[0].Message
 	}
-	if len(releases) != len(o.pods) {
-		b.t.Fatalf("%d of %d pods released", len(releases), len(o.pods))
+	if len(releases) != len(o.Pods) {
+		b.t.Fatalf("%d of %d pods released", len(releases), len(o.Pods))
 	}
-	return "rack " + releases[0].pin.Labels["r"]
+	return "rack " + releases[0].Pin.Labels["r"]
 }
 
-func (b *bench) expect(what string, o observed, want string) {
+func (b *bench) expect(what string, o gang.Observation, want string) {
 	b.t.Helper()
 	if got := b.ask(o); !strings.Contains(got, want) {
 		b.t.Errorf("%s: %q, want %q", what, got, want)
@@ -134,7 +136,7 @@ func TestKeepsADomainForALargeGang(t *testing.T) {
 	b.expect("a more important one", asking(9, 1, 1), "rack a")
 	b.s.cluster.Forget("g9-work-0")
 	lost := asking(10, 1, 0)
-	lost.groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a/a1"}}
+	lost.Groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a/a1"}}
 	b.expect("one that was there before", lost, "rack a")
 	b.s.cluster.Forget("g10-work-0")
 	b.s.cluster.Forget("g6-work-0")
@@ -155,7 +157,7 @@ func TestKeepingEnds(t *testing.T) {
 		"with the graph": func(b *bench) { b.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g5"}) },
 		"when it does not want it more": func(b *bench) {
 			o := asking(5, 2, 0)
-			o.groups[0].Spec.Replicas, o.pods = 0, nil
+			o.Groups[0].Spec.Replicas, o.Pods = 0, nil
 			b.s.decide(b.t.Context(), o)
 		},
 	} {
@@ -175,7 +177,7 @@ func TestKeepingEnds(t *testing.T) {
 func TestKeepsNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options Options
-		graph   observed
+		graph   gang.Observation
 	}{
 		"when not asked for":                {Options{KeepShare: 1}, asking(5, 2, 0)},
 		"when turned off":                   {Options{KeepAfter: -1, KeepShare: 1}, asking(5, 2, 0)},
@@ -211,18 +213,18 @@ func TestKeepsOneDomainAtATime(t *testing.T) {
 }
 
 // of moves a graph to another namespace.
-func of(namespace string, o observed) observed {
-	o.dgd.Namespace = namespace
-	for _, sg := range o.groups {
+func of(namespace string, o gang.Observation) gang.Observation {
+	o.DGD.Namespace = namespace
+	for _, sg := range o.Groups {
 		sg.Namespace = namespace
 	}
-	for _, pod := range o.pods {
+	for _, pod := range o.Pods {
 		pod.Namespace = namespace
 	}
 	return o
 }
 
-func (b *bench) notKept(what string, o observed) {
+func (b *bench) notKept(what string, o gang.Observation) {
 	b.t.Helper()
 	if got := b.ask(o); strings.Contains(got, "kept free") {
 		b.t.Errorf("%s: %s", what, got)
@@ -230,42 +232,18 @@ func (b *bench) notKept(what string, o observed) {
 }
 
 // Priority is that of the least important pod that waits, and a class that never preempts asks nobody to leave.
-func TestGraphPriority(t *testing.T) {
-	never := corev1.PreemptNever
-	for name, tc := range map[string]struct {
-		priorities []int32
-		policy     *corev1.PreemptionPolicy
-		want       int32
-		preempts   bool
-	}{
-		"all the same": {[]int32{7, 7}, nil, 7, true},
-		"the lowest":   {[]int32{7, -3}, nil, -3, true},
-		"never":        {[]int32{7, 7}, &never, 7, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := asking(1, 2, 0)
-			for i, pod := range o.pods {
-				pod.Spec.Priority, pod.Spec.PreemptionPolicy = &tc.priorities[i], tc.policy
-			}
-			if v := newView(o); v.graph.Priority != tc.want || v.graph.Preempts != tc.preempts {
-				t.Errorf("priority %d, preempts %v; want %d, %v", v.graph.Priority, v.graph.Preempts, tc.want, tc.preempts)
-			}
-		})
-	}
-}
-
 // What a replica was preempted for is not held for it; its other pods, which go with it, do not hold theirs either.
 func TestPreemptedRoomIsNotHeld(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 2, 0)
-	preempted := o.pods[0].DeepCopy()
+	preempted := o.Pods[0].DeepCopy()
 	preempted.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
-	b.s.trackPreempted(preempted)
-	if _, lost := b.s.preempted[gangOf(o.pods[1])]; !lost {
-		t.Errorf("%s is not known to have lost a pod", gangOf(o.pods[1]))
+	b.s.holds.trackPreempted(preempted, begin)
+	if _, lost := b.s.holds.preempted[gang.Of(o.Pods[1])]; !lost {
+		t.Errorf("%s is not known to have lost a pod", gang.Of(o.Pods[1]))
 	}
 	b.pass(preemptedFor + time.Second)
-	if len(b.s.preempted) > 0 {
+	if len(b.s.holds.preempted) > 0 {
 		t.Error("remembered for ever")
 	}
 }
@@ -274,12 +252,12 @@ func TestMoveIsTold(t *testing.T) {
 	b := newBench(t, Options{})
 	b.taken("a1")
 	o := asking(1, 2, 0)
-	o.groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
+	o.Groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
 	b.expect("its rack is half taken", o, "rack b")
 	if said := <-b.said.Events; !strings.Contains(said, "work-0 moves as a whole from z/a to z/b: needs 2 pods x 1 gpu") || !strings.Contains(said, "holds 1 of 2") {
 		t.Error(said)
 	}
-	if !topology.Path([]string{"z", "b"}).Equal(b.s.releasing[topology.PodID(o.pods[0])]) {
-		t.Errorf("released to %s", b.s.releasing[topology.PodID(o.pods[0])])
+	if !topology.Path([]string{"z", "b"}).Equal(b.s.inFlight.domains[topology.PodID(o.Pods[0])]) {
+		t.Errorf("released to %s", b.s.inFlight.domains[topology.PodID(o.Pods[0])])
 	}
 }

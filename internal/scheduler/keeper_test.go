@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // A namespace whose hosts were kept without success gives others the hosts for as long again.
@@ -35,9 +37,9 @@ func TestKeepingRestsPerNamespace(t *testing.T) {
 // A gang of higher priority ends the turn of a lower one, and a lower one waits for its turn.
 func TestKeepingGoesByPriority(t *testing.T) {
 	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute, KeepShare: 0.5})
-	never := func(o observed) observed {
+	never := func(o gang.Observation) gang.Observation {
 		policy := corev1.PreemptNever
-		for _, pod := range o.pods {
+		for _, pod := range o.Pods {
 			pod.Spec.PreemptionPolicy = &policy
 		}
 		return o
@@ -53,7 +55,7 @@ func TestKeepingGoesByPriority(t *testing.T) {
 	b.expect("the high one", high, "are kept")
 	b.s.queue.take(b.clock.Now())
 	b.notKept("the low one", low)
-	if due, _ := b.s.queue.take(b.clock.Now()); slices.Contains(due, client.ObjectKeyFromObject(high.dgd)) {
+	if due, _ := b.s.queue.take(b.clock.Now()); slices.Contains(due, client.ObjectKeyFromObject(high.DGD)) {
 		t.Error("the one that has its turn is looked at again and again")
 	}
 }
@@ -61,15 +63,15 @@ func TestKeepingGoesByPriority(t *testing.T) {
 // A gang that one host alone can ever hold has that host kept, and no other of its large domain; a gang that needs more hosts than may be kept has
 // none kept, and says so.
 func TestKeepsOnlyWhatTheGangCanUse(t *testing.T) {
-	region := func(o observed) observed {
-		for _, sg := range o.groups {
+	region := func(o gang.Observation) gang.Observation {
+		for _, sg := range o.Groups {
 			sg.Spec.Topology = frozen("", "zone")
 		}
 		return o
 	}
-	picky := func(number int) observed {
+	picky := func(number int) gang.Observation {
 		o := region(asking(number, 1, 0))
-		o.pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a0"}
+		o.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a0"}
 		return o
 	}
 	b := newBench(t, Options{KeepAfter: time.Minute, KeepFor: 10 * time.Minute})
@@ -96,7 +98,7 @@ func TestKeepsOnlyWhatTheGangCanUse(t *testing.T) {
 	b.pass(time.Minute)
 	b.s.queue.take(b.clock.Now())
 	b.expect("the first says so still", region(asking(5, 3, 0)), "no hosts are kept for it")
-	if due, _ := b.s.queue.take(b.clock.Now()); !slices.Contains(due, client.ObjectKeyFromObject(asking(6, 2, 0).dgd)) {
+	if due, _ := b.s.queue.take(b.clock.Now()); !slices.Contains(due, client.ObjectKeyFromObject(asking(6, 2, 0).DGD)) {
 		t.Errorf("to be looked at are %v, want the next one in line", due)
 	}
 	b.expect("the next one in line", asking(6, 2, 0), "2 hosts in z/a are kept")

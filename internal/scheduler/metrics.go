@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
@@ -86,7 +87,7 @@ const (
 // waitReasons are the reasons of a gang that waits.
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
-	placement.CodeAnchorConflict, placement.CodeLevelGone, CodeRequeued, CodeEngineNotReady, CodeSchedulerRefuses, CodeSchedulingBlocked, CodeCreating,
+	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeEngineNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.
@@ -101,11 +102,11 @@ func Collectors() []prometheus.Collector {
 func init() {
 	metrics.Registry.MustRegister(Collectors()...)
 	for _, reason := range waitReasons {
-		if reason != CodeCreating {
+		if reason != gang.CodeCreating {
 			replicasRefused.WithLabelValues(reason)
 		}
 	}
-	for _, reason := range []string{ReasonUnschedulable, CodeSchedulerRefuses, ReasonStaleObjects} {
+	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonStaleObjects} {
 		gangEvictions.WithLabelValues(reason)
 	}
 	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {

@@ -19,6 +19,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // withTopology is a cache of graphs that has the ClusterTopology too, and counts how often it is asked for that.
@@ -51,18 +52,18 @@ func measure(t *testing.T, o Options) measured {
 }
 
 // wants adds a graph of one replica of so many pods, created now.
-func (m measured) wants(number int, pods int32) observed {
+func (m measured) wants(number int, pods int32) gang.Observation {
 	o := asking(number, pods, 0)
-	for _, pod := range o.pods {
+	for _, pod := range o.Pods {
 		pod.CreationTimestamp = metav1.Time{Time: m.clock.Now()}
 		pod.Spec.PriorityClassName = "gold"
 	}
-	m.all.graphs[o.dgd.Name] = o
+	m.all.graphs[o.DGD.Name] = o
 	m.looks(o)
 	return o
 }
 
-func (m measured) looks(o observed) {
+func (m measured) looks(o gang.Observation) {
 	m.s.queue.add(clientKey(o))
 	m.look()
 }
@@ -143,7 +144,7 @@ func TestWaitingGoesOnWithOtherPods(t *testing.T) {
 	m.taken("a0", "a1", "b0", "b1")
 	o := m.wants(1, 1)
 	m.pass(40 * time.Second)
-	o.pods[0].CreationTimestamp.Time = m.clock.Now()
+	o.Pods[0].CreationTimestamp.Time = m.clock.Now()
 	m.looks(o)
 	before := m.readings()
 	m.pass(2 * time.Second)
@@ -160,50 +161,50 @@ func TestReleaseToBound(t *testing.T) {
 	o := m.wants(1, 2)
 	before := m.readings()
 	m.pass(3 * time.Second)
-	bound := o.pods[0].DeepCopy()
+	bound := o.Pods[0].DeepCopy()
 	bound.Spec.NodeName = "a0"
-	m.s.podSet(o.pods[0], bound)
+	m.s.podSet(o.Pods[0], bound)
 	m.s.podSet(bound, bound)
 	stranger := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "x", UID: "x"}})
 	stranger.Spec.NodeName = "b1"
 	m.s.podSet(nil, stranger)
 	m.expect("binding", before, "trellis_release_to_bound_seconds n: 1", "trellis_release_to_bound_seconds: 3")
-	m.s.podGone(o.pods[1])
-	if len(m.s.released) > 0 {
-		t.Errorf("still followed: %v", m.s.released)
+	m.s.podGone(o.Pods[1])
+	if len(m.s.inFlight.since) > 0 {
+		t.Errorf("still followed: %v", m.s.inFlight.since)
 	}
 }
 
 // An eviction is counted by who refused to bind the gang, and that it waits again by why.
 func TestEvictionsAndRequeues(t *testing.T) {
 	for name, tc := range map[string]struct {
-		edit func(m measured, o observed)
+		edit func(m measured, o gang.Observation)
 		want []string
 	}{
-		"evicted": {func(m measured, o observed) {
+		"evicted": {func(m measured, o gang.Observation) {
 			m.s.engines = engine.New(engine.Options{}, &objecting{})
-			pod := o.pods[0].DeepCopy()
+			pod := o.Pods[0].DeepCopy()
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{"trellis.dev/gang": "g1-gang"}
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 			m.s.trackStuck(pod, string(pod.UID))
 			m.pass(DefaultRequeueAfter)
 			stuck := o
-			stuck.pods = []*corev1.Pod{pod}
+			stuck.Pods = []*corev1.Pod{pod}
 			if !m.s.requeueStuck(t.Context(), stuck) {
 				t.Fatal("not evicted")
 			}
 		}, []string{"trellis_gang_evictions_total Unschedulable: 1", "trellis_gang_requeues_total Evicted: 1"}},
-		"preempted": {func(m measured, _ observed) { m.s.preempted["ns/g1-work-0"] = m.clock.Now() }, []string{"trellis_gang_requeues_total Preempted: 1"}},
-		"replaced":  {func(measured, observed) {}, []string{"trellis_gang_requeues_total Replaced: 1"}},
+		"preempted": {func(m measured, _ gang.Observation) { m.s.holds.preempted["ns/g1-work-0"] = m.clock.Now() }, []string{"trellis_gang_requeues_total Preempted: 1"}},
+		"replaced":  {func(measured, gang.Observation) {}, []string{"trellis_gang_requeues_total Replaced: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := measure(t, Options{})
 			m.taken("a0", "b0", "a1", "b1")
 			before := m.readings()
 			o := asking(1, 1, 0)
-			o.groups[0].Status.Placements = append(o.groups[0].Status.Placements, placementAt("z/a"))
-			m.all.graphs[o.dgd.Name] = o
-			m.s.results.set(clientKey(o), Result{UID: o.dgd.UID}) // looked at while its replica was placed
+			o.Groups[0].Status.Placements = append(o.Groups[0].Status.Placements, placementAt("z/a"))
+			m.all.graphs[o.DGD.Name] = o
+			m.s.results.set(clientKey(o), gang.Result{UID: o.DGD.UID}) // looked at while its replica was placed
 			tc.edit(m, o)
 			m.looks(o)
 			m.looks(o)
@@ -221,8 +222,8 @@ func TestAStartRequeuesNothing(t *testing.T) {
 	m.taken("a0", "b0", "a1", "b1")
 	before := m.readings()
 	o := asking(1, 1, 0)
-	o.groups[0].Status.Placements = append(o.groups[0].Status.Placements, placementAt("z/a"))
-	m.all.graphs[o.dgd.Name] = o
+	o.Groups[0].Status.Placements = append(o.Groups[0].Status.Placements, placementAt("z/a"))
+	m.all.graphs[o.DGD.Name] = o
 	m.looks(o)
 	m.looks(o)
 	for _, line := range changes(before, m.readings()) {
@@ -286,7 +287,7 @@ func TestAGoneGraphDoesNotWait(t *testing.T) {
 	m := measure(t, Options{})
 	o := m.wants(1, 4)
 	before := m.readings()
-	delete(m.all.graphs, o.dgd.Name)
+	delete(m.all.graphs, o.DGD.Name)
 	m.pass(gatherEvery)
 	m.looks(o)
 	m.expect("the deletion", before, "trellis_gangs_waiting InsufficientCapacity: -1", "trellis_graphs_waiting: -1")

@@ -4,7 +4,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -24,36 +23,39 @@ const (
 	lastBackoff  = 5 * time.Minute
 )
 
-// requeue is the back-off of a graph after a gang was requeued.
-type requeue struct {
+// backoffs are the pauses of graphs after a gang of theirs was requeued.
+type backoffs map[types.NamespacedName]backoff
+
+// backoff is the pause of one graph.
+type backoff struct {
 	until   time.Time
 	times   int
 	message string
 }
 
-// trackStuck notes since when a released pod of ours has been unschedulable. Called with the lock held.
+// begin starts a pause, twice as long as the last one.
+func (b backoffs) begin(name types.NamespacedName, why string, now time.Time) {
+	last := b[name]
+	wait := min(firstBackoff<<min(last.times, 20), lastBackoff)
+	b[name] = backoff{until: now.Add(wait), times: last.times + 1, message: why}
+}
+
+// of returns the graph's pause while it lasts.
+func (b backoffs) of(name types.NamespacedName, now time.Time) (backoff, bool) {
+	one, known := b[name]
+	return one, known && now.Before(one.until)
+}
+
+// times is how often gangs of the graph were requeued in a row.
+func (b backoffs) times(name types.NamespacedName) int { return b[name].times }
+
+// end forgets what was before: all of the graph is bound, or it is gone.
+func (b backoffs) end(name types.NamespacedName) { delete(b, name) }
+
+// trackStuck notes since when a released pod of ours has been unschedulable. The event that reported it has the graph looked at. Called with the
+// lock held.
 func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
-	if !waitsForScheduler(pod) || !unschedulable(pod) {
-		delete(s.stuck, id)
-		return
-	}
-	if _, known := s.stuck[id]; !known {
-		s.stuck[id] = s.options.Clock.Now() // the event that reported it has the graph looked at
-	}
-}
-
-func unschedulable(pod *corev1.Pod) bool {
-	return whyUnschedulable(pod) != ""
-}
-
-// whyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no scheduler's word.
-func whyUnschedulable(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
-			return cmp.Or(c.Message, c.Reason, "no reason given")
-		}
-	}
-	return ""
+	s.unbound.setStuck(id, gang.WaitsForScheduler(pod) && gang.WhyUnschedulable(pod) != "", s.options.Clock.Now())
 }
 
 // forgiveWhileEmptying restarts the time of pods that are promised the capacity of others (a nominated node) while those are there: when they
@@ -61,8 +63,8 @@ func whyUnschedulable(pod *corev1.Pod) string {
 func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		node, id := pod.Status.NominatedNodeName, topology.PodID(pod)
-		if _, stuck := s.stuck[id]; stuck && node != "" && s.cluster.Emptying(node) {
-			s.stuck[id] = s.options.Clock.Now()
+		if s.unbound.isStuck(id) && node != "" && s.cluster.Emptying(node) {
+			s.unbound.restart(id, s.options.Clock.Now())
 		}
 	}
 }
@@ -70,11 +72,11 @@ func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 // requeueStuck deletes every gang that has a pod stuck for too long, bound members included (docs/engines.md#when-a-gang-is-not-bound). Such a gang was never
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
-func (s *Scheduler) requeueStuck(ctx context.Context, o observed) bool {
-	gangs, reasons, name := map[string]string{}, map[string]string{}, client.ObjectKeyFromObject(o.dgd)
+func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
+	gangs, reasons, name := map[string]string{}, map[string]string{}, client.ObjectKeyFromObject(o.DGD)
 	s.mu.Lock()
-	s.forgiveWhileEmptying(o.pods)
-	for _, pod := range o.pods {
+	s.forgiveWhileEmptying(o.Pods)
+	for _, pod := range o.Pods {
 		since, why := s.stuckSince(o, pod)
 		switch due := since.Add(s.options.RequeueAfter); {
 		case why == "":
@@ -85,23 +87,25 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o observed) bool {
 			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 		}
 	}
+	for _, why := range gangs {
+		s.backoffs.begin(name, why, s.options.Clock.Now())
+	}
 	s.mu.Unlock()
 	if len(gangs) == 0 {
 		return false
 	}
-	for gang, why := range gangs {
-		s.backOff(name, why)
-		gangEvictions.WithLabelValues(reasons[gang]).Inc()
-		logger(ctx, o.dgd).Info("evicting and requeueing a gang that cannot be bound", "gang", gang, "why", why)
-		s.recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", gang, why)
+	for evicted, why := range gangs {
+		gangEvictions.WithLabelValues(reasons[evicted]).Inc()
+		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", evicted, "why", why)
+		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", evicted, why)
 	}
-	for _, pod := range o.pods {
+	for _, pod := range o.Pods {
 		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil {
 			continue
 		}
 		if err := s.placerOf(o).Evict(ctx, pod); err != nil {
-			logger(ctx, o.dgd).Error(err, "evicting a pod")
-			s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
+			logger(ctx, o.DGD).Error(err, "evicting a pod")
+			s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
 		}
 	}
 	return true
@@ -109,25 +113,8 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o observed) bool {
 
 // evictionReason says who found that a pod cannot be bound. Called with the lock held.
 func (s *Scheduler) evictionReason(pod *corev1.Pod) string {
-	if _, stuck := s.stuck[topology.PodID(pod)]; stuck {
+	if s.unbound.isStuck(topology.PodID(pod)) {
 		return ReasonUnschedulable
 	}
-	return CodeSchedulerRefuses
-}
-
-func (s *Scheduler) backOff(name types.NamespacedName, why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.backoff[name]
-	wait := min(firstBackoff<<min(b.times, 20), lastBackoff)
-	s.backoff[name] = requeue{until: s.options.Clock.Now().Add(wait), times: b.times + 1, message: why}
-}
-
-// backingOff returns the graph's back-off while it lasts. Called with the lock held.
-func (s *Scheduler) backingOff(dgd *nvidiav1beta1.DynamoGraphDeployment) *requeue {
-	b, ok := s.backoff[client.ObjectKeyFromObject(dgd)]
-	if !ok || !s.options.Clock.Now().Before(b.until) {
-		return nil
-	}
-	return &b
+	return gang.CodeSchedulerRefuses
 }

@@ -18,6 +18,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -27,10 +28,10 @@ type objecting struct {
 	taken []string
 }
 
-func (o *objecting) Object(_ context.Context, _ client.Reader, unbound, _ []*corev1.Pod) map[types.UID]engine.Objection {
-	out := map[types.UID]engine.Objection{}
+func (o *objecting) Object(_ context.Context, _ client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
+	out := map[types.UID]gang.Objection{}
 	for _, pod := range unbound {
-		out[pod.UID] = engine.Objection{Message: "its gang is not there", Passing: true}
+		out[pod.UID] = gang.Objection{Message: "its gang is not there", Passing: true}
 	}
 	return out
 }
@@ -55,7 +56,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 			b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
 			b.s.engines = engine.New(engine.Options{}, placer)
 			o := asking(1, 1, 0)
-			pod, graphName := o.pods[0], client.ObjectKeyFromObject(o.dgd)
+			pod, graphName := o.Pods[0], client.ObjectKeyFromObject(o.DGD)
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
 			stuck(b, pod)
 
@@ -87,7 +88,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
 	b.s.engines = engine.New(engine.Options{}, placer)
 	o := asking(1, 1, 0)
-	pod := o.pods[0]
+	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "over quota",
@@ -96,7 +97,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 		b.s.trackStuck(pod, string(pod.UID))
 		return b.s.requeueStuck(t.Context(), o)
 	}
-	o.objections = map[types.UID]engine.Objection{pod.UID: {Message: "over quota", Anywhere: true}}
+	o.Objections = map[types.UID]gang.Objection{pod.UID: {Message: "over quota", Anywhere: true}}
 	for range 5 {
 		if look() {
 			t.Fatalf("requeued after %s", b.clock.Since(begin))
@@ -104,7 +105,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 		b.pass(20 * time.Second)
 	}
 	look()
-	o.objections = nil
+	o.Objections = nil
 	b.pass(29 * time.Second)
 	if look() {
 		t.Fatal("requeued before its time was up")
@@ -121,7 +122,7 @@ func TestAPodWithAPromiseIsRequeuedWhenTheRoomIsFreeAndItIsNotBound(t *testing.T
 	placer := &objecting{}
 	b.s.engines = engine.New(engine.Options{}, placer)
 	o := asking(1, 1, 0)
-	pod := o.pods[0]
+	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
 	pod.Status = corev1.PodStatus{NominatedNodeName: "a0", Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
@@ -162,31 +163,31 @@ func TestRoomMadeForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b.s.reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(low.groups[0], high.groups[0]).
+			b.s.reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(low.Groups[0], high.Groups[0]).
 				WithIndex(&corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string { return []string{o.GetLabels()[graph.LabelGraph]} }).Build()
 
 			b.expect("the first one has the free rack", low, "rack a")
-			for i, pod := range low.pods {
+			for i, pod := range low.Pods {
 				pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, []string{"a0", "a1"}[i]
 				b.s.podSet(nil, pod)
 			}
 			b.expect("the important one breaks it up", high, "rack a")
-			for _, pod := range high.pods {
+			for _, pod := range high.Pods {
 				b.s.giveBack(pod)
 			}
-			if len(b.s.preempting) > 0 {
-				t.Errorf("what could not be released is still remembered: %v", b.s.preempting)
+			if len(b.s.inFlight.preempting) > 0 {
+				t.Errorf("what could not be released is still remembered: %v", b.s.inFlight.preempting)
 			}
 			b.expect("it is planned again", high, "rack a")
-			for _, pod := range low.pods {
+			for _, pod := range low.Pods {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
 				b.s.podSet(pod, pod)
 				b.s.podGone(pod)
 			}
 			if restarted {
-				clear(b.s.preempting)
+				clear(b.s.inFlight.preempting)
 			}
-			for _, pod := range high.pods {
+			for _, pod := range high.Pods {
 				pod.Spec.SchedulingGates = nil
 				if restarted {
 					pod.Status.NominatedNodeName = "a0"
@@ -198,8 +199,8 @@ func TestRoomMadeForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 			if again := asking(2, 2, 1000); b.ask(again) != "rack a" {
 				t.Error("the capacity is not given to the gang it was made for")
 			}
-			if len(b.s.preempting) > 0 {
-				t.Errorf("remembered for ever: %v", b.s.preempting)
+			if len(b.s.inFlight.preempting) > 0 {
+				t.Errorf("remembered for ever: %v", b.s.inFlight.preempting)
 			}
 		})
 	}

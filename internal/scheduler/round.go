@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +63,7 @@ func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidia
 	}
 	if err != nil {
 		log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", client.ObjectKey(name))
-		s.queue.addAt(name, s.options.Clock.Now().Add(time.Second))
+		s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
 		return nil
 	}
 	return dgd

@@ -14,15 +14,15 @@ import (
 func (b *bench) asks(all graphs, namespace string, from, count int, priority int32) {
 	for i := range count {
 		o := asking(from+i, 1, priority)
-		o.dgd.Namespace = namespace
-		for _, sg := range o.groups {
+		o.DGD.Namespace = namespace
+		for _, sg := range o.Groups {
 			sg.Namespace = namespace
 		}
-		for _, pod := range o.pods {
+		for _, pod := range o.Pods {
 			pod.Namespace = namespace
 		}
-		all[o.dgd.Name] = o
-		b.s.queue.add(client.ObjectKeyFromObject(o.dgd))
+		all[o.DGD.Name] = o
+		b.s.queue.add(client.ObjectKeyFromObject(o.DGD))
 	}
 }
 
@@ -97,7 +97,7 @@ func TestOncePerLine(t *testing.T) {
 	b.oneRound()
 	last := all[fmt.Sprintf("g%d", 2*roundGraphs)]
 	for range 3 {
-		b.s.queue.add(client.ObjectKeyFromObject(last.dgd))
+		b.s.queue.add(client.ObjectKeyFromObject(last.DGD))
 	}
 	if got := b.look(); got != roundGraphs {
 		t.Errorf("%d plans, want %d", got, roundGraphs)
@@ -105,8 +105,8 @@ func TestOncePerLine(t *testing.T) {
 	if len(b.s.queue.taken) != 0 {
 		t.Errorf("%d causes are kept of graphs that are not in line", len(b.s.queue.taken))
 	}
-	delete(all, last.dgd.Name)
-	b.s.queue.add(client.ObjectKeyFromObject(last.dgd))
+	delete(all, last.DGD.Name)
+	b.s.queue.add(client.ObjectKeyFromObject(last.DGD))
 	if got := b.look(); got != 0 || len(b.s.queue.taken) != 0 {
 		t.Errorf("%d plans of a graph that is gone", got)
 	}

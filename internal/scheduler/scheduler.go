@@ -34,6 +34,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
@@ -83,29 +84,21 @@ type Scheduler struct {
 	// mu guards the cluster cache and all that goes with it.
 	mu      sync.Mutex
 	cluster *topology.Cluster
-	// releasing are pods sent on their way that may still look gated in the cache.
-	releasing map[string]topology.Path
-	// stuck is since when a released pod has been unschedulable.
-	stuck map[string]time.Time
-	// objected is since when the engine's scheduler has held something against a released pod.
-	objected map[string]time.Time
-	// holds keep the capacity of lost pods, by pod name.
-	holds map[types.NamespacedName]hold
-	// preempted are replicas that lost a pod to a preemption, and since when: their capacity is not held.
-	preempted map[string]time.Time
-	// preempting are released pods that are not bound yet, by ID, for which others have to free capacity.
-	preempting map[string]bool
+	// inFlight follows released pods until they are bound; unbound are those that something stands against.
+	inFlight inFlight
+	unbound  unbound
+	// holds keep the capacity of lost pods for their successors.
+	holds holds
 	// freed are nodes on which capacity may have become free since the waiting graphs were last compared with it.
 	freed map[string]bool
 	// idle are released pods that no scheduler tries to bind.
 	idle idlePods
 	// keeper keeps hosts for a gang that has been waiting for long.
 	keeper keeper
-	// backoff counts how often a graph's gangs were requeued.
-	backoff map[types.NamespacedName]requeue
-	// waits are the gangs that wait, and released since when a pod that is not bound yet is released; both are for the metrics.
+	// backoffs are the pauses of graphs whose gangs were requeued.
+	backoffs backoffs
+	// waits are the gangs that wait, for the metrics.
 	waits    waits
-	released map[string]time.Time
 	gathered gathered
 	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
 	treesDropped time.Time
@@ -123,11 +116,9 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 	s := &Scheduler{
 		reader: c, cache: c, engines: engines, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
-		cluster: topology.NewCluster(), releasing: map[string]topology.Path{}, stuck: map[string]time.Time{}, objected: map[string]time.Time{},
-		preempted: map[string]time.Time{}, preempting: map[string]bool{}, keeper: newKeeper(o), idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{},
-		holds: map[types.NamespacedName]hold{}, backoff: map[types.NamespacedName]requeue{}, waits: waits{}, released: map[string]time.Time{},
+		cluster: gang.NewCluster(), inFlight: newInFlight(), unbound: newUnbound(), holds: newHolds(o.HoldFor), keeper: newKeeper(o),
+		idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{}, backoffs: backoffs{}, waits: waits{},
 	}
-	s.cluster.GangOf = gangOf
 	// A graph is looked at again when its engine may work now, or when something of the engine's own that concerns the graph has changed.
 	engines.OnState(func(string) { s.queue.wakeWaiting() })
 	engines.OnChange(s.queue.add)
@@ -180,24 +171,24 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.line.Remove(name.Namespace, name.Name)
 	s.results.drop(name)
 	s.mu.Lock()
-	delete(s.backoff, name)
+	s.backoffs.end(name)
 	delete(s.waits, name)
 	s.leaveLine(name, false)
+	s.capacityFreed(s.holds.drop(s.cluster, name)...)
 	s.mu.Unlock()
-	s.dropHolds(name)
 }
 
 // observe reads everything about one graph from the cache. The objects are the cache's own, to be looked at only: every event of a pod has its
 // graph read, and copying what is read would be most of the loop's work.
-func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
-	o := observed{dgd: dgd}
+func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, error) {
+	o := gang.Observation{DGD: dgd}
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := s.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return o, err
 	}
 	for i := range groups.Items {
 		if groups.Items[i].DeletionTimestamp == nil {
-			o.groups = append(o.groups, &groups.Items[i])
+			o.Groups = append(o.Groups, &groups.Items[i])
 		}
 	}
 	pods := &corev1.PodList{}
@@ -205,10 +196,10 @@ func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 		return o, err
 	}
 	for i := range pods.Items {
-		o.pods = append(o.pods, &pods.Items[i])
+		o.Pods = append(o.Pods, &pods.Items[i])
 	}
-	profile, err := s.profile(ctx, o.groups)
-	o.profile = profile
+	profile, err := s.profile(ctx, o.Groups)
+	o.Profile = profile
 	return o, err
 }
 

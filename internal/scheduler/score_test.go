@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
@@ -17,31 +18,31 @@ func TestScoreCountsWhatWasPlacedBefore(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 1, 0)
 	work := newGroup("work", 2, 2, frozen("zone", ""))
-	o.groups = []*trellisv1alpha1.ScalingGroup{work}
-	o.pods = o.pods[:0]
+	o.Groups = []*trellisv1alpha1.ScalingGroup{work}
+	o.Pods = o.Pods[:0]
 	for ordinal := range int32(2) {
 		for index := range int32(2) {
-			o.pods = append(o.pods, withGPU(newPod(work, ordinal, index)))
+			o.Pods = append(o.Pods, withGPU(newPod(work, ordinal, index)))
 		}
 	}
-	if got := b.s.score(o); got != placement.Unscored {
+	if got := gang.Score(b.s.cluster, o); got != placement.Unscored {
 		t.Errorf("nothing is placed: %v", got)
 	}
 	for i, node := range []string{"a0", "b0"} { // replica 0, over both racks of a zone
-		b.s.cluster.SetPod(boundTo(o.pods[i], node))
+		b.s.cluster.SetPod(boundTo(o.Pods[i], node))
 	}
-	if got, want := b.s.score(o), 0.75; got != want {
+	if got, want := gang.Score(b.s.cluster, o), 0.75; got != want {
 		t.Errorf("one replica over two racks: %v, want %v", got, want)
 	}
 	for i, node := range []string{"a1", "a1"} { // replica 1, in one
-		b.s.cluster.SetPod(boundTo(o.pods[2+i], node))
+		b.s.cluster.SetPod(boundTo(o.Pods[2+i], node))
 	}
-	if got, want := b.s.score(o), 0.75; got != want {
+	if got, want := gang.Score(b.s.cluster, o), 0.75; got != want {
 		t.Errorf("with another in one rack: %v, want %v", got, want)
 	}
-	b.s.cluster.DeletePod(string(o.pods[0].UID))
-	b.s.cluster.DeletePod(string(o.pods[1].UID))
-	if got := b.s.score(o); got != 1 {
+	b.s.cluster.DeletePod(string(o.Pods[0].UID))
+	b.s.cluster.DeletePod(string(o.Pods[1].UID))
+	if got := gang.Score(b.s.cluster, o); got != 1 {
 		t.Errorf("the worst one is gone: %v, want 1", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -61,11 +62,11 @@ func (s *Scheduler) usedTrees(ctx context.Context) ([]treeUse, error) {
 		}
 	}
 	for i := range profiles.Items {
-		add(treeUse{LevelsOfProfile(&profiles.Items[i]), profiles.Items[i].Spec.NodeSelector})
+		add(treeUse{gang.LevelsOfProfile(&profiles.Items[i]), profiles.Items[i].Spec.NodeSelector})
 	}
 	for i := range groups.Items {
 		if t := groups.Items[i].Spec.Topology; t != nil {
-			add(treeUse{LevelsOf(t), t.NodeSelector})
+			add(treeUse{gang.LevelsOf(t), t.NodeSelector})
 		}
 	}
 	return used, nil

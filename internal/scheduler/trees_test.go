@@ -15,6 +15,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -58,10 +59,10 @@ func TestTreesOfFormerTopologies(t *testing.T) {
 	now.Spec.Levels, now.Spec.NodeSelector = now.Spec.Levels[:1], map[string]string{"pool": " in pool a"}
 	all := &inUse{profiles: []grovev1alpha1.ClusterTopology{*now}, groups: []trellisv1alpha1.ScalingGroup{*sg, *newGroup("front", 1, 1, nil)}}
 	b.s.reader = all
-	for _, levels := range []topology.Levels{nil, LevelsOf(sg.Spec.Topology), LevelsOfProfile(now), {{Domain: "row", Key: "row"}}} {
+	for _, levels := range []topology.Levels{nil, gang.LevelsOf(sg.Spec.Topology), gang.LevelsOfProfile(now), {{Domain: "row", Key: "row"}}} {
 		b.s.cluster.Tree(levels, nil)
 	}
-	b.s.cluster.Tree(LevelsOfProfile(now), now.Spec.NodeSelector)
+	b.s.cluster.Tree(gang.LevelsOfProfile(now), now.Spec.NodeSelector)
 	expect := func(when string, want ...string) {
 		t.Helper()
 		b.s.round(t.Context(), nil)

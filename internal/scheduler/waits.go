@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
 // waits are the gangs that wait to be placed, by graph, from one look at the graph to the next.
-type waits map[types.NamespacedName]map[replicaKey]wait
+type waits map[types.NamespacedName]map[gang.Key]wait
 
 // wait is one gang that waits.
 type wait struct {
@@ -28,17 +29,17 @@ type wait struct {
 }
 
 // followWaits takes over what a look at a graph came to, and counts what is new in it. Called with the lock held.
-func (s *Scheduler) followWaits(o observed, result *Result) {
-	name := client.ObjectKeyFromObject(o.dgd)
+func (s *Scheduler) followWaits(o gang.Observation, result *gang.Result) {
+	name := client.ObjectKeyFromObject(o.DGD)
 	before := s.waits[name]
 	if len(result.Waiting) == 0 {
 		delete(s.waits, name)
 		return
 	}
-	_, again := s.results.Get(name, o.dgd.UID) // else it may have waited before this operator started
-	created, groups, now := createdBy(o.pods), groupsByService(o.groups), make(map[replicaKey]wait, len(result.Waiting))
+	_, again := s.results.Get(name, o.DGD.UID) // else it may have waited before this operator started
+	created, groups, now := createdBy(o.Pods), groupsByService(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
 	for _, w := range result.Waiting {
-		key := replicaKey{w.Service, w.Ordinal}
+		key := gang.Key{Service: w.Service, Ordinal: w.Ordinal}
 		was, known := before[key]
 		if !known {
 			was.since = s.options.Clock.Now()
@@ -46,10 +47,10 @@ func (s *Scheduler) followWaits(o observed, result *Result) {
 				s.countRequeue(name, groups[w.Service], w.Ordinal)
 			}
 		}
-		if w.Code != CodeCreating && w.Code != was.reason {
+		if w.Code != gang.CodeCreating && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()
 		}
-		if first, ok := created[replicaKey{graph.LabelValue(w.Service), w.Ordinal}]; ok && first.Before(was.since) {
+		if first, ok := created[gang.Key{Service: graph.LabelValue(w.Service), Ordinal: w.Ordinal}]; ok && first.Before(was.since) {
 			was.since = first
 		}
 		now[key] = wait{since: was.since, reason: w.Code}
@@ -58,14 +59,14 @@ func (s *Scheduler) followWaits(o observed, result *Result) {
 }
 
 // createdBy is when the first pod of each replica was created, by component label and ordinal.
-func createdBy(pods []*corev1.Pod) map[replicaKey]time.Time {
-	created := map[replicaKey]time.Time{}
+func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
+	created := map[gang.Key]time.Time{}
 	for _, pod := range pods {
 		ordinal, _, ok := graph.ReplicaOf(pod)
-		if !ok || leaving(pod) || pod.CreationTimestamp.IsZero() {
+		if !ok || gang.Leaving(pod) || pod.CreationTimestamp.IsZero() {
 			continue
 		}
-		key := replicaKey{pod.Labels[graph.LabelComponent], int(ordinal)}
+		key := gang.Key{Service: pod.Labels[graph.LabelComponent], Ordinal: int(ordinal)}
 		if first, known := created[key]; !known || pod.CreationTimestamp.Time.Before(first) {
 			created[key] = pod.CreationTimestamp.Time
 		}
@@ -97,24 +98,24 @@ func (s *Scheduler) countRequeue(name types.NamespacedName, sg placedGroup, ordi
 		return
 	}
 	reason := ReasonReplaced
-	if _, preempted := s.preempted[fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)]; preempted {
+	if s.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
 		reason = ReasonPreempted
-	} else if s.backoff[name].times > 0 {
+	} else if s.backoffs.times(name) > 0 {
 		reason = ReasonEvicted
 	}
 	gangRequeues.WithLabelValues(reason).Inc()
 }
 
 // observePlaced counts a replica that was just placed, and how long it waited. Called with the lock held.
-func (s *Scheduler) observePlaced(o observed, v *view, replica placement.ReplicaResult) {
+func (s *Scheduler) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	replicasPlaced.Inc()
 	now := s.options.Clock.Now()
 	since, class := now, ""
-	if was, waited := s.waits[client.ObjectKeyFromObject(o.dgd)][replicaKey{replica.Service, replica.Ordinal}]; waited {
+	if was, waited := s.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Service: replica.Service, Ordinal: replica.Ordinal}]; waited {
 		since = was.since
 	}
 	for _, planned := range replica.Pods {
-		pod := v.gated[planned.ID]
+		pod := r.Gated[planned.ID]
 		if pod == nil {
 			continue
 		}
@@ -128,8 +129,7 @@ func (s *Scheduler) observePlaced(o observed, v *view, replica placement.Replica
 
 // observeBound counts how long a released pod took to be bound. Called with the lock held.
 func (s *Scheduler) observeBound(id string) {
-	if released, known := s.released[id]; known {
-		releaseToBound.Observe(s.options.Clock.Since(released).Seconds())
-		delete(s.released, id)
+	if took, known := s.inFlight.bound(id, s.options.Clock.Now()); known {
+		releaseToBound.Observe(took.Seconds())
 	}
 }

@@ -45,7 +45,7 @@ func (s *Scheduler) wakeFreed() {
 	if len(s.freed) > maxFreed {
 		s.queue.wakeWaiting()
 	} else {
-		later, holders := s.options.Clock.Now().Add(refreshAfter), s.holders()
+		later, holders := s.options.Clock.Now().Add(refreshAfter), s.holds.graphs()
 		for node := range s.freed {
 			s.queue.wakeFor(node, later, func(name types.NamespacedName, w waiting) bool { return s.mayUse(holders[name], w, node) })
 		}
@@ -64,24 +64,6 @@ func (s *Scheduler) mayUse(holds bool, w waiting, node string) bool {
 	return w.unmet.MayFit(s.cluster, node)
 }
 
-// holders are the graphs for which capacity of lost pods is held. Called with the lock held.
-func (s *Scheduler) holders() map[types.NamespacedName]bool {
-	graphs := map[types.NamespacedName]bool{}
-	for _, h := range s.holds {
-		graphs[h.graph] = true
-	}
-	return graphs
-}
-
-func (s *Scheduler) hasHold(graph types.NamespacedName) bool {
-	for _, h := range s.holds {
-		if h.graph == graph {
-			return true
-		}
-	}
-	return false
-}
-
 // stillMayUse says whether a graph that was woken is to be planned now: those before it may have used what woke it.
 func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
 	nodes, always := s.queue.cause(name)
@@ -91,7 +73,7 @@ func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, waits := s.queue.waitingFor(name)
-	holds := s.hasHold(name)
+	holds := s.holds.has(name)
 	if !waits || slices.ContainsFunc(nodes, func(node string) bool { return s.mayUse(holds, w, node) }) {
 		return true
 	}

@@ -21,19 +21,20 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // graphs is a cache of graphs by name: the fake client copies all objects for each list, which a thousand graphs do not bear.
-type graphs map[string]observed
+type graphs map[string]gang.Observation
 
 func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.Object, _ ...client.GetOption) error {
 	o, found := g[name.Name]
-	found = found && o.dgd.Namespace == name.Namespace
+	found = found && o.DGD.Namespace == name.Namespace
 	switch out := object.(type) {
 	case *nvidiav1beta1.DynamoGraphDeployment:
 		if found {
-			o.dgd.DeepCopyInto(out)
+			o.DGD.DeepCopyInto(out)
 			return nil
 		}
 	case *grovev1alpha1.ClusterTopology:
@@ -49,20 +50,20 @@ func (g graphs) List(_ context.Context, list client.ObjectList, opts ...client.L
 	switch out := list.(type) {
 	case *corev1.PodList:
 		name, _ := options.FieldSelector.RequiresExactMatch(IndexPodsByGraph)
-		for _, pod := range g[name].pods {
+		for _, pod := range g[name].Pods {
 			out.Items = append(out.Items, *pod)
 		}
 	case *trellisv1alpha1.ScalingGroupList:
 		if options.FieldSelector == nil {
 			for _, o := range g {
-				for _, sg := range o.groups {
+				for _, sg := range o.Groups {
 					out.Items = append(out.Items, *sg)
 				}
 			}
 			return nil
 		}
 		uid, _ := options.FieldSelector.RequiresExactMatch(IndexGroupsByGraph)
-		for _, sg := range g[uid].groups { // a graph's UID is its name
+		for _, sg := range g[uid].Groups { // a graph's UID is its name
 			out.Items = append(out.Items, *sg)
 		}
 	}
@@ -94,7 +95,7 @@ func (b *bench) look() int {
 // silent is an engine that writes nothing.
 type silent struct{ gates.Placer }
 
-func (silent) Release(context.Context, *corev1.Pod, engine.Pin) error { return nil }
+func (silent) Release(context.Context, *corev1.Pod, gang.Pin) error { return nil }
 
 // waitingGraphs is a full cluster in which graphs wait, of so many hosts of a rack each.
 func waitingGraphs(t testing.TB, sizes ...int32) *bench {
@@ -111,7 +112,7 @@ func waitingGraphs(t testing.TB, sizes ...int32) *bench {
 	}
 	for number, size := range sizes {
 		o := asking(number+1, size, 0)
-		all[o.dgd.Name] = o
+		all[o.DGD.Name] = o
 		b.s.queue.add(clientKey(o))
 	}
 	if n := b.look(); n != len(sizes) || len(b.s.queue.waiting) != len(sizes) {
@@ -155,7 +156,7 @@ func TestAFreedHostWakesWhomItConcerns(t *testing.T) {
 			if _, waits := b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: tc.first}]; waits {
 				t.Errorf("%s is not placed", tc.first)
 			}
-			if placed := len(b.s.releasing); placed != min(tc.most, 1) {
+			if placed := len(b.s.inFlight.domains); placed != min(tc.most, 1) {
 				t.Errorf("%d pods were placed", placed)
 			}
 			b.pass(refreshAfter)
@@ -174,10 +175,10 @@ func TestWakesWhenItCannotTell(t *testing.T) {
 	}{
 		"plainly": {func(*bench) {}, 0},
 		"a hold of its own": {func(b *bench) {
-			b.s.holds[types.NamespacedName{Name: "x"}] = held("g1")
+			b.s.holds.byPod[types.NamespacedName{Name: "x"}] = held("g1")
 		}, 1},
 		"somebody's hold": {func(b *bench) {
-			b.s.holds[types.NamespacedName{Name: "x"}] = held("g2")
+			b.s.holds.byPod[types.NamespacedName{Name: "x"}] = held("g2")
 		}, 0},
 		"kept hosts":             {func(b *bench) { b.s.keeper.current = &keptHosts{} }, 1},
 		"pods of lower priority": {func(b *bench) { b.preemptible("h0-0") }, 1},

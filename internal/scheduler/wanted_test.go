@@ -23,19 +23,19 @@ func TestPodsStillToBeMadeAreLikeThoseThatAre(t *testing.T) {
 			o := asking(1, 1, 0)
 			sg := newGroup("work", 2, 1, levels)
 			sg.Spec.Roles[0].Template.Spec = withGPU(&corev1.Pod{}).Spec
-			o.groups, o.pods = []*trellisv1alpha1.ScalingGroup{sg}, nil
+			o.Groups, o.Pods = []*trellisv1alpha1.ScalingGroup{sg}, nil
 			for ordinal := range made {
 				pod := newPod(sg, ordinal, 0)
 				pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
-				o.pods = append(o.pods, pod)
+				o.Pods = append(o.Pods, pod)
 			}
-			releases, _ := b.s.decide(t.Context(), o)
+			releases := b.s.decide(t.Context(), o).releases
 			if len(releases) != int(made) {
 				t.Fatalf("%d pods released, want %d", len(releases), made)
 			}
 			for _, r := range releases {
-				if got := r.pin.Labels["r"]; got != "b" {
-					t.Errorf("%s goes to rack %s, want b", r.pod.Name, got)
+				if got := r.Pin.Labels["r"]; got != "b" {
+					t.Errorf("%s goes to rack %s, want b", r.Pod.Name, got)
 				}
 			}
 		})

@@ -20,7 +20,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -104,7 +104,7 @@ func handle[T client.Object](set func(old, now T), gone func(T)) toolscache.Reso
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 
 func (s *Scheduler) nodeSet(old, node *corev1.Node) {
-	if old != nil && sameRoom(old, node) {
+	if old != nil && sameCapacity(old, node) {
 		return // a heartbeat
 	}
 	s.mu.Lock()
@@ -113,8 +113,8 @@ func (s *Scheduler) nodeSet(old, node *corev1.Node) {
 	s.mu.Unlock()
 }
 
-// sameRoom says that two states of a node mean the same to the planner.
-func sameRoom(a, b *corev1.Node) bool {
+// sameCapacity says that two states of a node mean the same to the planner.
+func sameCapacity(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && ready(a) == ready(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
@@ -137,22 +137,22 @@ func (s *Scheduler) nodeGone(node *corev1.Node) {
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	now := s.options.Clock.Now()
 	s.mu.Lock()
-	before := s.nodesOf(id)
+	before := gang.NodesOf(s.cluster, id)
 	switch {
 	case ended:
 		s.cluster.DeletePod(id)
 	case pod.Spec.NodeName != "":
 		s.cluster.SetPod(pod)
 		s.observeBound(id)
-		delete(s.preempting, id)
 	}
-	if pod.Spec.NodeName != "" || !gates.Closed(pod) || pod.DeletionTimestamp != nil {
-		delete(s.releasing, id)
+	if pod.Spec.NodeName != "" || !graph.GateClosed(pod) || pod.DeletionTimestamp != nil {
+		s.inFlight.visible(id)
 	}
 	s.trackStuck(pod, id)
-	s.idle.track(pod, id, s.options.Clock.Now())
-	s.trackPreempted(pod)
+	s.idle.track(pod, id, now)
+	s.holds.trackPreempted(pod, now)
 	if node := pod.Spec.NodeName; ended {
 		s.capacityFreed(before...)
 	} else if node != "" && len(before) > 0 && !slices.Contains(before, node) { // a reservation of another pod may have moved
@@ -161,7 +161,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	s.mu.Unlock()
 	switch {
 	case old != nil && old.Spec.NodeName == "" && pod.Spec.NodeName != "":
-		s.queue.wakeAbove(topology.PriorityOf(pod), s.options.Clock.Now().Add(time.Second)) // who is bound may be preempted
+		s.queue.wakeAbove(topology.PriorityOf(pod), now.Add(time.Second)) // who is bound may be preempted
 	}
 	s.touchGraphOf(pod)
 }
@@ -169,29 +169,15 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 func (s *Scheduler) podGone(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
-	freed := s.nodesOf(id)
-	s.holdRoomOf(pod)
+	freed := gang.NodesOf(s.cluster, id)
+	s.holdCapacityOf(pod)
 	s.cluster.DeletePod(id)
-	delete(s.releasing, id)
-	delete(s.released, id)
-	delete(s.stuck, id)
+	s.inFlight.forget(id)
+	s.unbound.forget(id)
 	s.idle.forget(id)
-	delete(s.objected, id)
-	delete(s.preempting, id)
 	s.capacityFreed(freed...)
 	s.mu.Unlock()
 	s.touchGraphOf(pod)
-}
-
-// nodesOf is the node that a pod takes capacity of, if any. Called with the lock held.
-func (s *Scheduler) nodesOf(id string) []string {
-	if node, has := s.cluster.Reserved(id); has {
-		return []string{node}
-	}
-	if node, bound := s.cluster.Bound(id); bound {
-		return []string{node}
-	}
-	return nil
 }
 
 // touchGraphOf asks for a look at the graph the pod belongs to. The scaling group knows the graph's full name; when it is not in the

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -106,7 +106,7 @@ func (p *Planner) answer(r *request) Graph {
 	}
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byService) {
-		for _, ordinal := range scheduler.Ordinals(sg, groupPods(sg, r.existing)) {
+		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
 			one := Replica{Service: sg.Spec.Service, Ordinal: ordinal, Free: !graph.Gated(sg)}
 			result, isPlanned := planned[replicaKey{one.Service, ordinal}]
 			existing := pods[replicaKey{sg.Name, ordinal}]
@@ -154,7 +154,7 @@ func byService(a, b *trellisv1alpha1.ScalingGroup) int {
 func levelsOf(groups []*trellisv1alpha1.ScalingGroup) topology.Levels {
 	for _, sg := range groups {
 		if sg.Spec.Topology != nil {
-			return scheduler.LevelsOf(sg.Spec.Topology)
+			return gang.LevelsOf(sg.Spec.Topology)
 		}
 	}
 	return nil
@@ -208,13 +208,13 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 	slices.SortFunc(one.Pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
 	})
-	one.Domain, one.Preempts = scheduler.PinnedDomain(p.cluster, levels, result), result.Preempts
+	one.Domain, one.Preempts = gang.PinnedDomain(p.cluster, levels, result), result.Preempts
 }
 
 // existing fills in a replica that nothing was planned for: it is placed, or about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
 	if len(pods) == 0 || len(pods) < graph.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
-		one.Reason = &Reason{Code: scheduler.CodeCreating, Message: beingReplaced}
+		one.Reason = &Reason{Code: gang.CodeCreating, Message: beingReplaced}
 		return
 	}
 	one.Running = true
@@ -226,7 +226,7 @@ func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1al
 			found.Pods = append(found.Pods, placement.PodResult{Node: node})
 		}
 	}
-	one.Domain = scheduler.PinnedDomain(p.cluster, levels, found)
+	one.Domain = gang.PinnedDomain(p.cluster, levels, found)
 }
 
 // nodeOf is where a pod is bound, or where capacity is reserved for it.

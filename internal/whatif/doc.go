@@ -5,7 +5,7 @@
 //
 // It decides nothing itself. A deployment goes through the same calls as in the operator, in the same order:
 //
-//	validation ──> graph.Resolve ──> ScalingGroups ──> scheduler.NewRequest ──> placement.PlanGraph
+//	validation ──> graph.Resolve ──> ScalingGroups ──> gang.NewRequest ──> placement.PlanGraph
 //	                    (pods: graph.BuildPod, where they do not exist yet)        on a topology.Cluster
 //
 // so that its answer is the operator's, as long as it sees the same objects. What it adds is bookkeeping around them: scaling groups that

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -24,7 +24,7 @@ func (p *Planner) planFree(r *request) {
 		}
 		g := placement.Graph{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
 		service := placement.Service{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
-		for _, ordinal := range scheduler.Ordinals(sg, groupPods(sg, r.existing)) {
+		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
 			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
 			if pod == nil {
 				continue

@@ -17,10 +17,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/replicas"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -34,7 +34,7 @@ type Planner struct {
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
 func NewPlanner(w World) *Planner {
-	p := &Planner{world: w, cluster: scheduler.NewCluster(), index: newIndex(&w)}
+	p := &Planner{world: w, cluster: gang.NewCluster(), index: newIndex(&w)}
 	for _, node := range inOrder(w.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) {
 		p.cluster.SetNode(node)
 	}
@@ -117,7 +117,7 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Graph, error) 
 	if err != nil {
 		return Graph{}, err
 	}
-	r.asked = scheduler.NewRequest(r.observation)
+	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, placement.Options{})
 	p.planFree(r)
 	return p.answer(r), nil
@@ -126,9 +126,9 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Graph, error) 
 // request is one deployment on its way through the planner.
 type request struct {
 	// observation is what the planner is asked about: the pods that exist, and those that would be made.
-	observation scheduler.Observation
+	observation gang.Observation
 	existing    []*corev1.Pod
-	asked       scheduler.Request
+	asked       *gang.Request
 	result      placement.Result
 	// freeGraphs and free are what the kube-scheduler places by itself.
 	freeGraphs []placement.Graph
@@ -162,7 +162,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	}
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
-	r := &request{observation: scheduler.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups))}}
+	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups))}}
 	for _, sg := range groups {
 		pods := p.index.members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)

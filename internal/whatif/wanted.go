@@ -12,9 +12,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // wanted makes the pods of a group that do not exist and that the operator would make now, gates and all. A replica of which pods are let
@@ -27,11 +26,11 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	for _, pod := range existing {
 		ordinal, _, ok := graph.ReplicaOf(pod)
 		made[pod.Name] = true
-		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !gates.Closed(pod))
+		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !graph.GateClosed(pod))
 	}
 	var out []*corev1.Pod
 	build := graph.NewBuilder(sg)
-	for _, ordinal := range scheduler.Ordinals(sg, existing) {
+	for _, ordinal := range gang.Ordinals(sg, existing) {
 		for index := range graph.PodsPerReplica(sg) {
 			if barred[ordinal] || made[graph.PodName(sg, int32(ordinal), index)] {
 				continue

@@ -17,8 +17,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -139,6 +139,6 @@ func (x *index) reserve(c *topology.Cluster) {
 			sg = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: "planned"}}
 			sg.Spec.Graph = x.pods[name][0].Labels[graph.LabelGraph]
 		}
-		scheduler.Reserve(c, scheduler.Observation{Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: x.members(sg, exists)})
+		gang.Reserve(c, gang.Observation{Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: x.members(sg, exists)})
 	}
 }

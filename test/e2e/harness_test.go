@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -95,7 +94,7 @@ func (w *world) describe(ctx context.Context) string {
 	_ = w.c.List(ctx, pods, client.InNamespace(w.name))
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, gates.Closed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+		fmt.Fprintf(&b, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, graph.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
 	}
 	groups := &schedulingv1beta1.PodGroupList{}
 	_ = w.c.List(ctx, groups, client.InNamespace(w.name)) // not served in every sandbox
@@ -240,7 +239,7 @@ func (w *world) nothingReleased(service string, want int) {
 	for _, pods := range w.replicasOf(service) {
 		for i := range pods {
 			n++
-			if !gates.Closed(&pods[i]) {
+			if !graph.GateClosed(&pods[i]) {
 				w.t.Errorf("pod %s was released", pods[i].Name)
 			}
 		}

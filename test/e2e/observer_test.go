@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -163,7 +162,7 @@ func (o *observer) check(changed *corev1.Pod) {
 func (o *observer) zones() []string {
 	found := map[string]bool{}
 	for _, pod := range o.pods {
-		if zone := pod.Spec.NodeSelector[zoneKey]; zone != "" && !gates.Closed(pod) && pod.DeletionTimestamp == nil {
+		if zone := pod.Spec.NodeSelector[zoneKey]; zone != "" && !graph.GateClosed(pod) && pod.DeletionTimestamp == nil {
 			found[zone] = true
 		}
 	}
@@ -180,7 +179,7 @@ func serves(pod *corev1.Pod) bool {
 func pinnedRacks(pods []*corev1.Pod) []string {
 	found := map[string]bool{}
 	for _, pod := range pods {
-		if rack := pod.Spec.NodeSelector[rackKey]; rack != "" && !gates.Closed(pod) {
+		if rack := pod.Spec.NodeSelector[rackKey]; rack != "" && !graph.GateClosed(pod) {
 			found[pod.Spec.NodeSelector[zoneKey]+"/"+rack] = true
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -119,7 +120,7 @@ func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 		for _, dgd := range list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items {
 			c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
 			switch {
-			case c == nil || c.Reason == scheduler.CodeCreating:
+			case c == nil || c.Reason == gang.CodeCreating:
 				return fmt.Errorf("%s is not decided", dgd.Name)
 			case c.Status == metav1.ConditionTrue && dgd.Status.State != nvidiav1alpha1.StateSuccessful:
 				return fmt.Errorf("%s is placed and is %s", dgd.Name, dgd.Status.State)

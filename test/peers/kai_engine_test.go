@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/kai/placer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
 )
@@ -136,7 +137,7 @@ func TestKAIObjects(t *testing.T) {
 	if err := p.Form(t.Context(), s.gang(engine.Replica{Group: s.groups[1], Pods: pods})); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Release(t.Context(), pods[0], engine.Pin{Graph: s.dgd.Name, Gang: "gang"}); err != nil {
+	if err := p.Release(t.Context(), pods[0], gang.Pin{Graph: s.dgd.Name, Gang: "gang"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := typed.Get(t.Context(), ctrlclient.ObjectKeyFromObject(pods[0]), pods[0]); err != nil {

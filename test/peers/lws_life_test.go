@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
@@ -206,7 +205,7 @@ func (w *lwsWorld) replaced(title string, before map[string]types.UID, set strin
 	w.until(title, "3 new, released", func() string {
 		fresh := 0
 		for _, pod := range w.pods() {
-			if strings.HasPrefix(pod.Name, set+"-") && pod.UID != before[pod.Name] && !gates.Closed(pod) {
+			if strings.HasPrefix(pod.Name, set+"-") && pod.UID != before[pod.Name] && !graph.GateClosed(pod) {
 				fresh++
 			}
 		}

@@ -25,7 +25,6 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
@@ -159,7 +158,7 @@ func (w *lwsWorld) picture() string {
 			replicas[pod.Labels[graph.LabelReplica]] = r
 		}
 		r.pods++
-		if gates.Closed(pod) {
+		if graph.GateClosed(pod) {
 			continue
 		}
 		r.open++

@@ -16,7 +16,6 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -183,7 +182,7 @@ func (w *world) held(service string, ordinal int32, size int) {
 			return fmt.Errorf("it has %d pods", len(pods))
 		}
 		for i := range pods {
-			if !gates.Closed(&pods[i]) {
+			if !graph.GateClosed(&pods[i]) {
 				w.t.Fatalf("%s was released", pods[i].Name)
 			}
 		}

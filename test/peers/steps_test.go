@@ -17,7 +17,6 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -143,7 +142,7 @@ func (w *world) let(service string, ordinal int32) {
 	w.until("it was released", func() error {
 		pods := w.replica(service, ordinal)
 		for i := range pods {
-			if gates.Closed(&pods[i]) {
+			if graph.GateClosed(&pods[i]) {
 				return fmt.Errorf("%s was not", pods[i].Name)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/golden"
 )
@@ -48,7 +48,7 @@ func (w *world) said() string {
 	defer planner.Rollback()
 	plan, _ := w.plan(planner)
 	waits := waitingGangs(plan)
-	return scheduler.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits)
+	return gang.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits)
 }
 
 // TestText shows the whole output for one situation each.

@@ -13,9 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -39,7 +38,7 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 			continue // its pods are none of Trellis'
 		}
 		byOrdinal := map[int][]*corev1.Pod{}
-		ordinals := scheduler.Ordinals(sg, pods[sg.Name])
+		ordinals := gang.Ordinals(sg, pods[sg.Name])
 		for _, pod := range pods[sg.Name] {
 			if ordinal, _, ok := graph.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
@@ -76,7 +75,7 @@ func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods [
 	if len(pods) > 0 {
 		size = graph.ReplicaSize(sg, pods[0])
 	}
-	closed, unbound, unready := pick(pods, gates.Closed), pick(pods, isUnbound), pick(pods, isUnready)
+	closed, unbound, unready := pick(pods, graph.GateClosed), pick(pods, isUnbound), pick(pods, isUnready)
 	switch {
 	case len(pick(pods, isLeaving)) > 0:
 		r.State, r.Since = StateLeaving, earliest(pick(pods, isLeaving), func(p *corev1.Pod) *metav1.Time { return p.DeletionTimestamp })
@@ -114,7 +113,7 @@ func (r *Replica) compare(p whatif.Replica) {
 	case p.Reason == nil:
 		r.WouldGo = cmp.Or(p.Domain.String(), nodesText(p.Pods))
 		if p.Preempts != nil {
-			r.Preempts = fmt.Sprintf("%d of %s", p.Preempts.Pods, scheduler.Victims(p.Preempts))
+			r.Preempts = fmt.Sprintf("%d of %s", p.Preempts.Pods, gang.Victims(p.Preempts))
 		}
 	}
 }

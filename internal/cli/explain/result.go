@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -35,11 +35,11 @@ func (s *Snapshot) result(plan whatif.Graph, planned bool) Result {
 
 // otherCauses are the operator's reasons that have nothing to do with capacity, so that no plan shows them.
 var otherCauses = map[string]string{
-	scheduler.CodeRequeued:          "The gang could not be bound: it was evicted, and is placed again after a pause.",
-	scheduler.CodeCreating:          "Not all of its pods are created yet.",
-	scheduler.CodeEngineNotReady:    "The engine that places it is not ready.",
-	scheduler.CodeSchedulerRefuses:  "It is released, and the engine's scheduler does not bind it.",
-	scheduler.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
+	gang.CodeRequeued:          "The gang could not be bound: it was evicted, and is placed again after a pause.",
+	gang.CodeCreating:          "Not all of its pods are created yet.",
+	gang.CodeEngineNotReady:    "The engine that places it is not ready.",
+	gang.CodeSchedulerRefuses:  "It is released, and the engine's scheduler does not bind it.",
+	gang.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
 }
 
 // compare says whether both come to the same, and what may be behind it when they do not.
@@ -58,8 +58,8 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 	case len(waits) == 0:
 		return false, "The operator reports a replica as waiting; planned again now, everything fits. It may be about to act, or hold that capacity for pods that are coming back or for a deployment that has waited longer."
 	}
-	reason := slices.ContainsFunc(waits, func(w scheduler.Waiting) bool { return w.Code == c.Reason })
-	message := strings.HasPrefix(c.Message, scheduler.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits))
+	reason := slices.ContainsFunc(waits, func(w gang.Waiting) bool { return w.Code == c.Reason })
+	message := strings.HasPrefix(c.Message, gang.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits))
 	switch {
 	case !reason:
 		return false, "The operator reports another reason than the plan of now: " + c.Reason + ". It may not have seen the latest change yet."
@@ -70,11 +70,11 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 }
 
 // waitingGangs are what the operator would place and does not; pods without a gate are left to the kube-scheduler.
-func waitingGangs(plan whatif.Graph) []scheduler.Waiting {
-	var list []scheduler.Waiting
+func waitingGangs(plan whatif.Graph) []gang.Waiting {
+	var list []gang.Waiting
 	for i := range plan.Replicas {
 		if r := &plan.Replicas[i]; r.Reason != nil && !r.Free {
-			list = append(list, scheduler.Waiting{
+			list = append(list, gang.Waiting{
 				Service: r.Service, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
 			})
 		}
@@ -82,6 +82,6 @@ func waitingGangs(plan whatif.Graph) []scheduler.Waiting {
 	return list
 }
 
-func onlyCreating(waiting []scheduler.Waiting) bool {
-	return !slices.ContainsFunc(waiting, func(w scheduler.Waiting) bool { return w.Code != scheduler.CodeCreating })
+func onlyCreating(waiting []gang.Waiting) bool {
+	return !slices.ContainsFunc(waiting, func(w gang.Waiting) bool { return w.Code != gang.CodeCreating })
 }

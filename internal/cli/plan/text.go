@@ -10,7 +10,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // Text draws the cluster as it would be, and below it what came of each deployment.
@@ -68,7 +68,7 @@ func (r *Report) preemptions() string {
 		for _, replica := range g.Replicas {
 			if p := replica.Preempts; p != nil {
 				lines = append(lines, text.Wrap(fmt.Sprintf("%s/%s: %s-%d takes the capacity of pods of lower priority: %d of %s",
-					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, scheduler.Victims(p)), "  "))
+					g.Namespace, g.Name, replica.Service, replica.Ordinal, p.Pods, gang.Victims(p)), "  "))
 			}
 		}
 	}

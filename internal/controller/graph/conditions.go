@@ -13,10 +13,10 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -106,7 +106,7 @@ func lostLevels(o observed) []string {
 			continue
 		}
 		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain} {
-			if !scheduler.Available(t, o.profile, domain) {
+			if !gang.Available(t, o.profile, domain) {
 				lost = append(lost, domain)
 			}
 		}
@@ -136,12 +136,12 @@ func placedCondition(o observed, p *problem) *condition {
 	case !o.judged:
 		return nil
 	case o.result.Creating && len(o.result.Waiting) == 0:
-		return no(kind, scheduler.CodeCreating, "the scaling groups are being created")
+		return no(kind, gang.CodeCreating, "the scaling groups are being created")
 	case len(o.result.Waiting) > 0:
-		return no(kind, scheduler.LeadingCode(o.result.Waiting),
-			aboutClaims(o, scheduler.WaitingMessage(o.result.Placed, o.result.Wanted, o.result.Waiting)))
+		return no(kind, gang.LeadingCode(o.result.Waiting),
+			aboutClaims(o, gang.WaitingMessage(o.result.Placed, o.result.Wanted, o.result.Waiting)))
 	case o.result.Placed < o.result.Wanted:
-		return no(kind, scheduler.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
+		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
 	case o.result.Wanted == 0:
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, "no replica is packed; the kube-scheduler places each pod on its own")
 	case len(o.result.Domain) > 0:
@@ -189,7 +189,7 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 
 // notReadyReason is why one service is not ready.
 func notReadyReason(o observed, s service, placed *metav1.Condition) string {
-	unplaced := slices.ContainsFunc(o.result.Waiting, func(w scheduler.Waiting) bool { return w.Service == s.name })
+	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Service == s.name })
 	switch {
 	case behind(s), s.refused() != "":
 		return nvidiav1beta1.ReasonSomeResourcesNotReady

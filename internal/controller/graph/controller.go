@@ -30,6 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -99,12 +100,21 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(workers)).
 		Complete(r)
 }
 
 func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []reconcile.Request {
 	return r.deploymentsBy(ctx, IndexByProfile, profile.GetName())
+}
+
+// concernedBy are the deployments that a change of an engine concerns.
+func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
+	if name, one := engine.GraphOf(change); one {
+		return []reconcile.Request{{NamespacedName: name}}
+	}
+	return r.deployments(ctx)
 }
 
 // observed is everything one reconcile decides from.
@@ -121,7 +131,7 @@ type observed struct {
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
 	// result of the scheduler; judged is false while there is none since the operator started.
-	result scheduler.Result
+	result gang.Result
 	judged bool
 	// engine of the deployment, and whether it works.
 	engine engineView

@@ -161,9 +161,13 @@ func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 }
 
 func (r *Reconciler) deploymentsBy(ctx context.Context, index, value string, options ...client.ListOption) []reconcile.Request {
+	return r.deployments(ctx, append(options, client.MatchingFields{index: value})...)
+}
+
+func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	found := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, found, append(options, client.MatchingFields{index: value})...); err != nil {
-		log.FromContext(ctx).Error(err, "listing deployments", "index", index, "value", value)
+	if err := r.Client.List(ctx, found, options...); err != nil {
+		log.FromContext(ctx).Error(err, "listing deployments", "options", options)
 		return nil
 	}
 	out := make([]reconcile.Request, 0, len(found.Items))

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // report writes the status once, if it changed, and then the events that the change calls for.
@@ -97,7 +97,7 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	}
 	isNew := before == nil || before.Status != metav1.ConditionTrue
 	switch {
-	case now.Reason == scheduler.CodeCreating,
+	case now.Reason == gang.CodeCreating,
 		now.Type == nvidiav1beta1.ConditionReady && isNew && now.Reason != nvidiav1beta1.ReasonFailedToReconcile:
 		return "", ""
 	case now.Reason == nvidiav1beta1.ReasonRollingUpdate,

@@ -13,8 +13,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // followRollout fills in what concerns updates and restarts.
@@ -60,7 +60,7 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 		return "", true
 	}
 	for _, w := range slices.Concat(o.result.Waiting, o.result.Surplus) {
-		if w.Service == sg.Spec.Service && w.Code != scheduler.CodeCreating {
+		if w.Service == sg.Spec.Service && w.Code != gang.CodeCreating {
 			return fmt.Sprintf(": replica %d: %s", w.Ordinal, w.Message), true
 		}
 	}

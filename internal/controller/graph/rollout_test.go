@@ -14,9 +14,9 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 func rolledOut(sg *trellisv1alpha1.ScalingGroup, is bool, reason string, at time.Time) {
@@ -99,7 +99,7 @@ func TestRolloutCondition(t *testing.T) {
 	waits := func(o *observed) {
 		rolledOut(o.groups["work"], false, trellisv1alpha1.ReasonRolloutWaitsForCapacity, time.Now())
 	}
-	refusal := scheduler.Waiting{Service: "work", Ordinal: 2, Code: placement.CodeInsufficientCapacity, Message: "needs more"}
+	refusal := gang.Waiting{Service: "work", Ordinal: 2, Code: placement.CodeInsufficientCapacity, Message: "needs more"}
 	cases := map[string]struct {
 		change          func(o *observed)
 		reason, message string
@@ -110,11 +110,11 @@ func TestRolloutCondition(t *testing.T) {
 			nvidiav1beta1.ReasonRollingOut, "work: 1 of 2 replicas are of the current revision, 1 serve",
 		},
 		"one more has no capacity": {
-			func(o *observed) { waits(o); o.result.Surplus = []scheduler.Waiting{refusal} },
+			func(o *observed) { waits(o); o.result.Surplus = []gang.Waiting{refusal} },
 			nvidiav1beta1.ReasonRolloutWaitsForCapacity, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
 		"a successor has no capacity": {
-			func(o *observed) { waits(o); o.result.Waiting = []scheduler.Waiting{refusal} },
+			func(o *observed) { waits(o); o.result.Waiting = []gang.Waiting{refusal} },
 			nvidiav1beta1.ReasonRolloutWaitsForCapacity, "work: 1 of 2 replicas are of the current revision, 1 serve: replica 2: needs more",
 		},
 		"just made, nobody has looked for capacity yet": {

@@ -13,7 +13,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // The Dynamo planner takes desired == updated == available for the end of a rollout, whatever else the status says.
@@ -92,7 +92,7 @@ func TestEventFor(t *testing.T) {
 		"a new graph cannot be made":   {nil, cond(ready, "False", nvidiav1beta1.ReasonFailedToReconcile), true, corev1.EventTypeWarning},
 		"the engine works":             {nil, cond(nvidiav1beta1.ConditionEngineReady, "True", "A"), false, ""},
 		"the engine works again":       {ptr.To(cond(nvidiav1beta1.ConditionEngineReady, "False", "B")), cond(nvidiav1beta1.ConditionEngineReady, "True", "A"), false, corev1.EventTypeNormal},
-		"pods are being made":          {nil, cond(nvidiav1beta1.ConditionPlaced, "False", scheduler.CodeCreating), false, ""},
+		"pods are being made":          {nil, cond(nvidiav1beta1.ConditionPlaced, "False", gang.CodeCreating), false, ""},
 		"a replica was lost":           {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), false, corev1.EventTypeWarning},
 		"it was scaled out":            {ptr.To(cond(ready, "True", "A")), cond(ready, "False", notReady), true, corev1.EventTypeNormal},
 		"no capacity to scale out":     {ptr.To(cond(ready, "True", "A")), cond(ready, "False", nvidiav1beta1.ReasonInsufficientCapacity), true, corev1.EventTypeWarning},

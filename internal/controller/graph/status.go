@@ -12,9 +12,9 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // statusOf sums up what the deployment has come to. wanted is nil when there is a problem; failure is what kept its children from
@@ -114,7 +114,7 @@ func graphDomain(o observed) string {
 		if sg == nil || sg.Spec.Topology == nil {
 			continue
 		}
-		level := scheduler.LevelsOf(sg.Spec.Topology).Index(sg.Spec.Topology.GraphPackDomain)
+		level := gang.LevelsOf(sg.Spec.Topology).Index(sg.Spec.Topology.GraphPackDomain)
 		if level < 0 {
 			return ""
 		}

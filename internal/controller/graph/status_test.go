@@ -18,9 +18,9 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // fine is a graph of one packed service with two replicas, all of it as wanted.
@@ -48,7 +48,7 @@ func fine() observed {
 				Placements: []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1", Bound: true}, {Replica: 1, Domain: "a/r2", Bound: true}},
 			},
 		}},
-		result: scheduler.Result{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
+		result: gang.Result{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
 	}
 	o.settled = o.dgd
 	return o
@@ -110,7 +110,7 @@ func TestConditions(t *testing.T) {
 				o.dgd.Spec.Components = append(o.dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: "more"})
 				o.groups["more"] = &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Name: "g-more"}, Spec: trellisv1alpha1.ScalingGroupSpec{Replicas: 1}}
 				o.result.Placed = 1
-				o.result.Waiting = []scheduler.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
+				o.result.Waiting = []gang.Waiting{{Service: "more", Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
 			},
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/mixed_not_ready_reasons", "state pending"},
 			message: "Resources not ready: scalinggroup/g-more: desired=1, updated=0; scalinggroup/g-work: desired=2, ready=1",
@@ -165,7 +165,7 @@ func TestConditions(t *testing.T) {
 			change: func(o *observed) {
 				status(*o).ReadyReplicas = 1
 				o.result.Placed = 1
-				o.result.Waiting = []scheduler.Waiting{{Service: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
+				o.result.Waiting = []gang.Waiting{{Service: "work", Ordinal: 1, Code: placement.CodeInsufficientCapacity, Message: "needs more"}}
 			},
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
 			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
@@ -211,13 +211,13 @@ func TestConditions(t *testing.T) {
 			want:   []string{levels, ready, "state successful"}, message: "All resources are ready",
 		},
 		"scaling groups are still being created": {
-			change: func(o *observed) { o.result = scheduler.Result{Creating: true} },
+			change: func(o *observed) { o.result = gang.Result{Creating: true} },
 			want:   []string{levels, "Placed=False/Creating", ready, "state successful"}, message: "All resources are ready",
 		},
 		"no constraint, no topology condition": {
 			change: func(o *observed) {
 				o.dgd.Spec.TopologyConstraint, o.groups["work"].Spec.Topology, o.profile = nil, nil, nil
-				o.result = scheduler.Result{}
+				o.result = gang.Result{}
 			},
 			want: []string{placed, ready, "state successful"}, message: "All resources are ready",
 		},

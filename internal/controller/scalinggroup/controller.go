@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -48,9 +47,8 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache, before something is destroyed because it seems gone.
 	Live client.Reader
-	// Engines by name; Changed delivers an event for each group whose engine's state changed.
+	// Engines by name.
 	Engines *engine.Engines
-	Changed <-chan event.GenericEvent
 	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
 	MaxPods int64
 
@@ -79,7 +77,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
-		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(16)). // they wait for the API server most of the time
 		Complete(r)
 }
@@ -114,6 +112,25 @@ func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []rec
 	var out []reconcile.Request
 	for i := range pods.Items {
 		out = append(out, groupOf(ctx, &pods.Items[i])...)
+	}
+	return out
+}
+
+// concernedBy are the scaling groups that a change of an engine concerns: all of them, or those of one graph whose replicas the engine makes.
+// What others have come to shows in their pods.
+func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
+	name, one := engine.GraphOf(change)
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(name.Namespace)); err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups that a change of an engine concerns", "graph", name)
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range groups.Items {
+		sg := &groups.Items[i]
+		if !one || sg.Spec.Graph == name.Name && (r.Engines.Workload(sg.Spec.Engine) != nil || sg.Spec.Workload != "") {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
+		}
 	}
 	return out
 }
@@ -230,49 +247,6 @@ func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]str
 		return map[string]string{}
 	}
 	return node.Labels
-}
-
-func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
-	log.FromContext(ctx).Info("deleting a pod", "pod", d.pod.Name, "why", d.why)
-	options := []client.DeleteOption{client.Preconditions{UID: &d.pod.UID}}
-	if d.force {
-		options = append(options, client.GracePeriodSeconds(0))
-	}
-	err := r.Client.Delete(ctx, d.pod, options...)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting pod %s: %w", d.pod.Name, err)
-	}
-	return nil
-}
-
-// createPod creates a pod. One of the same name that is ours is the same pod, not in the cache yet.
-func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
-	err := r.Client.Create(ctx, pod)
-	if err == nil {
-		return r.checkKept(ctx, sg, pod)
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return wrapped(err, "creating pod %s", pod.Name)
-	}
-	live := &corev1.Pod{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
-		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)
-	}
-	if metav1.IsControlledBy(live, sg) {
-		return nil
-	}
-	if isLeftover(live, sg.Name, sg.UID) { // not in the cache yet; its end brings the next reconcile
-		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
-	}
-	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)
-}
-
-func wrapped(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // report writes the status when it changed.

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
@@ -143,7 +142,7 @@ func (r *replica) born() int64 {
 
 func (r *replica) indexes() []int32 { return slices.Sorted(maps.Keys(r.pods)) }
 
-func letGo(pod *corev1.Pod) bool { return !gates.Closed(pod) }
+func letGo(pod *corev1.Pod) bool { return !graph.GateClosed(pod) }
 
 func podReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

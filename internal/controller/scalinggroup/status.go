@@ -12,11 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/rollout"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -105,7 +104,7 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 	for _, p := range sg.Status.Placements {
 		last[p.Replica] = p.Domain
 	}
-	levels := scheduler.LevelsOf(sg.Spec.Topology)
+	levels := gang.LevelsOf(sg.Spec.Topology)
 	var out []trellisv1alpha1.ReplicaPlacement
 	for _, n := range rollout.For(sg).Ordinals(summaries(replicas), remembered(sg), 0) {
 		ordinal := int32(n)
@@ -150,7 +149,7 @@ func podPath(pod *corev1.Pod, levels topology.Levels, nodeLabels func(string) ma
 			return levels.PathOf(labels)
 		}
 	}
-	if gates.Closed(pod) {
+	if graph.GateClosed(pod) {
 		return nil
 	}
 	return levels.PathOf(pod.Spec.NodeSelector)

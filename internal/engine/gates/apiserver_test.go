@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/apiserver"
 )
@@ -36,7 +36,7 @@ func TestReleaseKeepsManagedFields(t *testing.T) {
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		t.Fatal(err)
 	}
-	pin := engine.Pin{Gang: "g-1", Labels: map[string]string{"rack-key": "r0"}}
+	pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"rack-key": "r0"}}
 	placer := Placer{Client: client.WithFieldOwner(api, "release"), Live: api}
 	if err := placer.Release(t.Context(), pod, pin); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestReleaseKeepsManagedFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"creator", "release", "somebody"}, managers); diff != "" {
 		t.Errorf("managers of the released pod (-want +got):\n%s", diff)
 	}
-	if Closed(pod) || pod.Spec.NodeSelector["rack-key"] != "r0" {
+	if graph.GateClosed(pod) || pod.Spec.NodeSelector["rack-key"] != "r0" {
 		t.Errorf("not released: gates %v, selector %v", pod.Spec.SchedulingGates, pod.Spec.NodeSelector)
 	}
 }

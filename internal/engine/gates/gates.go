@@ -21,6 +21,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -61,17 +62,17 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 func (Placer) Form(context.Context, engine.Gang) error { return nil }
 
 // Object implements engine.Placer: a gang that cannot be bound is requeued soon, which says it.
-func (Placer) Object(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]engine.Objection {
+func (Placer) Object(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
 	return nil
 }
 
 // Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
 // The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made from that.
 // The API server goes on tracking the managed fields of the pod: they say who set what, also on pods that others edited.
-func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if !Closed(current) {
+		if !graph.GateClosed(current) {
 			return nil
 		}
 		err := p.release(ctx, current, pin)
@@ -113,14 +114,7 @@ func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// Closed says whether Trellis' gate still holds the pod.
-func Closed(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.SchedulingGates, isOurs)
-}
-
-func isOurs(gate corev1.PodSchedulingGate) bool { return gate.Name == graph.PlacementGate }
-
-func (p Placer) release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+func (p Placer) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	patch, err := json.Marshal(p.patchFor(pod, pin))
 	if err != nil {
 		return err
@@ -150,7 +144,7 @@ type noGate struct {
 	Name      string `json:"name"`
 }
 
-func (p Placer) patchFor(pod *corev1.Pod, pin engine.Pin) releasePatch {
+func (p Placer) patchFor(pod *corev1.Pod, pin gang.Pin) releasePatch {
 	var patch releasePatch
 	patch.Metadata.ResourceVersion = pod.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{graph.AnnotationGang: pin.Gang}
@@ -221,24 +215,4 @@ func requiring(had *corev1.Affinity) (*corev1.Affinity, *corev1.NodeSelector) {
 
 func hasTerms(affinity *corev1.Affinity) bool {
 	return affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
-}
-
-// PinnedHost returns the only node that a released pod may be bound to by its name, or "".
-func PinnedHost(pod *corev1.Pod) string {
-	if !hasTerms(pod.Spec.Affinity) {
-		return ""
-	}
-	host := ""
-	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields {
-			if field.Key != metav1.ObjectNameField || field.Operator != corev1.NodeSelectorOpIn || len(field.Values) != 1 {
-				continue
-			}
-			if host != "" && host != field.Values[0] {
-				return "" // one of several
-			}
-			host = field.Values[0]
-		}
-	}
-	return host
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -31,16 +31,16 @@ func TestRelease(t *testing.T) {
 		term.MatchFields = []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"host-7"}}}
 		return term
 	}
-	rack := engine.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": "r0"}}
-	host := engine.Pin{Gang: "g-1", Labels: rack.Labels, Node: "host-7"}
-	nodes := engine.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7", "host-8"}}
+	rack := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": "r0"}}
+	host := gang.Pin{Gang: "g-1", Labels: rack.Labels, Node: "host-7"}
+	nodes := gang.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7", "host-8"}}
 	namedNode := func(name string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}}}
 	}
 	spread := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "host"}}}
 
 	cases := map[string]struct {
-		pin engine.Pin
+		pin gang.Pin
 		// had is what a plain gated pod has more; want is what it has after that.
 		had, want func(*corev1.Pod)
 	}{
@@ -124,7 +124,7 @@ func TestRelease(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if host := PinnedHost(got); host != c.pin.Node {
+			if host := gang.PinnedHost(got); host != c.pin.Node {
 				t.Errorf("it reads as pinned to %q", host)
 			}
 		})

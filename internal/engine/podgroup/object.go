@@ -17,16 +17,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // Object implements engine.Placer: the words of the scheduler on a pod and on its group, or else what keeps the scheduler from looking at
 // the group at all.
-func (Placer) Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]engine.Objection {
+func (Placer) Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	known := read(ctx, own, unbound[0], all)
-	out := map[types.UID]engine.Objection{}
+	out := map[types.UID]gang.Objection{}
 	for _, pod := range unbound {
 		if o := known.object(pod); o.Message != "" {
 			out[pod.UID] = o
@@ -57,28 +56,28 @@ func read(ctx context.Context, own client.Reader, of *corev1.Pod, all []*corev1.
 		}
 	}
 	for _, pod := range all {
-		if pod.DeletionTimestamp == nil && !gates.Closed(pod) {
+		if pod.DeletionTimestamp == nil && !graph.GateClosed(pod) {
 			s.released[groupOf(pod)]++
 		}
 	}
 	return s
 }
 
-func (s seen) object(pod *corev1.Pod) engine.Objection {
+func (s seen) object(pod *corev1.Pod) gang.Objection {
 	if pod.Status.NominatedNodeName != "" {
-		return engine.Objection{} // it waits for those who free capacity
+		return gang.Objection{} // it waits for those who free capacity
 	}
 	group := s.byName[groupOf(pod)]
 	if said := words(pod, group); said != "" {
-		return engine.Objection{Message: "the kube-scheduler says: " + short(said)}
+		return gang.Objection{Message: "the kube-scheduler says: " + short(said)}
 	}
 	switch {
 	case !s.watched:
-		return engine.Objection{}
+		return gang.Objection{}
 	case group == nil:
-		return engine.Objection{Passing: true, Message: fmt.Sprintf("its PodGroup %s is gone", groupOf(pod))}
+		return gang.Objection{Passing: true, Message: fmt.Sprintf("its PodGroup %s is gone", groupOf(pod))}
 	}
-	return engine.Objection{Passing: true, Message: s.incomplete(group)}
+	return gang.Objection{Passing: true, Message: s.incomplete(group)}
 }
 
 // longest is how much is passed on of what the scheduler says: with many nodes and reasons that is long.

@@ -17,7 +17,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
@@ -96,10 +95,10 @@ func (p Placer) released(ctx context.Context, gang engine.Gang) (map[replica]boo
 		if !ok || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if before[pod.UID] && gates.Closed(pod) {
+		if before[pod.UID] && graph.GateClosed(pod) {
 			now[pod.UID] = true
 		}
-		if now[pod.UID] || !gates.Closed(pod) {
+		if now[pod.UID] || !graph.GateClosed(pod) {
 			out[replica{pod.Labels[graph.LabelScalingGroup], ordinal}] = true
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/write"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -135,7 +136,7 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // Release implements engine.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
 // order of its own, and goes on until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
 // that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
-func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) error {
+func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	if pin.Preempts {
 		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil
 	}
@@ -144,16 +145,16 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin engine.Pin) er
 }
 
 // Object implements engine.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
-func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]engine.Objection {
-	out := map[types.UID]engine.Objection{}
+func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
+	out := map[types.UID]gang.Objection{}
 	word, said := reportOnGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {
 		switch why := wordOnPod(pod); {
 		case pod.Status.NominatedNodeName != "": // it waits for those who free capacity
 		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
-			out[pod.UID] = engine.Objection{Message: word.Message, Anywhere: word.Anywhere}
+			out[pod.UID] = gang.Objection{Message: word.Message, Anywhere: word.Anywhere}
 		case why != "":
-			out[pod.UID] = engine.Objection{Message: why, Passing: kai.Stale(why), Anywhere: kai.Anywhere(why)}
+			out[pod.UID] = gang.Objection{Message: why, Passing: kai.Stale(why), Anywhere: kai.Anywhere(why)}
 		}
 	}
 	return out

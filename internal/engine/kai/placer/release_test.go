@@ -11,10 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -52,13 +51,13 @@ spec:
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.Release(t.Context(), live, engine.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a"}}); err != nil {
+			if err := p.Release(t.Context(), live, gang.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 				t.Fatal(err)
 			}
-			if gates.Closed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[graph.AnnotationGang] != "g-1" {
+			if graph.GateClosed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[graph.AnnotationGang] != "g-1" {
 				t.Errorf("%s released as %v %v", live.Name, live.Labels, live.Annotations)
 			}
 		}
@@ -67,7 +66,7 @@ spec:
 
 // TestPreemptorsArePinnedWide: which rack, and which hosts, KAI finds by the victims it chooses.
 func TestPreemptorsArePinnedWide(t *testing.T) {
-	pin := engine.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a", "rack": "r1"}, Node: "n1", Preempts: true, Wide: map[string]string{"zone": "a"}}
+	pin := gang.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a", "rack": "r1"}, Node: "n1", Preempts: true, Wide: map[string]string{"zone": "a"}}
 	for _, preempts := range []bool{true, false} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Labels: map[string]string{graph.LabelScalingGroup: "g-deep"}}}
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
@@ -83,7 +82,7 @@ func TestPreemptorsArePinnedWide(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 			t.Fatal(err)
 		}
-		if rack, host := live.Spec.NodeSelector["rack"], gates.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != preempts || (host == "") != preempts {
+		if rack, host := live.Spec.NodeSelector["rack"], gang.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != preempts || (host == "") != preempts {
 			t.Errorf("preempts %v: pinned to %v and host %q", preempts, live.Spec.NodeSelector, host)
 		}
 	}
@@ -91,7 +90,7 @@ func TestPreemptorsArePinnedWide(t *testing.T) {
 
 // TestObjections: KAI's report on a pod is shown, unless it is about an earlier PodGroup; what another place would not change is marked.
 func TestObjections(t *testing.T) {
-	for message, want := range map[string]engine.Objection{
+	for message, want := range map[string]gang.Objection{
 		"no nodes": {Message: "KAI: no nodes"},
 		`Pod references subgroup "g-0", which does not exist in PodGroup ns/g`:                        {Message: `KAI: Pod references subgroup "g-0", which does not exist in PodGroup ns/g`, Passing: true},
 		"Queue 'dynamo' does not exist":                                                               {Message: "KAI: Queue 'dynamo' does not exist", Anywhere: true},

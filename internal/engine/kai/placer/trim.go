@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // Trim implements engine.Trimmer. A replica that was lost stands in the PodGroup until then, and KAI reports the whole of it as stale in
@@ -29,7 +29,7 @@ func (p Placer) Trim(ctx context.Context, own client.Reader, gang engine.Gang, p
 	}
 	there := map[string]bool{}
 	for _, pod := range pods {
-		if !gates.Closed(pod) || p.isForming(gang, pod) {
+		if !graph.GateClosed(pod) || p.isForming(gang, pod) {
 			labels, _ := kai.Membership(gang.Graph.Name, pod)
 			there[labels[kai.LabelSubGroup]] = true
 		}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"testing"
@@ -22,8 +22,8 @@ func TestWidest(t *testing.T) {
 		"multinode, the graph anywhere":  {topology.NoLevel, "Deep", topology.Path{}},
 		"single-node":                    {topology.NoLevel, "Flat", topology.Path{"a", "r1"}},
 	} {
-		v := &view{graph: placement.Graph{Required: c.required, Services: services}}
-		if got := v.widest(placement.ReplicaResult{Service: c.service, Domain: topology.Path{"a", "r1"}}); !got.Equal(c.want) {
+		r := &Request{Graph: placement.Graph{Required: c.required, Services: services}}
+		if got := r.widest(placement.ReplicaResult{Service: c.service, Domain: topology.Path{"a", "r1"}}); !got.Equal(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"fmt"
@@ -38,33 +38,30 @@ func TestNamedNodes(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, Options{})
-			for _, host := range []string{"a0", "a1", "b0", "b1"} {
-				b.s.cluster.DeleteNode(host)
-			}
+			cluster := NewCluster()
 			for i := range c.rack {
-				b.host(fmt.Sprint("h", i), "r", c.gpus)
+				cluster.SetNode(host(fmt.Sprint("h", i), "r", c.gpus))
 			}
 			for i := range c.nodes - c.rack {
-				b.s.cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("other", i)}})
+				cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("other", i)}})
 			}
-			o := asking(1, int32(c.pods), 0)
-			for _, pod := range o.pods {
+			o := asking(int32(c.pods))
+			for _, pod := range o.Pods {
 				if c.ports {
 					pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 				}
 			}
-			releases, _ := b.s.decide(t.Context(), o)
+			releases := releasesOf(cluster, o)
 			if len(releases) != c.pods {
 				t.Fatalf("%d pods released", len(releases))
 			}
 			for _, r := range releases {
-				planned, _ := b.s.cluster.Reserved(topology.PodID(r.pod))
-				if len(r.pin.Nodes) != c.want || c.want > 0 && !slices.Contains(r.pin.Nodes, planned) {
-					t.Errorf("%s is pinned to the nodes %q, want %d of them, %s included", r.pod.Name, r.pin.Nodes, c.want, planned)
+				planned, _ := cluster.Reserved(topology.PodID(r.Pod))
+				if len(r.Pin.Nodes) != c.want || c.want > 0 && !slices.Contains(r.Pin.Nodes, planned) {
+					t.Errorf("%s is pinned to the nodes %q, want %d of them, %s included", r.Pod.Name, r.Pin.Nodes, c.want, planned)
 				}
-				if (r.pin.Node != "") != c.ports {
-					t.Errorf("%s is pinned to the host %q", r.pod.Name, r.pin.Node)
+				if (r.Pin.Node != "") != c.ports {
+					t.Errorf("%s is pinned to the host %q", r.Pod.Name, r.Pin.Node)
 				}
 			}
 		})

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"maps"
@@ -9,19 +9,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-func podsByOrdinal(pods []*corev1.Pod) map[int][]*corev1.Pod {
-	out := map[int][]*corev1.Pod{}
-	for _, pod := range pods {
-		if ordinal, _, ok := graph.ReplicaOf(pod); ok {
-			out[int(ordinal)] = append(out[int(ordinal)], pod)
-		}
-	}
-	return out
+// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made there
+// are at most as many as the API allows a service.
+func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
+	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1beta1.MaxReplicas)
+	return ordinals
 }
 
 // lookAhead is how many pods of a group that are still to be made one plan reckons with. What is beyond is planned when it is its turn.
@@ -39,7 +37,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
 		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
 		for _, pod := range byOrdinal[ordinal] {
-			if !leaving(pod) && !superseded(sg, pod) {
+			if !Leaving(pod) && !superseded(sg, pod) {
 				r.State = rollout.Starting
 				r.Outdated = r.Outdated || graph.Outdated(sg, pod)
 			}
@@ -57,13 +55,13 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 
 // markSurplus finds the replicas not placed that are more than the service wants for good, the highest ordinals first. beyond are
 // those without a state; they count as wanted unless they are surplus.
-func (v *view) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
+func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)
-	v.wanted += beyond - min(beyond, max(0, surplus))
+	r.Wanted += beyond - min(beyond, max(0, surplus))
 	surplus -= beyond
 	for _, state := range slices.Backward(states) {
 		if surplus > 0 && len(state.open) == 0 && state.leaving == 0 {
-			v.surplus[replicaKey{sg.Spec.Service, state.ordinal}] = true
+			r.surplus[Key{sg.Spec.Service, state.ordinal}] = true
 			surplus--
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -26,30 +25,30 @@ type replicaState struct {
 }
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
-func (v *view) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
+func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []replicaState {
 	byOrdinal := podsByOrdinal(pods)
 	ordinals, beyond := ordinalsOf(sg, byOrdinal, aheadOf(sg))
 	states := make([]replicaState, 0, len(ordinals))
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(graph.PodsPerReplica(sg))}
 		for _, pod := range byOrdinal[ordinal] {
-			if !leaving(pod) && !superseded(sg, pod) {
+			if !Leaving(pod) && !superseded(sg, pod) {
 				state.absent = graph.ReplicaSize(sg, pod)
 			}
 		}
 		for _, pod := range byOrdinal[ordinal] {
-			v.sortPod(&state, sg, pod, releasing)
+			r.sortPod(&state, sg, pod, releasing)
 		}
 		states = append(states, state)
 	}
-	v.markSurplus(sg, states, beyond)
+	r.markSurplus(sg, states, beyond)
 	return states
 }
 
-func (v *view) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, releasing map[string]topology.Path) {
+func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, releasing map[string]topology.Path) {
 	path, onItsWay := releasing[topology.PodID(pod)]
 	switch {
-	case leaving(pod):
+	case Leaving(pod):
 		state.leaving++
 		return
 	case superseded(sg, pod) && !onItsWay:
@@ -59,10 +58,10 @@ func (v *view) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, po
 	switch {
 	case onItsWay:
 		state.path = path
-	case !gates.Closed(pod):
-		state.path = v.graph.Levels.PathOf(pod.Spec.NodeSelector)
+	case !graph.GateClosed(pod):
+		state.path = r.Graph.Levels.PathOf(pod.Spec.NodeSelector)
 		if gang := pod.Annotations[graph.AnnotationGang]; gang != "" {
-			v.gangs[replicaKey{sg.Spec.Service, state.ordinal}] = gang
+			r.gangs[Key{sg.Spec.Service, state.ordinal}] = gang
 		}
 	default:
 		state.closed = append(state.closed, pod)
@@ -71,15 +70,10 @@ func (v *view) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup, po
 	state.open = append(state.open, pod)
 }
 
-// leaving pods neither anchor nor wait.
-func leaving(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-}
-
 // superseded: a pod that was never released and is of an older revision. The scaling group controller recreates it at once, whatever the
-// strategy, since nothing is lost with it. Let go meanwhile, it would be lost to its gang, and may not even suit it.
+// strategy, since nothing is lost with it. Released meanwhile, it would be lost to its gang, and may not even suit it.
 func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
-	return gates.Closed(pod) && graph.Outdated(sg, pod)
+	return graph.GateClosed(pod) && graph.Outdated(sg, pod)
 }
 
 // replaced: the scaling group controller takes it away and recreates it, whole.
@@ -87,14 +81,40 @@ func (state replicaState) replaced() bool {
 	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
-func (v *view) addReplica(g *groupView, service *placement.Service, state replicaState) {
+// object notes that a replica which is placed is not bound there by the scheduler that is to do it.
+func (r *Request) object(service string, state replicaState) bool {
+	for _, pod := range state.open {
+		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
+			r.Refused = append(r.Refused, Waiting{
+				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
+				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + why.Message,
+			})
+			return true
+		}
+	}
+	return false
+}
+
+// block notes that nothing tries to bind a replica which is released.
+func (r *Request) block(service string, state replicaState) bool {
+	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return r.idle[topology.PodID(pod)] != "" })
+	if at < 0 {
+		return false
+	}
+	r.Refused = append(r.Refused, Waiting{
+		Service: service, Ordinal: state.ordinal, Code: CodeSchedulingBlocked, Message: r.idle[topology.PodID(state.open[at])],
+	})
+	return true
+}
+
+func (r *Request) addReplica(g *groupView, service *placement.Service, state replicaState) {
 	if state.replaced() {
 		return
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++
-		if !v.object(service.Name, state) && !v.block(service.Name, state) {
-			v.placed++
+		if !r.object(service.Name, state) && !r.block(service.Name, state) {
+			r.Placed++
 		}
 		return
 	}
@@ -102,21 +122,21 @@ func (v *view) addReplica(g *groupView, service *placement.Service, state replic
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
 	}
-	if level := g.lost.blocks(v.graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
-		v.blocked = append(v.blocked, Waiting{
+	if level := g.lost.blocks(r.Graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
+		r.Blocked = append(r.Blocked, Waiting{
 			Service: service.Name, Ordinal: state.ordinal, Code: placement.CodeLevelGone,
 			Message: fmt.Sprintf("level '%s' is not available in ClusterTopology %q; nothing is placed without it, so it waits until the level is back", level, g.sg.Spec.Topology.Profile),
 		})
 		return
 	}
 	for _, pod := range state.closed {
-		v.lowerPriority(pod)
+		r.lowerPriority(pod)
 		id := topology.PodID(pod)
-		v.gated[id] = pod
+		r.Gated[id] = pod
 		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
 	}
 	if state.absent > 0 {
-		v.incomplete[replicaKey{service.Name, state.ordinal}] = true
+		r.incomplete[Key{service.Name, state.ordinal}] = true
 		g.addWanted(&replica, state)
 	}
 	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"math"
@@ -27,17 +27,17 @@ func TestLookAheadIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sg := newGroup("work", c.replicas, c.size, frozen("zone", "rack"))
-			o := observed{dgd: &nvidiav1beta1.DynamoGraphDeployment{}, groups: []*trellisv1alpha1.ScalingGroup{sg}, profile: profile}
+			o := Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile}
 			for ordinal := range c.made {
-				o.pods = append(o.pods, newPod(sg, ordinal, 0))
+				o.Pods = append(o.Pods, newPod(sg, ordinal, 0))
 			}
-			v := newView(o)
-			waiting, pods := v.graph.Services[0].Waiting, 0
+			r := NewRequest(o)
+			waiting, pods := r.Graph.Services[0].Waiting, 0
 			for _, replica := range waiting {
 				pods += len(replica.Pods)
 			}
-			if len(waiting) != c.wantReplicas || pods != c.wantPods || v.wanted != c.wantWanted || len(v.surplus) > 0 {
-				t.Errorf("%d replicas wait with %d pods, %d are wanted, %d surplus; want %d with %d, %d", len(waiting), pods, v.wanted, len(v.surplus), c.wantReplicas, c.wantPods, c.wantWanted)
+			if len(waiting) != c.wantReplicas || pods != c.wantPods || r.Wanted != c.wantWanted || len(r.surplus) > 0 {
+				t.Errorf("%d replicas wait with %d pods, %d are wanted, %d surplus; want %d with %d, %d", len(waiting), pods, r.Wanted, len(r.surplus), c.wantReplicas, c.wantPods, c.wantWanted)
 			}
 		})
 	}

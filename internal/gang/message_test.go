@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"fmt"
@@ -70,7 +70,7 @@ func TestWaitingMessage(t *testing.T) {
 			r.Closest.Domain = topology.Path{strings.Repeat("z", 60), strings.Repeat("b", 60), strings.Repeat("r", 60)}
 		}))}},
 		{"no planner was asked", []Waiting{{Service: "Worker", Code: CodeRequeued, Message: strings.Repeat("0/4 nodes are available: 4 Insufficient nvidia.com/gpu. ", 5)}}},
-		{"pods are being made", []Waiting{{Service: "Worker", Code: CodeCreating, Message: beingCreated}}},
+		{"pods are being made", []Waiting{{Service: "Worker", Code: CodeCreating, Message: BeingCreated}}},
 	} {
 		message := WaitingMessage(2, 2+len(tc.waiting), tc.waiting)
 		if len(message) > MaxWaitingMessage {

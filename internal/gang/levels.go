@@ -1,13 +1,25 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
+
+// LevelsOf returns the frozen levels in the planner's terms; nil without a topology.
+func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
+	if t == nil {
+		return nil
+	}
+	levels := make(topology.Levels, 0, len(t.Levels))
+	for _, level := range t.Levels {
+		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
+	}
+	return levels
+}
 
 // LevelsOfProfile returns the levels of a ClusterTopology in the planner's terms.
 func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {

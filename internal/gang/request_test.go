@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-func TestView(t *testing.T) {
+func TestRequest(t *testing.T) {
 	mixed := func(replicas int32) []*trellisv1alpha1.ScalingGroup {
 		return []*trellisv1alpha1.ScalingGroup{
 			newGroup("front", 1, 1, frozen("zone", "")), newGroup("work", replicas, 2, frozen("zone", "rack")),
@@ -235,24 +235,24 @@ func TestView(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
-			got := scenario(newView(observed{dgd: dgd, groups: c.groups, pods: c.pods(c.groups), profile: c.profile, releasing: c.releasing}))
+			got := lines(NewRequest(Observation{DGD: dgd, Groups: c.groups, Pods: c.pods(c.groups), Profile: c.profile, Releasing: c.releasing}))
 			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("view (-want +got):\n%s", diff)
+				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestViewWaitsForScalingGroups(t *testing.T) {
+func TestRequestWaitsForScalingGroups(t *testing.T) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{Spec: nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{
 		{Name: "front"}, {Name: "idle", Replicas: ptr.To[int32](0)}, {Name: "work"},
 	}}}
 	groups := []*trellisv1alpha1.ScalingGroup{newGroup("front", 1, 1, frozen("zone", ""))}
-	if !newView(observed{dgd: dgd, groups: groups, profile: profile}).creating {
-		t.Error("service work has no scaling group yet, but the view is complete")
+	if !NewRequest(Observation{DGD: dgd, Groups: groups, Profile: profile}).Creating {
+		t.Error("service work has no scaling group yet, but the request is complete")
 	}
 	groups = append(groups, newGroup("work", 1, 1, frozen("zone", "")))
-	if newView(observed{dgd: dgd, groups: groups, profile: profile}).creating {
+	if NewRequest(Observation{DGD: dgd, Groups: groups, Profile: profile}).Creating {
 		t.Error("a service without replicas needs no scaling group to be complete")
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	"slices"
@@ -23,25 +23,25 @@ const (
 // labels alone it finds them among all nodes of the cluster, for every pod. These are all nodes of a small domain. In a large one they are the planned
 // hosts, when the replica fills them: no other pod of its kind can be planned there meanwhile, so nobody is in anybody's way.
 // nil: what goes beyond that, or a cluster so small that it is not worth it.
-func (s *Scheduler) nodesToName(v *view, domain topology.Path, replica placement.ReplicaResult) []string {
+func (r *Request) nodesToName(c *topology.Cluster, domain topology.Path, replica placement.ReplicaResult) []string {
 	var names []string
-	tree := s.cluster.Tree(v.graph.Levels, v.graph.NodeSelector)
+	tree := c.Tree(r.Graph.Levels, r.Graph.NodeSelector)
 	if d, found := tree.Find(domain); found && tree.Size(d) <= maxNamedNodes {
 		tree.AllNodes(d, func(n topology.NodeID) bool {
-			names = append(names, s.cluster.NodeName(n))
+			names = append(names, c.NodeName(n))
 			return true
 		})
 	} else if found {
-		names = s.filledHosts(v, replica)
+		names = r.filledHosts(c, replica)
 	}
-	if len(names)*namedShare > s.cluster.Size() {
+	if len(names)*namedShare > c.Size() {
 		return nil
 	}
 	return names
 }
 
 // filledHosts lists the planned hosts of a replica's pods, which are alike, if none of them has capacity for one more.
-func (s *Scheduler) filledHosts(v *view, replica placement.ReplicaResult) []string {
+func (r *Request) filledHosts(c *topology.Cluster, replica placement.ReplicaResult) []string {
 	var names []string
 	for _, pod := range replica.Pods {
 		names = append(names, pod.Node)
@@ -50,9 +50,9 @@ func (s *Scheduler) filledHosts(v *view, replica placement.ReplicaResult) []stri
 	if names = slices.Compact(names); len(names) > maxNamedNodes {
 		return nil
 	}
-	shape := topology.ShapeOf(v.gated[replica.Pods[0].ID])
+	shape := topology.ShapeOf(r.Gated[replica.Pods[0].ID])
 	for _, name := range names {
-		if _, full := s.cluster.Why(name, shape); !full {
+		if _, full := c.Why(name, shape); !full {
 			return nil
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package gang
 
 import (
 	corev1 "k8s.io/api/core/v1"

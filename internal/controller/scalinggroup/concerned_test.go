@@ -1,0 +1,54 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/engine/gates"
+)
+
+func TestGroupsThatAnEngineConcerns(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := trellisv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	group := func(namespace, graph, name, workload string) *trellisv1alpha1.ScalingGroup {
+		return &trellisv1alpha1.ScalingGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: graph, Workload: workload},
+		}
+	}
+	r := &Reconciler{
+		Engines: engine.New(engine.Options{}, gates.Placer{}),
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+			group("a", "g", "g-made-by-the-engine", "LeaderWorkerSet"), group("a", "g", "g-pods", ""),
+			group("a", "h", "h-made-by-the-engine", "LeaderWorkerSet"), group("b", "g", "g-made-by-the-engine", "LeaderWorkerSet"),
+		).Build(),
+	}
+	for name, tc := range map[string]struct {
+		change metav1.ObjectMeta
+		want   []string
+	}{
+		"an object of one graph": {metav1.ObjectMeta{Namespace: "a", Name: "g"}, []string{"a/g-made-by-the-engine"}},
+		"the engine's state": {metav1.ObjectMeta{}, []string{
+			"a/g-made-by-the-engine", "a/g-pods", "a/h-made-by-the-engine", "b/g-made-by-the-engine",
+		}},
+	} {
+		var got []string
+		for _, request := range r.concernedBy(t.Context(), &metav1.PartialObjectMetadata{ObjectMeta: tc.change}) {
+			got = append(got, request.String())
+		}
+		if slices.Sort(got); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}

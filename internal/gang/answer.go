@@ -1,0 +1,86 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Answer is what a plan comes to.
+type Answer struct {
+	// Placed replicas are released with their pods.
+	Placed []placement.ReplicaResult
+	// Unmade replicas have capacity that the plan took for them, and pods that are not made yet: their capacity is given back, and they are
+	// placed once all their pods exist.
+	Unmade []placement.ReplicaResult
+	// Waiting replicas, those of Unmade included, and Surplus ones, as in a [Result].
+	Waiting, Surplus []Waiting
+	// Unmet is what the refused gangs ask for; nil when a change of any node may matter.
+	Unmet *placement.Unmet
+}
+
+// Answer sorts a plan into what is released and what waits.
+func (r *Request) Answer(planned *placement.Result) Answer {
+	var a Answer
+	heads := r.headsInCreation(planned)
+	for _, replica := range planned.Replicas {
+		key := Key{replica.Service, replica.Ordinal}
+		switch {
+		case r.incomplete[key] || heads[replica.Service]:
+			a.Unmade = append(a.Unmade, replica)
+			a.Waiting = append(a.Waiting, Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: CodeCreating, Message: BeingCreated})
+		case replica.Refusal == nil:
+			a.Placed = append(a.Placed, replica)
+		default:
+			list := &a.Waiting
+			if r.surplus[key] {
+				list = &a.Surplus
+			}
+			*list = append(*list, Waiting{
+				Service: replica.Service, Ordinal: replica.Ordinal, Code: replica.Refusal.Code, Message: replica.Refusal.Message(), Refusal: replica.Refusal,
+			})
+		}
+	}
+	if len(r.Blocked)+len(r.Refused)+len(a.Waiting)+len(a.Surplus) == refusals(planned) {
+		a.Unmet = placement.UnmetOf(r.Graph, planned)
+	}
+	return a
+}
+
+// WaitsForCreation: a base gang goes together, so it is not released while a member of it is still to be created.
+func (r *Request) WaitsForCreation(planned *placement.Result) bool {
+	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
+		return false
+	}
+	if r.Creating || len(r.replacing) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(planned.Replicas, func(one placement.ReplicaResult) bool {
+		return one.Base && r.incomplete[Key{one.Service, one.Ordinal}]
+	})
+}
+
+// headsInCreation are the services that begin with several replicas together, of which some are still to be created.
+func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
+	out := map[string]bool{}
+	for i := range planned.Replicas {
+		if one := &planned.Replicas[i]; one.Head && (r.replacing[one.Service] || r.incomplete[Key{one.Service, one.Ordinal}]) {
+			out[one.Service] = true
+		}
+	}
+	return out
+}
+
+// refusals counts the replicas that were refused.
+func refusals(planned *placement.Result) (n int) {
+	for i := range planned.Replicas {
+		if planned.Replicas[i].Refusal != nil {
+			n++
+		}
+	}
+	return n
+}

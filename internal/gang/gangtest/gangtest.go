@@ -1,0 +1,61 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gangtest makes scaling groups and pods for tests of what decides about gangs.
+package gangtest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Profile has the levels zone, of key z, and rack, of key r.
+var Profile = &grovev1alpha1.ClusterTopology{
+	ObjectMeta: metav1.ObjectMeta{Name: "p"},
+	Spec:       grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}}},
+}
+
+// Frozen is a constraint of Profile on a graph and a service; "" is none.
+func Frozen(graphDomain, serviceDomain string) *trellisv1alpha1.ResolvedTopology {
+	return &trellisv1alpha1.ResolvedTopology{
+		Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
+		GraphPackDomain: graphDomain, PackDomain: serviceDomain,
+	}
+}
+
+// newGroup is a service of replicas replicas with size pods each.
+// Group is a scaling group of the graph g in the namespace ns, of replicas of so many pods.
+func Group(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopology) *trellisv1alpha1.ScalingGroup {
+	roles := []trellisv1alpha1.Role{{Name: graph.RoleMain, Count: 1}}
+	if size > 1 {
+		roles = []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}}
+	}
+	return &trellisv1alpha1.ScalingGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + service, UID: types.UID(service)},
+		Spec: trellisv1alpha1.ScalingGroupSpec{
+			Graph: "g", Service: service, Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
+		},
+	}
+}
+
+// newPod is a pod of the group: gated when path is empty, else released and pinned there.
+// Pod is one pod of a group, released into the domain if there is a path.
+func Pod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, path ...string) *corev1.Pod {
+	pod := graph.BuildPod(sg, ordinal, index)
+	pod.UID = types.UID(pod.Name)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
+	if len(path) > 0 {
+		pod.Spec.SchedulingGates = nil
+		pod.Spec.NodeSelector = map[string]string{"z": path[0]}
+		if len(path) > 1 {
+			pod.Spec.NodeSelector["r"] = path[1]
+		}
+	}
+	return pod
+}

@@ -1,0 +1,56 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Moved says from where to where a replica moves, and why it does not go back; "" when it does, or has no domain of its own. The replica has its
+// new capacity on the cluster.
+func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
+	service, waiting := r.waiting(replica)
+	if waiting == nil || len(waiting.Hint) == 0 {
+		return ""
+	}
+	level := max(service.Required, service.Preferred, r.Graph.Required, r.Graph.Preferred)
+	from, to := waiting.Hint.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
+	if level == topology.NoLevel || from.Equal(to) {
+		return ""
+	}
+	why := "its graph is placed elsewhere"
+	if len(r.Graph.Anchor) == 0 || r.Graph.Anchor.Equal(from.Truncate(r.Graph.Anchor.Level())) {
+		c.Begin()
+		for _, pod := range replica.Pods {
+			c.Forget(pod.ID)
+		}
+		_, refusal := placement.PlanGroup(c, r.Graph.Levels, r.Graph.NodeSelector, &placement.Group{
+			Name: replica.Service, Required: topology.NoLevel, Preferred: topology.NoLevel, Within: from, Pods: waiting.Pods,
+		}, placement.Options{})
+		c.Rollback()
+		if refusal != nil {
+			why = refusal.Message()
+		}
+	}
+	return fmt.Sprintf("from %s to %s: %s", from, to, why)
+}
+
+// waiting finds what a result is the answer to.
+func (r *Request) waiting(replica placement.ReplicaResult) (*placement.Service, *placement.Replica) {
+	for i := range r.Graph.Services {
+		service := &r.Graph.Services[i]
+		if service.Name != replica.Service {
+			continue
+		}
+		for j := range service.Waiting {
+			if service.Waiting[j].Ordinal == replica.Ordinal {
+				return service, &service.Waiting[j]
+			}
+		}
+	}
+	return nil, nil
+}

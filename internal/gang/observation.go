@@ -1,0 +1,63 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Observation is all that one decision about a graph is made from. The scheduler fills in all of it; a what-if has no released pods, and leaves
+// out what is about those.
+type Observation struct {
+	DGD *nvidiav1beta1.DynamoGraphDeployment
+	// Groups are the graph's scaling groups, Pods their pods, owned by UID.
+	Groups []*trellisv1alpha1.ScalingGroup
+	Pods   []*corev1.Pod
+	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
+	Profile *grovev1alpha1.ClusterTopology
+	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
+	Releasing map[string]topology.Path
+	// Idle are released pods that nothing tries to bind, by pod ID, and why.
+	Idle map[string]string
+	// Bars is why nothing of the graph is released now; "" when it may be. Objections are what the scheduler that is to bind the pods holds
+	// against released ones.
+	Bars       string
+	Objections map[types.UID]Objection
+}
+
+// Objection is what keeps a released pod from being bound.
+type Objection struct {
+	// Message for the user.
+	Message string
+	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is requeued.
+	Passing bool
+	// Anywhere: it would be the same at any other place, so the gang is not evicted and requeued, however long it stays.
+	Anywhere bool
+}
+
+// Pin is where one pod is to be bound.
+type Pin struct {
+	// Gang the pod is released with.
+	Gang string
+	// Labels every node of its domain carries: the whole path from the broadest level down.
+	Labels map[string]string
+	// Node is the planned host, when the scheduler must not pick another one; else empty.
+	Node string
+	// Preempts: others have to free capacity. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the
+	// scheduler that binds it holds it to the narrower ones and chooses the victims.
+	Preempts bool
+	Wide     map[string]string
+	// Graph is the deployment's name, which labels may hold shortened.
+	Graph string
+	// PodLabels and PodAnnotations are what a placer has only released pods carry.
+	PodLabels, PodAnnotations map[string]string
+	// Nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: any node with the labels.
+	Nodes []string
+}

@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Of names the replica that a pod of ours belongs to; "" for pods of others, each of which stands for itself.
+func Of(pod *corev1.Pod) string {
+	group := pod.Labels[graph.LabelScalingGroup]
+	if group == "" {
+		return ""
+	}
+	return pod.Namespace + "/" + group + "-" + pod.Labels[graph.LabelReplica]
+}
+
+// Leaving pods neither anchor nor wait: they are being deleted or have ended.
+func Leaving(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// WaitsForScheduler says that a pod is released and not bound yet.
+func WaitsForScheduler(pod *corev1.Pod) bool {
+	return pod.Annotations[graph.AnnotationGang] != "" && pod.Spec.NodeName == "" && !graph.GateClosed(pod) && !Leaving(pod)
+}
+
+// WhyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no scheduler's word.
+func WhyUnschedulable(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
+			return cmp.Or(c.Message, c.Reason, "no reason given")
+		}
+	}
+	return ""
+}
+
+// AllBound says whether every pod has a node.
+func AllBound(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+}
+
+// FirstPods finds the pod that speaks for its replica, the one of the lowest index, by component label and ordinal.
+func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
+	first, lowest := map[Key]*corev1.Pod{}, map[Key]int32{}
+	for _, pod := range pods {
+		ordinal, index, ok := graph.ReplicaOf(pod)
+		if !ok || Leaving(pod) {
+			continue
+		}
+		key := Key{pod.Labels[graph.LabelComponent], int(ordinal)}
+		if known := first[key]; known == nil || index < lowest[key] {
+			first[key], lowest[key] = pod, index
+		}
+	}
+	return first
+}
+
+// PinnedHost returns the only node that a released pod may be bound to by its name, or "".
+func PinnedHost(pod *corev1.Pod) string {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	host := ""
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key != metav1.ObjectNameField || field.Operator != corev1.NodeSelectorOpIn || len(field.Values) != 1 {
+				continue
+			}
+			if host != "" && host != field.Values[0] {
+				return "" // one of several
+			}
+			host = field.Values[0]
+		}
+	}
+	return host
+}
+
+func podsByGroup(pods []*corev1.Pod) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		if _, uid, ok := graph.GroupOf(pod); ok {
+			out[string(uid)] = append(out[string(uid)], pod)
+		}
+	}
+	return out
+}
+
+func podsByOrdinal(pods []*corev1.Pod) map[int][]*corev1.Pod {
+	out := map[int][]*corev1.Pod{}
+	for _, pod := range pods {
+		if ordinal, _, ok := graph.ReplicaOf(pod); ok {
+			out[int(ordinal)] = append(out[int(ordinal)], pod)
+		}
+	}
+	return out
+}

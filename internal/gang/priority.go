@@ -1,0 +1,69 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// lowerPriority makes the graph's priority that of the least important pod that waits: all of the gang may ask for no more than that.
+// Whether a pod preempts at all is what its priority class says.
+func (r *Request) lowerPriority(pod *corev1.Pod) {
+	priority := topology.PriorityOf(pod)
+	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	if !r.ranked {
+		r.ranked = true
+		r.Graph.Priority, r.Graph.Preempts = priority, !never
+		return
+	}
+	r.Graph.Priority = min(r.Graph.Priority, priority)
+	r.Graph.Preempts = r.Graph.Preempts && !never
+}
+
+// PreemptsBelow is the priority below which bound pods are capacity for the graph; the least there is when it preempts nothing.
+func (r *Request) PreemptsBelow() int32 {
+	if !r.Graph.Preempts {
+		return math.MinInt32
+	}
+	return r.Graph.Priority
+}
+
+// maxVictims is how many replicas a message names.
+const maxVictims = 5
+
+// Victims names the replicas that have to free capacity, in a few words. Pods of others are counted: their names say nothing about who loses what.
+func Victims(p *placement.Preemption) string {
+	var names []string
+	others := 0
+	for _, gang := range p.Gangs {
+		switch {
+		case !strings.Contains(gang, "/"):
+			others++
+		case len(names) < maxVictims:
+			names = append(names, gang)
+		}
+	}
+	if more := len(p.Gangs) - others - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more replicas", more))
+	}
+	if others > 0 {
+		names = append(names, fmt.Sprintf("%d other pods", others))
+	}
+	return strings.Join(names, ", ")
+}
+
+// OrCluster names a domain for messages.
+func OrCluster(p topology.Path) string {
+	if len(p) == 0 {
+		return "the cluster"
+	}
+	return p.String()
+}

@@ -1,0 +1,123 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Release is one pod that is to be released.
+type Release struct {
+	Pod *corev1.Pod
+	Pin Pin
+	// Domain that the pod is pinned to.
+	Domain topology.Path
+	// Base: of the gang that a graph in one domain begins with.
+	Base bool
+}
+
+// BaseName names the gang that a graph in one domain begins with.
+func (r *Request) BaseName(planned *placement.Result) string {
+	var members []placement.ReplicaResult
+	for _, replica := range planned.Replicas {
+		if replica.Refusal == nil && replica.Base {
+			members = append(members, replica)
+		}
+	}
+	return name(r.Graph.Name, members...)
+}
+
+// name is the same for the same pods and differs for their successors.
+func name(dgd string, members ...placement.ReplicaResult) string {
+	hash := sha256.New()
+	for _, replica := range members {
+		for _, pod := range replica.Pods {
+			hash.Write([]byte(pod.ID + "\n"))
+		}
+	}
+	return dgd + "-" + hex.EncodeToString(hash.Sum(nil)[:5])
+}
+
+// Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do
+// (docs/engines.md#gates). base is the name of the base gang; c is the cluster that the replica was planned on.
+func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
+	gang := r.gangs[Key{replica.Service, replica.Ordinal}]
+	if gang == "" && replica.Base {
+		gang = base
+	}
+	if gang == "" {
+		gang = name(r.Graph.Name, replica)
+	}
+	domain := PinnedDomain(c, r.Graph.Levels, replica)
+	labels, nodes := r.labelsOf(domain), []string(nil)
+	if !replica.PinHosts {
+		nodes = r.nodesToName(c, domain, replica)
+	}
+	out := make([]Release, 0, len(replica.Pods))
+	for _, planned := range replica.Pods {
+		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: nodes}
+		if replica.Preempts != nil {
+			pin.Preempts, pin.Wide = true, r.labelsOf(r.widest(replica))
+		}
+		if replica.PinHosts {
+			pin.Node = planned.Node
+		}
+		out = append(out, Release{Pod: r.Gated[planned.ID], Pin: pin, Domain: domain, Base: replica.Base && gang == base})
+	}
+	return out
+}
+
+// widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
+// replicas are in, and that of a single-node service, all of whose replicas share it. Its pods' pins are where these are read from.
+func (r *Request) widest(replica placement.ReplicaResult) topology.Path {
+	for i := range r.Graph.Services {
+		if s := &r.Graph.Services[i]; s.Name == replica.Service && s.Multinode {
+			return replica.Domain.Truncate(r.Graph.Required)
+		}
+	}
+	return replica.Domain
+}
+
+// PinnedDomain is the narrowest domain that holds all planned nodes of a replica. Pinned to its required domain alone, a replica planned
+// into one rack of its zone would be spread over the zone by a scheduler that prefers empty hosts, and break up racks that the plan kept
+// whole. The host is left to the scheduler.
+func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {
+	var common topology.Path
+	for i, pod := range replica.Pods {
+		path := levels.PathOf(c.NodeLabels(pod.Node))
+		if i == 0 {
+			common = path
+		}
+		n := 0
+		for n < min(len(common), len(path)) && common[n] == path[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if host := levels.IndexOfKey(corev1.LabelHostname); host != topology.NoLevel {
+		common = common.Truncate(host - 1)
+	}
+	if len(common) < len(replica.Domain) {
+		return replica.Domain
+	}
+	return common
+}
+
+// labelsOf are the labels that only nodes of the domain carry: the whole path, and those of the node pool that the topology describes.
+func (r *Request) labelsOf(domain topology.Path) map[string]string {
+	labels := r.Graph.Levels.Selector(domain)
+	if len(r.Graph.NodeSelector) == 0 {
+		return labels
+	}
+	out := maps.Clone(r.Graph.NodeSelector)
+	maps.Copy(out, labels)
+	return out
+}

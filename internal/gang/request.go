@@ -1,0 +1,232 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Key names one replica of a graph.
+type Key struct {
+	Service string
+	Ordinal int
+}
+
+// Request is a graph in the planner's terms, with what it takes to carry a plan out.
+type Request struct {
+	Graph placement.Graph
+	// Gated pods by ID: the ones a plan may release.
+	Gated map[string]*corev1.Pod
+	// Blocked replicas are not planned at all, because a level they need is gone.
+	Blocked []Waiting
+	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries.
+	Refused []Waiting
+	// Creating says that a scaling group of the graph is not made yet.
+	Creating bool
+	// Wanted and Placed count the replicas that Trellis places.
+	Wanted, Placed int
+
+	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
+	incomplete map[Key]bool
+	// replacing are the services of which so much is recreated that a base gang would go without what belongs to it
+	// (docs/placement.md#how-much-begins-together).
+	replacing map[string]bool
+	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
+	gangs map[Key]string
+	// objections and idle are as observed.
+	objections map[types.UID]Objection
+	idle       map[string]string
+	// surplus replicas are more than the service wants for good: they wait for capacity beside an update and nobody is notified.
+	surplus map[Key]bool
+	// ranked says that the graph's priority is that of some pod by now.
+	ranked bool
+}
+
+// NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
+func NewRequest(o Observation) *Request {
+	r := &Request{
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
+		objections: o.Objections, idle: o.Idle,
+		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
+	}
+	r.Creating = missingGroups(o)
+	groups := slices.Clone(o.Groups)
+	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
+	r.setConstraint(groups)
+	byGroup := podsByGroup(o.Pods)
+
+	states := map[string][]replicaState{}
+	for _, sg := range groups {
+		if graph.Gated(sg) {
+			states[sg.Spec.Service] = r.replicaStates(sg, byGroup[string(sg.UID)], o.Releasing)
+		}
+	}
+	r.anchorGraph(states)
+	for _, sg := range groups {
+		if graph.Gated(sg) {
+			r.addService(sg, states[sg.Spec.Service], o.Profile)
+		}
+	}
+	r.blockBaseGang()
+	return r
+}
+
+// HasWaiting says whether any replica is to be planned.
+func (r *Request) HasWaiting() bool {
+	return slices.ContainsFunc(r.Graph.Services, func(s placement.Service) bool { return len(s.Waiting) > 0 })
+}
+
+// AllWaiting lists every replica that is to be planned as waiting for one cause.
+func (r *Request) AllWaiting(code, message string) []Waiting {
+	var out []Waiting
+	for _, service := range r.Graph.Services {
+		for _, replica := range service.Waiting {
+			out = append(out, Waiting{Service: service.Name, Ordinal: replica.Ordinal, Code: code, Message: message})
+		}
+	}
+	return out
+}
+
+// Surplus says whether a replica is more than the service wants for good, for the time of an update: nobody is notified when it is not placed.
+func (r *Request) Surplus(service string, ordinal int) bool { return r.surplus[Key{service, ordinal}] }
+
+// missingGroups says that a service with replicas has no scaling group yet: the cache may lag behind the graph controller.
+func missingGroups(o Observation) bool {
+	have := map[string]bool{}
+	for _, sg := range o.Groups {
+		have[sg.Spec.Service] = true
+	}
+	for i := range o.DGD.Spec.Components {
+		if c := &o.DGD.Spec.Components[i]; !have[c.Name] && (c.Replicas == nil || *c.Replicas > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// setConstraint takes the graph's own constraint from the first group that carries one: they all froze the same.
+func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
+	for _, sg := range groups {
+		t := sg.Spec.Topology
+		if t == nil {
+			continue
+		}
+		r.Graph.Levels = LevelsOf(t)
+		r.Graph.NodeSelector = t.NodeSelector
+		r.Graph.Required = r.Graph.Levels.Index(t.GraphPackDomain)
+		r.Graph.Preferred = r.Graph.Levels.Index(t.GraphPreferredPackDomain)
+		return
+	}
+}
+
+// anchorGraph reads the graph domain from the path pinned on living members (docs/placement.md#which-domain).
+func (r *Request) anchorGraph(states map[string][]replicaState) {
+	if r.Graph.Required == topology.NoLevel {
+		return
+	}
+	for _, service := range sortedKeys(states) {
+		for _, state := range states[service] {
+			if len(state.open) > 0 && len(state.path) > r.Graph.Required {
+				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
+				return
+			}
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, profile *grovev1alpha1.ClusterTopology) {
+	service := placement.Service{
+		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
+		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(graph.MinAvailable(sg)),
+	}
+	if t := sg.Spec.Topology; t != nil {
+		service.Required = r.Graph.Levels.Index(t.PackDomain)
+		service.Preferred = r.Graph.Levels.Index(t.PreferredPackDomain)
+	}
+	for _, state := range states {
+		if len(state.open) == 0 {
+			continue
+		}
+		service.InUse = append(service.InUse, state.path)
+		if !service.Multinode && service.Required != topology.NoLevel && service.Anchor == nil && len(state.path) > service.Required {
+			service.Anchor = state.path.Truncate(service.Required)
+		}
+	}
+	about := &groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}, ahead: lookAhead}
+	for _, state := range states {
+		if !r.surplus[Key{service.Name, state.ordinal}] {
+			r.Wanted++
+		}
+		r.addReplica(about, &service, state)
+	}
+	if service.Placed == 0 && len(service.Waiting) < service.MinAvailable && slices.ContainsFunc(states, replicaState.replaced) {
+		r.replacing[service.Name] = true
+	}
+	r.Graph.Services = append(r.Graph.Services, service)
+}
+
+// groupView is what all replicas of one scaling group have in common.
+type groupView struct {
+	sg     *trellisv1alpha1.ScalingGroup
+	hints  map[int32]topology.Path
+	lost   lostLevels
+	states []replicaState
+	// wanted are the shapes of pods that are still to be made, by role.
+	wanted map[string]*topology.Shape
+	// ahead is how many further pods that are still to be made the plan reckons with.
+	ahead int
+}
+
+func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
+	hints := map[int32]topology.Path{}
+	for _, p := range sg.Status.Placements {
+		hints[p.Replica] = parsePath(p.Domain)
+	}
+	return hints
+}
+
+// parsePath reads what Path.String wrote. Label values hold no slash.
+func parsePath(s string) topology.Path {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "/")
+}
+
+// blockBaseGang: the base gang goes together, so one blocked service holds all of them (docs/placement.md#how-much-begins-together).
+func (r *Request) blockBaseGang() {
+	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil || len(r.Blocked) == 0 {
+		return
+	}
+	for i := range r.Graph.Services {
+		service := &r.Graph.Services[i]
+		for _, replica := range service.Waiting {
+			r.Blocked = append(r.Blocked, Waiting{
+				Service: service.Name, Ordinal: replica.Ordinal, Code: placement.CodeBaseGangWaits,
+				Message: "waits for the rest of its graph, with which it is placed together: " + r.Blocked[0].Message,
+			})
+		}
+		service.Waiting = nil
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Codes of replicas that wait for something else than capacity, beside those of package placement.
+const (
+	// CodeRequeued means that the replica was released, could not be bound, and was requeued.
+	CodeRequeued = "Requeued"
+	// CodeCreating means that not all pods of the gang are made yet.
+	CodeCreating = "Creating"
+	// CodeEngineNotReady means that the graph's engine does not work in this cluster, or cannot hold this graph together.
+	CodeEngineNotReady = "EngineNotReady"
+	// CodeSchedulerRefuses means that the replica is placed and was released, and that the engine's scheduler does not bind it there.
+	CodeSchedulerRefuses = "SchedulerRefuses"
+	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
+	CodeSchedulingBlocked = "SchedulingBlocked"
+)
+
+// BeingCreated is the message of [CodeCreating].
+const BeingCreated = "its pods are being created"
+
+// Waiting is one replica that is not placed yet, and why.
+type Waiting struct {
+	Service string
+	Ordinal int
+	// Code is a reason constant, Message a sentence for the user.
+	Code, Message string
+	// Refusal has the planner's numbers; nil when something else is the cause.
+	Refusal *placement.Refusal
+}
+
+// String names a waiting replica for messages.
+func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Service, w.Ordinal, w.Message) }
+
+// Result is the scheduling result of a graph: what was last decided about it.
+type Result struct {
+	// UID of the DynamoGraphDeployment it is about.
+	UID types.UID
+	// Creating: scaling groups or pods of the graph are still to be made, so that the counts are not final.
+	Creating bool
+	// Wanted and Placed count the replicas that Trellis places.
+	Wanted, Placed int
+	// Domain is the graph domain; empty without one.
+	Domain topology.Path
+	// Score of all packed replicas that have their nodes, 0..1; [placement.Unscored] when none has. See [placement.Score].
+	Score float64
+	// Waiting replicas, in service and ordinal order.
+	Waiting []Waiting
+	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.
+	Surplus []Waiting
+}
