@@ -56,14 +56,20 @@ func (w *world) readyAtScale(b *testing.B, graphs int) {
 	writes := map[string]int{}
 	for len(graphReady) < graphs {
 		select {
-		case e := <-pods:
-			pod := e.Object.(*corev1.Pod)
+		case e, open := <-pods:
+			pod, ok := e.Object.(*corev1.Pod)
+			if !open || !ok {
+				b.Fatalf("the watch of pods has ended with %d of %d graphs Ready", len(graphReady), graphs)
+			}
 			if _, known := podReady[pod.Name]; !known && isReady(pod) {
 				podReady[pod.Name] = time.Now()
 				lastPod[pod.Labels[graph.LabelGraph]] = time.Now()
 			}
-		case e := <-deployments:
-			dgd := e.Object.(*nvidiav1alpha1.DynamoGraphDeployment)
+		case e, open := <-deployments:
+			dgd, ok := e.Object.(*nvidiav1alpha1.DynamoGraphDeployment)
+			if !open || !ok {
+				b.Fatalf("the watch of deployments has ended with %d of %d graphs Ready", len(graphReady), graphs)
+			}
 			writes["deployment"]++
 			if _, known := graphReady[dgd.Name]; !known && meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady) {
 				graphReady[dgd.Name] = time.Now()
@@ -135,7 +141,14 @@ func (w *world) watch(list client.ObjectList) <-chan watch.Event {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(watcher.Stop)
-	return watcher.ResultChan()
+	events := make(chan watch.Event, 10_000) // the API server ends the watch of a client that does not keep up
+	go func() {
+		for e := range watcher.ResultChan() {
+			events <- e
+		}
+		close(events)
+	}()
+	return events
 }
 
 func isReady(pod *corev1.Pod) bool {
