@@ -1,8 +1,12 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package constraint knows the two other places a topology constraint can come from besides the fields of the deployment: annotations
-// in the manner of KAI Scheduler and Run:ai, which name node label keys instead of domains, and a default topology of the cluster.
+// Package constraint answers what packs a deployment, for all who need to know:
+//
+//	Of         the constraint of every component, resolved: what is frozen, else the fields, else annotations, else a default topology
+//	OfGraph    what a scheduler is asked for, of a resolved constraint, for all pods together; OfService, for each replica
+//
+// Fields name domains. Annotations, in the manner of KAI Scheduler and Run:ai, name node label keys:
 //
 //	kai.scheduler/topology: gpu-racks                              topologyProfile: gpu-racks
 //	kai.scheduler/topology-required-placement: example.com/zone    packDomain: zone

@@ -4,10 +4,12 @@
 package graph
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -163,6 +165,33 @@ func TestPickerConfigReplacesThePod(t *testing.T) {
 	}
 	if got := names(g.Owned()); got[len(got)-1] != "InferencePool llm-pool" || strings.Contains(strings.Join(got, " "), "ConfigMap") {
 		t.Errorf("brings %v", got)
+	}
+}
+
+// TestNativePicker: that of runtime 1.5.0 takes no arguments, and has no configuration.
+func TestNativePicker(t *testing.T) {
+	main := func(image, more string) corev1.PodSpec {
+		return graphFrom(t, `spec: {services: {e: {componentType: epp, extraPodSpec: {mainContainer: {image: "`+image+`"}}`+more+`}}}`).Services[0].Roles[0].Template.Spec
+	}
+	for name, tc := range map[string]struct {
+		pod    corev1.PodSpec
+		native bool
+	}{
+		"by its tag":                   {main("r:5000/dynamo:1.5.0", ""), true},
+		"a candidate":                  {main("dynamo:1.6.0-rc.1", ""), true},
+		"by the override":              {main("dynamo:mine", ", runtimeVersionOverride: 1.5.0"), true},
+		"an early one":                 {main("dynamo:1.4.1", ""), false},
+		"an early one by the override": {main("dynamo:1.5.0", ", runtimeVersionOverride: 1.4.0"), false},
+		"of no known version":          {main("dynamo@sha256:aa", ""), false},
+		"with a configuration":         {main("dynamo:1.5.0", ", eppConfig: {configMapRef: {name: c, key: k}}"), false},
+	} {
+		c := tc.pod.Containers[0]
+		configured := slices.ContainsFunc(tc.pod.Volumes, func(v corev1.Volume) bool { return v.Name == "epp-config" })
+		home := slices.Contains(c.Env, corev1.EnvVar{Name: "HOME", Value: "/home/dynamo"})
+		cache := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/home/dynamo/.cache" })
+		if (len(c.Args) == 0) != tc.native || configured == tc.native || home != tc.native || cache != tc.native {
+			t.Errorf("%s: args %v, configured %v, home %v, cache %v", name, c.Args, configured, home, cache)
+		}
 	}
 }
 

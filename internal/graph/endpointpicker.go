@@ -26,7 +26,9 @@ const (
 	pickerConfigSuffix = "-epp-config"
 	pickerPoolSuffix   = "-pool"
 	pickerCacheVolume  = "hf-cache"
-	pickerCachePath    = "/home/nonroot/.cache"
+	pickerHome         = "/home/nonroot"
+	nativePickerHome   = "/home/dynamo"
+	pickerCache        = "/.cache"
 )
 
 // AnnotationPickerConfig on an endpoint picker's pods identifies its inline configuration: the program reads it once, so a change of it
@@ -51,11 +53,36 @@ func pickerArgs(graph, namespace string) []string {
 	}
 }
 
+// launchPicker sets how an endpoint picker starts. That of runtime 1.5.0 and later, which has no eppConfig, takes no arguments and keeps what it
+// downloads below its home.
+func (d *defaults) launchPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
+	if !picksByItself(c) {
+		d.args = pickerArgs(dgd.Name, dgd.Namespace)
+		return
+	}
+	d.env = append(d.env, corev1.EnvVar{Name: "HOME", Value: nativePickerHome})
+}
+
+func picksByItself(c *nvidiav1beta1.ComponentSpec) bool {
+	native, _ := NativePicker(c)
+	return native && c.EPPConfig == nil
+}
+
 // addPickerFiles mounts an endpoint picker's configuration and a place for what it downloads of a model.
 func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
 	if t.componentType != typeEPP {
 		return
 	}
+	home := nativePickerHome
+	if !picksByItself(t.spec) {
+		t.addPickerConfig(spec, c)
+		home = pickerHome
+	}
+	addVolume(spec, c, corev1.Volume{Name: pickerCacheVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.VolumeMount{Name: pickerCacheVolume, MountPath: home + pickerCache})
+}
+
+func (t *templater) addPickerConfig(spec *corev1.PodSpec, c *corev1.Container) {
 	source := &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: pickerConfigName(t.dgd.Name)},
 		Items:                []corev1.KeyToPath{{Key: pickerConfigFile, Path: pickerConfigFile}},
@@ -69,8 +96,6 @@ func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
 	}
 	addVolume(spec, c, corev1.Volume{Name: pickerConfigVolume, VolumeSource: corev1.VolumeSource{ConfigMap: source}},
 		corev1.VolumeMount{Name: pickerConfigVolume, MountPath: pickerConfigPath, ReadOnly: true})
-	addVolume(spec, c, corev1.Volume{Name: pickerCacheVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		corev1.VolumeMount{Name: pickerCacheVolume, MountPath: pickerCachePath})
 }
 
 // endpointPicker returns the pool that an endpoint picker serves and, where it is written in the deployment, its configuration.

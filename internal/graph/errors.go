@@ -8,15 +8,9 @@ import (
 	"fmt"
 )
 
-// Kinds of error a caller may want to tell apart with errors.Is.
-var (
-	// ErrTopologyNotFound: a constraint names a ClusterTopology that is not there.
-	ErrTopologyNotFound = errors.New("ClusterTopology not found")
-	// ErrUnknownDomain: a constraint names a level that the ClusterTopology does not have.
-	ErrUnknownDomain = errors.New("packDomain not found in cluster topology")
-	// ErrInvalid: the object says something that cannot be turned into pods.
-	ErrInvalid = errors.New("invalid")
-)
+// ErrInvalid is the kind of error about an object that says something which cannot be turned into pods. Those about its topology constraint
+// have the kinds of package constraint.
+var ErrInvalid = errors.New("invalid")
 
 // Error says which field is wrong, why, and what to do about it.
 type Error struct {
@@ -24,10 +18,8 @@ type Error struct {
 	Path string
 	// Message says what is wrong and the fix.
 	Message string
-	// Kind is one of the errors above.
+	// Kind is what errors.Is finds.
 	Kind error
-	// Domain is the level that is missing, with ErrUnknownDomain.
-	Domain string
 }
 
 // Error implements error.

@@ -12,6 +12,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // Inputs is what Resolve needs to know besides the deployment itself.
@@ -86,8 +87,10 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		return nil, invalid("metadata.annotations["+nvidiav1alpha1.AnnotationSpecMemory+"]", "%s; remove the annotation", err)
 	}
 	names, errs := nameServices(dgd)
-	topologies, topologyErrs := resolveTopology(dgd, in)
-	errs = append(errs, topologyErrs...)
+	topologies, problems := constraint.Of(dgd, constraint.Sources{Topology: in.Topology, Default: in.Default, Frozen: in.Frozen})
+	for _, p := range problems {
+		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
+	}
 
 	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine, Workload: in.Workload}
 	if in.Engine == EngineKAI {
@@ -118,7 +121,7 @@ func resolveService(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta
 	name := spec.Name
 	t := newTemplater(dgd, spec, alpha)
 	s := Service{Name: name, ComponentType: t.componentType, Replicas: 1}
-	s.NodeCount, s.Multinode = nodeCount(spec)
+	s.NodeCount, s.Multinode = spec.PodsPerReplica()
 	var errs []error
 	if spec.Replicas != nil {
 		s.Replicas = *spec.Replicas
@@ -147,23 +150,4 @@ func Components(dgd *nvidiav1beta1.DynamoGraphDeployment) []*nvidiav1beta1.Compo
 	}
 	slices.SortStableFunc(out, func(a, b *nvidiav1beta1.ComponentSpec) int { return cmp.Compare(a.Name, b.Name) })
 	return out
-}
-
-// NodeCount is the number of pods of one replica of a component.
-func NodeCount(spec *nvidiav1beta1.ComponentSpec) int32 {
-	n, _ := nodeCount(spec)
-	return n
-}
-
-// nodeCount is the number of pods of one replica, and whether that makes the service multinode.
-func nodeCount(spec *nvidiav1beta1.ComponentSpec) (int32, bool) {
-	switch {
-	case spec == nil || spec.Multinode == nil:
-		return 1, false
-	case spec.Multinode.NodeCount == 0: // the default of the API
-		return 2, true
-	case spec.Multinode.NodeCount < 2:
-		return 1, false
-	}
-	return spec.Multinode.NodeCount, true
 }

@@ -111,7 +111,7 @@ func nameServices(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceN
 }
 
 func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, service string) serviceNames {
-	_, multinode := nodeCount(dgd.Component(service))
+	_, multinode := dgd.Component(service).PodsPerReplica()
 	full := strings.Trim(dnsLabel(dgd.Name)+"-"+dnsLabel(service), "-")
 	identity := dgd.Name + "/" + service
 	limit := maxName - ordinalRoom
@@ -140,7 +140,7 @@ func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, service string) 
 	}
 	for i := range dgd.Spec.Components {
 		c := &dgd.Spec.Components[i]
-		if _, multinode := nodeCount(c); multinode && dnsLabel(c.Name) == lower[:cut] {
+		if _, multinode := c.PodsPerReplica(); multinode && dnsLabel(c.Name) == lower[:cut] {
 			return true
 		}
 	}

@@ -78,7 +78,7 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 
 // placedAsGang says that the replicas of a component wait until they have a place, under the engines that plan here.
 func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
-	_, multinode := nodeCount(c)
+	_, multinode := c.PodsPerReplica()
 	whole := dgd.Spec.TopologyConstraint
 	return multinode || c.TopologyConstraint != nil || constraint.FromAnnotations(dgd).Set() ||
 		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "")
@@ -121,7 +121,7 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		return nil
 	}
 	for _, c := range Components(dgd) {
-		nodes, multinode := nodeCount(c)
+		nodes, multinode := c.PodsPerReplica()
 		if !multinode {
 			continue
 		}

@@ -6,6 +6,7 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
@@ -50,17 +51,74 @@ func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 	return out
 }
 
+// OverrideProblem is why a provider override is left out.
+type OverrideProblem struct {
+	// Path of the field, in the words of v1alpha1.
+	Path string
+	// Value it has, empty where there is none to repeat.
+	Value string
+	// Text says what to write instead.
+	Text string
+}
+
+// OverrideProblems lists why provider overrides of a deployment are left out under Grove: first the deployment's own, then those of components by
+// name. One whose target is a scaling group that the component only has with forceScalingGroup, which is not acted on, is no problem.
+func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProblem {
+	var problems []OverrideProblem
+	add := func(path string, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
+		if o == nil {
+			return
+		}
+		if p := at.problem(o); p != nil {
+			p.Path = path + ".providerOverride." + p.Path
+			problems = append(problems, *p)
+		}
+	}
+	add("spec", dgd.Spec.ProviderOverride, ofSet)
+	for _, c := range Components(dgd) {
+		if o := c.ProviderOverride; o != nil && (o.Target != targetGroup || c.Experimental == nil || c.Experimental.Grove == nil) {
+			add(servicePath(c.Name), o, placeOf(c))
+		}
+		if c.Multinode != nil {
+			for _, role := range []struct {
+				name string
+				*nvidiav1beta1.MultinodeRole
+			}{{"leader", c.Multinode.Leader}, {"worker", c.Multinode.Worker}} {
+				if role.MultinodeRole != nil {
+					add(servicePath(c.Name)+".multinode."+role.name, role.ProviderOverride, ofClique)
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// overridePlace is an object of Grove that an override writes into: its type, and where its constraint is.
+type overridePlace struct {
+	target string
+	path   []string
+}
+
+var (
+	ofSet    = overridePlace{targetSet, []string{"spec", "template", "topologyConstraint"}}
+	ofClique = overridePlace{targetClique, []string{"topologyConstraint"}}
+	ofGroup  = overridePlace{targetGroup, []string{"topologyConstraint"}}
+)
+
+func placeOf(c *nvidiav1beta1.ComponentSpec) overridePlace {
+	if _, multinode := c.PodsPerReplica(); multinode {
+		return ofGroup
+	}
+	return ofClique
+}
+
 // setOverride is the deployment's own; false for one that is there and is not understood.
 func setOverride(dgd *nvidiav1beta1.DynamoGraphDeployment) (json.RawMessage, bool) {
-	return constraintIn(dgd.Spec.ProviderOverride, targetSet, "spec", "template", "topologyConstraint")
+	return ofSet.constraintIn(dgd.Spec.ProviderOverride)
 }
 
 func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
-	target := targetClique
-	if _, multinode := nodeCount(c); multinode {
-		target = targetGroup
-	}
-	return constraintIn(c.ProviderOverride, target, "topologyConstraint")
+	return placeOf(c).constraintIn(c.ProviderOverride)
 }
 
 func roleOverride(role *nvidiav1beta1.MultinodeRole) (json.RawMessage, bool) {
@@ -70,24 +128,27 @@ func roleOverride(role *nvidiav1beta1.MultinodeRole) (json.RawMessage, bool) {
 	case role.ProviderOverride == nil:
 		return nil, false
 	}
-	return constraintIn(role.ProviderOverride, targetClique, "topologyConstraint")
+	return ofClique.constraintIn(role.ProviderOverride)
 }
 
-// constraintIn is the object at the end of a path, when the override holds nothing else and nothing is in it but Grove's own fields.
-func constraintIn(o *nvidiav1beta1.ProviderOverride, target string, path ...string) (json.RawMessage, bool) {
+// constraintIn is the topology constraint in an override that has no problem.
+func (at overridePlace) constraintIn(o *nvidiav1beta1.ProviderOverride) (json.RawMessage, bool) {
 	if o == nil {
 		return nil, true
 	}
-	if o.APIVersion != groveVersion || o.Target != "" && o.Target != target {
+	if at.problem(o) != nil {
 		return nil, false
 	}
-	raw := json.RawMessage(o.Value.Raw)
-	for _, name := range path {
-		fields := map[string]json.RawMessage{}
-		if json.Unmarshal(raw, &fields) != nil || len(fields) != 1 || fields[name] == nil {
-			return nil, false
-		}
-		raw = fields[name]
+	return at.value(o), true
+}
+
+// problem of an override, its path within the override; nil for none.
+func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride) *OverrideProblem {
+	switch {
+	case o.APIVersion != groveVersion:
+		return &OverrideProblem{Path: "apiVersion", Value: o.APIVersion, Text: "must be " + groveVersion}
+	case o.Target != "" && o.Target != at.target:
+		return &OverrideProblem{Path: "target", Value: o.Target, Text: "must be " + at.target + " here; correct it, or leave it out"}
 	}
 	known := struct {
 		TopologyName string `json:"topologyName"`
@@ -97,10 +158,24 @@ func constraintIn(o *nvidiav1beta1.ProviderOverride, target string, path ...stri
 			Preferred string `json:"preferred"`
 		} `json:"pack"`
 	}{}
+	raw := at.value(o)
 	strict := json.NewDecoder(bytes.NewReader(raw))
 	strict.DisallowUnknownFields()
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || strict.Decode(&known) != nil {
-		return nil, false
+		return &OverrideProblem{Path: "value", Text: "must hold " + strings.Join(at.path, ".") + " and nothing else, with topologyName and pack {required, preferred}"}
 	}
-	return raw, true
+	return nil
+}
+
+// value is the object at the end of the path, when the override holds nothing else.
+func (at overridePlace) value(o *nvidiav1beta1.ProviderOverride) json.RawMessage {
+	raw := json.RawMessage(o.Value.Raw)
+	for _, name := range at.path {
+		fields := map[string]json.RawMessage{}
+		if json.Unmarshal(raw, &fields) != nil || len(fields) != 1 || fields[name] == nil {
+			return nil
+		}
+		raw = fields[name]
+	}
+	return raw
 }

@@ -40,7 +40,7 @@ func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.
 	t.componentType, t.subComponentType = typesOf(spec, &alpha)
 	t.defaults = defaultsOf(t.componentType, t.dynamoNamespace())
 	if t.componentType == typeEPP {
-		t.defaults.args = pickerArgs(dgd.Name, dgd.Namespace)
+		t.defaults.launchPicker(dgd, spec)
 	}
 	return t
 }

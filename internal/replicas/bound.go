@@ -84,7 +84,7 @@ type share struct {
 }
 
 func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGroup) *share {
-	s := &share{name: spec.Name, from: spec, wanted: max(0, Of(spec)), nodes: graph.NodeCount(spec)}
+	s := &share{name: spec.Name, from: spec, wanted: max(0, Of(spec)), nodes: podsOf(spec)}
 	if sg != nil {
 		there := sg.Status.Replicas
 		if sg.Status.ObservedGeneration != sg.Generation {
@@ -118,10 +118,16 @@ func (s *share) grow(left int64, replicas int32) int64 {
 func (s *share) spec() nvidiav1beta1.ComponentSpec {
 	out := *s.from
 	out.Replicas = &s.given
-	if out.Multinode != nil && graph.NodeCount(s.from) != s.nodes {
+	if out.Multinode != nil && podsOf(s.from) != s.nodes {
 		multinode := *out.Multinode
 		multinode.NodeCount = s.nodes
 		out.Multinode = &multinode
 	}
 	return out
+}
+
+// podsOf is the number of pods of one replica.
+func podsOf(spec *nvidiav1beta1.ComponentSpec) int32 {
+	n, _ := spec.PodsPerReplica()
+	return n
 }

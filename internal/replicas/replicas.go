@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -87,6 +88,18 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 		settled = withReplicas(settled, name, n)
 	}
 	return settled
+}
+
+// Carried is the deployment as it is acted on when its adapters are not known: the number of replicas of a service that an adapter owns is the
+// one that was carried into its scaling group. What does not differ is shared with the deployment.
+func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
+	carried := dgd
+	for name, sg := range groups {
+		if c := dgd.Component(name); HandedOver(c) && Of(c) != sg.Spec.Replicas {
+			carried = withReplicas(carried, name, sg.Spec.Replicas)
+		}
+	}
+	return carried
 }
 
 // withReplicas is the deployment with another number of replicas of a service. What does not differ is shared.

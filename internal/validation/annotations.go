@@ -33,18 +33,30 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := oneOf(path, dgd.Annotations, annotationExecutorBackend, "mp", "ray")
 	errs = append(errs, oneOf(path, dgd.Annotations, annotationDiscoveryMode, "pod", "container")...)
 	if value, ok := dgd.Annotations[annotationOriginVersion]; ok {
-		if _, err := version.ParseSemantic(value); err != nil {
+		if !likeVersion(value) {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Key(annotationOriginVersion), value, "must be valid semver, e.g. 1.1.0"))
 		}
 	}
 	return errs
 }
 
+// likeVersion takes what Dynamo's operator takes: a semantic version whose last numbers may be left out.
+func likeVersion(text string) bool {
+	return slices.ContainsFunc([]string{"", ".0", ".0.0"}, func(rest string) bool {
+		_, err := version.ParseSemantic(text + rest)
+		return err == nil
+	})
+}
+
 func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return oneOf(annotationsPath, dgd.Annotations, graph.AnnotationGroveUpdate, graph.GroveRollingRecreate, graph.GroveOnDelete)
 }
 
+// serviceAnnotations: extraPodMetadata of v1alpha1 has always taken any value.
 func serviceAnnotations(s service) field.ErrorList {
+	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
+		return nil
+	}
 	return oneOf(s.path.Child("annotations"), s.template().Annotations, annotationExecutorBackend, "mp", "ray")
 }
 
@@ -59,7 +71,7 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 
 // oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: nobody could say which one holds.
 func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	if !constrainedByFields(dgd) {
+	if !constraint.ByFields(dgd) {
 		return nil
 	}
 	var errs field.ErrorList
@@ -83,12 +95,7 @@ func unknownKeys(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alph
 		if _, found := constraint.DomainOf(topology, value); found {
 			continue
 		}
-		keys := make([]string, 0, len(topology.Spec.Levels))
-		for _, level := range topology.Spec.Levels {
-			keys = append(keys, level.Key)
-		}
-		errs = append(errs, badValue(field.ErrorTypeNotFound, annotationPath(key), value, fmt.Sprintf(
-			"%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", short(value), short(topology.Name), strings.Join(keys, ", "))))
+		errs = append(errs, badValue(field.ErrorTypeNotFound, annotationPath(key), value, constraint.UnknownKey(short(value), topology)))
 	}
 	return errs
 }
@@ -109,7 +116,7 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 // topologyWithoutPlacement: the name of a topology alone packs nothing.
 func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
-	if a.Topology == "" || a.Set() || constrainedByFields(dgd.DynamoGraphDeployment) {
+	if a.Topology == "" || a.Set() || constraint.ByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
 	return []string{line(fmt.Sprintf("annotation %s packs nothing by itself; say how tightly with %s or %s",
@@ -119,7 +126,7 @@ func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []s
 // preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
 func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
-	if a.Required == "" || a.Preferred == "" || constrainedByFields(dgd.DynamoGraphDeployment) {
+	if a.Required == "" || a.Preferred == "" || constraint.ByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
 	if topology != nil {

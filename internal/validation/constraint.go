@@ -24,32 +24,6 @@ var (
 	profilePath    = constraintPath.Child("topologyProfile")
 )
 
-// Constrained says whether the deployment states a topology constraint, at either level, by fields or by annotations.
-func Constrained(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	return dgd != nil && (constrainedByFields(dgd) || constraint.FromAnnotations(dgd).Set())
-}
-
-func constrainedByFields(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	if dgd.Spec.TopologyConstraint != nil {
-		return true
-	}
-	return slices.ContainsFunc(servicesOf(dgd), func(s service) bool { return s.TopologyConstraint != nil })
-}
-
-// Profile is the name of the ClusterTopology the deployment refers to, or empty.
-func Profile(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
-	switch {
-	case dgd == nil:
-		return ""
-	case dgd.Spec.TopologyConstraint != nil:
-		return dgd.Spec.TopologyConstraint.ClusterTopologyName
-	}
-	if a := constraint.FromAnnotations(dgd); a.Set() && !constrainedByFields(dgd) {
-		return a.Topology
-	}
-	return ""
-}
-
 // DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
 func DomainsInUse(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if dgd == nil {
@@ -95,9 +69,9 @@ func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 // topologyProfile asks for the profile wherever there is a constraint.
 func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch {
-	case !Constrained(dgd) || Profile(dgd) != "":
+	case !constraint.Stated(dgd) || constraint.Profile(dgd) != "":
 		return nil
-	case !constrainedByFields(dgd):
+	case !constraint.ByFields(dgd):
 		return one(field.Required(annotationPath(constraint.AnnotationTopology), "name the ClusterTopology whose node label keys the placement "+
 			"annotations are: "+constraint.AnnotationTopology+" is required beside them"))
 	case dgd.Spec.TopologyConstraint == nil:

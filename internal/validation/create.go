@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -35,21 +37,83 @@ func GraphCreate(dgd Written) field.ErrorList {
 // ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them go on.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
+	errs = append(errs, unconvertedTransfer(dgd)...)
+	errs = append(errs, providerOverrides(dgd.DynamoGraphDeployment)...)
+	errs = append(errs, containerDiscovery(dgd.DynamoGraphDeployment)...)
 	for _, s := range dgd.services() {
-		errs = append(errs, powerLimit(s)...)
-		errs = append(errs, containerResources(s)...)
+		for _, check := range changeChecks {
+			errs = append(errs, check(s)...)
+		}
 	}
 	return errs
 }
 
+// changeChecks are those of ofChanges about each service.
+var changeChecks = []func(service) field.ErrorList{
+	powerLimit, containerResources, multinodeType, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
+}
+
+// multinodeType: the pods of a frontend or a planner form no program.
+func multinodeType(s service) field.ErrorList {
+	if !s.multinode() || s.Type != nvidiav1beta1.ComponentTypeFrontend && s.Type != nvidiav1beta1.ComponentTypePlanner {
+		return nil
+	}
+	return one(field.Invalid(s.path.Child("multinode"), s.nodes(), fmt.Sprintf(
+		"a replica of componentType %s cannot span several nodes; remove multinode and raise replicas, or set componentType worker", s.Type)))
+}
+
+func sharedMemorySign(s service) field.ErrorList {
+	if size := s.SharedMemorySize; s.alpha.SharedMemory == nil && size != nil && size.Sign() < 0 {
+		return one(field.Invalid(s.path.Child("sharedMemory", "size"), size.String(), "must not be negative; 0 turns shared memory off"))
+	}
+	return nil
+}
+
 // mainImage: there is no image that would do for every component.
 func mainImage(s service) field.ErrorList {
-	for i := range s.template().Spec.Containers {
-		if c := &s.template().Spec.Containers[i]; c.Name == nvidiav1beta1.MainContainerName && c.Image != "" {
-			return nil
-		}
+	if s.mainImage() != "" {
+		return nil
 	}
 	return one(field.Required(s.path.Child("extraPodSpec", "mainContainer", "image"), "name the image of the main container"))
+}
+
+// mainImage is the image of the service's main container; "" for none.
+func (s service) mainImage() string {
+	if c := s.mainContainer(); c != nil {
+		return c.Image
+	}
+	return ""
+}
+
+// mainContainer of the service; nil where it has none.
+func (s service) mainContainer() *corev1.Container {
+	for i := range s.template().Spec.Containers {
+		if c := &s.template().Spec.Containers[i]; c.Name == nvidiav1beta1.MainContainerName {
+			return c
+		}
+	}
+	return nil
+}
+
+// imagesKept: an image may change, but not go. Containers that never had one stay as they are, and so does v1alpha1, which takes sidecars
+// without an image.
+func imagesKept(now, before Written) field.ErrorList {
+	known := map[string]service{}
+	for _, s := range before.services() {
+		known[s.name] = s
+	}
+	var errs field.ErrorList
+	for _, s := range now.services() {
+		was, there := known[s.name]
+		if !there {
+			continue
+		}
+		errs = append(errs, ratchet(mainImage(s), mainImage(was))...)
+		if now.Alpha == nil {
+			errs = append(errs, ratchet(sidecarImages(s), sidecarImages(was))...)
+		}
+	}
+	return errs
 }
 
 // sidecarImages: the API server refuses a pod that has a container without an image, which nobody sees who creates a deployment.

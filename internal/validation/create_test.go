@@ -60,7 +60,7 @@ func TestGraphCreate(t *testing.T) {
 		"a power limit that is no number, and claims": {
 			change: worker(func(s *serviceSpec) {
 				s.ExtraPodMetadata = &nvidiav1alpha1.ExtraPodMetadata{Annotations: map[string]string{annotationPowerLimit: "1.5kW"}}
-				s.Resources = &nvidiav1alpha1.Resources{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}
+				s.Resources = &nvidiav1alpha1.Resources{Claims: []corev1.ResourceClaim{{Name: "gpus"}}, Limits: &nvidiav1alpha1.ResourceItem{GPU: "1"}}
 				s.GPUMemoryService = &nvidiav1alpha1.GPUMemoryService{Enabled: true}
 				s.ExtraPodSpec.PodSpec = &corev1.PodSpec{
 					Containers:     []corev1.Container{{Name: "side", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpus"}}}}},

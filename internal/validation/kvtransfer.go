@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -23,7 +25,10 @@ func transferPolicy(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.KVT
 	if dgd == nil || dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return nil
 	}
-	p := *dgd.Spec.Experimental.KVTransferPolicy
+	return withEnforcement(*dgd.Spec.Experimental.KVTransferPolicy)
+}
+
+func withEnforcement(p nvidiav1beta1.KVTransferPolicy) *nvidiav1beta1.KVTransferPolicy {
 	if p.Enforcement == "" {
 		p.Enforcement = nvidiav1beta1.KVTransferRequired
 	}
@@ -40,7 +45,30 @@ func TransferTopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 
 // transfer checks a new policy. One that is there never changes.
 func transfer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	p := transferPolicy(dgd)
+	return transferErrors(transferPolicy(dgd))
+}
+
+// unconvertedTransfer checks a policy of v1alpha1, whose schema takes any, that v1beta1 cannot say.
+func unconvertedTransfer(dgd Written) field.ErrorList {
+	if dgd.Alpha == nil || dgd.Alpha.Spec.Experimental == nil || transferPolicy(dgd.DynamoGraphDeployment) != nil {
+		return nil
+	}
+	written := struct {
+		Policy *json.RawMessage `json:"kvTransferPolicy"`
+	}{}
+	if json.Unmarshal(dgd.Alpha.Spec.Experimental.Raw, &written) != nil || written.Policy == nil {
+		return nil
+	}
+	p := &nvidiav1beta1.KVTransferPolicy{}
+	strict := json.NewDecoder(bytes.NewReader(*written.Policy))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(p); err != nil {
+		return one(field.Invalid(transferPath, field.OmitValueType{}, "cannot be read: "+short(err.Error())))
+	}
+	return transferErrors(withEnforcement(*p))
+}
+
+func transferErrors(p *nvidiav1beta1.KVTransferPolicy) field.ErrorList {
 	if p == nil {
 		return nil
 	}

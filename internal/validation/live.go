@@ -20,18 +20,16 @@ import (
 // GraphTopology checks a new deployment against the ClusterTopology it names, as read with readErr. It is asked on create only: a level
 // that disappears later is reported in a condition and blocks no update.
 func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
-	profile := Profile(dgd)
+	profile := constraint.Profile(dgd)
 	switch {
 	case profile == "":
 		return nil
 	case apierrors.IsNotFound(readErr), readErr == nil && topology == nil:
-		return one(badValue(field.ErrorTypeNotFound, profilePathOf(dgd), profile, fmt.Sprintf(
-			"ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found; "+
-				"ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)", short(profile))))
+		return one(badValue(field.ErrorTypeNotFound, profilePathOf(dgd), profile, constraint.NotFound(short(profile))))
 	case readErr != nil:
 		return one(unreadable(profilePathOf(dgd), profile, readErr))
 	}
-	if !constrainedByFields(dgd) {
+	if !constraint.ByFields(dgd) {
 		return unknownKeys(dgd, topology)
 	}
 	errs := unknownDomains(dgd, topology)
@@ -40,7 +38,7 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 
 // profilePathOf is where the deployment names its topology.
 func profilePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
-	if constrainedByFields(dgd) {
+	if constraint.ByFields(dgd) {
 		return profilePath
 	}
 	return annotationPath(constraint.AnnotationTopology)
@@ -65,9 +63,8 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 		if levelIndex(topology, ref.domain) >= 0 {
 			continue
 		}
-		errs = append(errs, badValue(field.ErrorTypeNotFound, ref.path, ref.domain, fmt.Sprintf(
-			"%s not found in cluster topology: domain %q does not exist in ClusterTopology %q; available domains: [%s]",
-			ref.field, short(ref.domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", "))))
+		errs = append(errs, badValue(field.ErrorTypeNotFound, ref.path, ref.domain,
+			constraint.UnknownDomain(ref.field, short(ref.domain), short(topology.Name), domainNames(topology, 0))))
 	}
 	return errs
 }

@@ -10,17 +10,25 @@ import (
 	"path/filepath"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // manifestsDir holds manifests that users have. The folder lies beside the checkout and need not be there.
 const manifestsDir = "../../../shared/manifests"
 
+// TestManifestsInUse: none is refused as a new deployment, in either version.
 func TestManifestsInUse(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(manifestsDir, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.yaml", "v1beta1/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(manifestsDir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	if len(files) == 0 {
 		t.Skipf("no manifests in %s", manifestsDir)
@@ -36,10 +44,10 @@ func TestManifestsInUse(t *testing.T) {
 				t.Error("no DynamoGraphDeployment found")
 			}
 			for _, dgd := range deployments {
-				if errs := Graph(written(dgd)); len(errs) > 0 {
+				if errs := GraphCreate(dgd); len(errs) > 0 {
 					t.Errorf("%s is refused: %v", dgd.Name, errs.ToAggregate())
 				}
-				if lines := GraphWarnings(written(dgd), nil, nil); len(lines) > 0 {
+				if lines := GraphWarnings(dgd, nil, nil); len(lines) > 0 {
 					t.Logf("%s: %q", dgd.Name, lines)
 				}
 			}
@@ -48,24 +56,35 @@ func TestManifestsInUse(t *testing.T) {
 }
 
 // deploymentsIn reads the DynamoGraphDeployments of a file with several documents, and refuses fields our types do not know.
-func deploymentsIn(t *testing.T, raw []byte) []*deployment {
+func deploymentsIn(t *testing.T, raw []byte) []Written {
 	t.Helper()
-	var found []*deployment
+	var found []Written
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(raw)))
 	for {
 		doc, err := reader.Read()
 		if err != nil {
 			return found
 		}
-		var kind struct{ Kind string }
+		kind := metav1.TypeMeta{}
 		if err := yaml.Unmarshal(doc, &kind); err != nil {
 			t.Fatal(err)
 		}
 		if kind.Kind != "DynamoGraphDeployment" {
 			continue
 		}
-		dgd := &deployment{}
-		if err := yaml.UnmarshalStrict(doc, dgd); err != nil {
+		var strict any = &deployment{}
+		if kind.APIVersion == nvidiav1beta1.GroupVersion.String() {
+			strict = &nvidiav1beta1.DynamoGraphDeployment{}
+		}
+		if err := yaml.UnmarshalStrict(doc, strict); err != nil {
+			t.Fatal(err)
+		}
+		object, err := yaml.YAMLToJSON(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dgd, err := FromJSON(object)
+		if err != nil {
 			t.Fatal(err)
 		}
 		found = append(found, dgd)

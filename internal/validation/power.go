@@ -78,15 +78,13 @@ func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.Err
 
 // mainGPUs is the number of GPUs of the main container as a text, "" for none: its limit, or else its request.
 func (s service) mainGPUs() string {
-	for i := range s.template().Spec.Containers {
-		c := &s.template().Spec.Containers[i]
-		if c.Name != nvidiav1beta1.MainContainerName {
-			continue
-		}
-		for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
-			if quantity, set := list[defaultGPU]; set {
-				return quantity.String()
-			}
+	c := s.mainContainer()
+	if c == nil {
+		return ""
+	}
+	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+		if quantity, set := list[defaultGPU]; set {
+			return quantity.String()
 		}
 	}
 	return ""

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
 // filler makes random objects. Half of the short strings are words the rules know, so that the rules get past their first line.
@@ -105,7 +106,7 @@ func TestNilSafe(t *testing.T) {
 	TopologyUpdate(ct, nil)
 	TopologyWarnings(ct, nil, nil)
 	DomainsInUse(nil)
-	if Constrained(nil) || Profile(nil) != "" {
+	if constraint.Stated(nil) || constraint.Profile(nil) != "" {
 		t.Error("nothing is constrained")
 	}
 }

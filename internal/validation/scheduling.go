@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -16,7 +17,7 @@ import (
 func scheduling(s service) field.ErrorList {
 	path := s.path.Child("extraPodSpec")
 	var errs field.ErrorList
-	if s.template().Spec.NodeName != "" && (s.multinode() || Constrained(s.graph)) {
+	if s.template().Spec.NodeName != "" && (s.multinode() || constraint.Stated(s.graph)) {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"),
 			"the pods of a multinode service, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use nodeSelector"))
 	}

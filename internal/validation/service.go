@@ -76,31 +76,6 @@ func sharedMemory(s service) field.ErrorList {
 	return nil
 }
 
-// endpointPicker: there is one picker per graph, and it has one configuration.
-func endpointPicker(s service) field.ErrorList {
-	var errs field.ErrorList
-	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {
-		errs = append(errs, field.Invalid(s.path.Child("eppConfig"), field.OmitValueType{}, "must have exactly one of configMapRef and config"))
-	}
-	if s.Type != nvidiav1beta1.ComponentTypeEPP {
-		return errs
-	}
-	if s.EPPConfig == nil {
-		errs = append(errs, field.Required(s.path.Child("eppConfig"), "eppConfig with exactly one of configMapRef and config is required for componentType epp"))
-	}
-	if s.Multinode != nil {
-		errs = append(errs, field.Forbidden(s.path.Child("multinode"), "componentType epp must be single-node; remove multinode"))
-	}
-	return append(errs, pickerReplicas(s)...)
-}
-
-func pickerReplicas(s service) field.ErrorList {
-	if s.Type != nvidiav1beta1.ComponentTypeEPP || s.Replicas == nil || *s.Replicas <= 1 {
-		return nil
-	}
-	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
-}
-
 // frontendSidecar: v1alpha1 makes a container of a fixed name, v1beta1 names one of the podTemplate.
 func frontendSidecar(s service) field.ErrorList {
 	if s.alpha.FrontendSidecar == nil {

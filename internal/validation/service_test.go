@@ -132,7 +132,7 @@ func TestServiceRules(t *testing.T) {
 		"endpoint picker: no config, multinode, two": {
 			change: worker(func(s *serviceSpec) { s.ComponentType = nvidiav1alpha1.ComponentTypeEPP }),
 			want: []string{
-				`spec.services[Worker].eppConfig: Required value: eppConfig with exactly one of configMapRef and config is required for componentType epp`,
+				`spec.services[Worker].eppConfig: Required value: eppConfig with exactly one of configMapRef and config is required for componentType epp with a runtime before 1.5.0; for a later one, whose image tag does not say so, set runtimeVersionOverride`,
 				`spec.services[Worker].multinode: Forbidden: componentType epp must be single-node; remove multinode`,
 				`spec.services[Worker].replicas: Invalid value: 2: componentType epp must have exactly 1 replica (or 0 to stop it)`,
 			},

@@ -46,6 +46,7 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	for _, check := range immutabilityChecks {
 		errs = append(errs, check.run(updated, old)...)
 	}
+	errs = append(errs, imagesKept(now, before)...)
 	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 

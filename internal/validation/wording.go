@@ -79,6 +79,7 @@ var (
 	otherWords = strings.NewReplacer(
 		"spec.services", "spec.components", "spec.envs", "spec.env",
 		"topologyProfile", "clusterTopologyName", "componentType", "type",
+		"intraPod", "IntraPod", "interPod", "InterPod", "resources.limits.gpu", "the limit of nvidia.com/gpu",
 	)
 	serviceWord = regexp.MustCompile(`\b([Ss])ervice(s?)\b`)
 )

@@ -18,7 +18,7 @@ import (
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
 // deploymentDefaulter sets replicas to 1 where they are left out, lets scaling adapters keep theirs, and keeps what the other version of the API
-// alone can say.
+// alone can say, and a minAvailable of 1.
 //
 // It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
 // inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
@@ -43,6 +43,7 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 		return err
 	}
 	keepMemory(req, dgd)
+	keepMinAvailable(req, dgd)
 	lines := keepReplicas(req, d.scalingUsers, dgd)
 	if len(lines) > 0 && isBeta(dgd) {
 		lines = validation.WordingOfComponents(namesOf(dgd)).Lines(lines)
@@ -74,6 +75,20 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 	}
 	if changed {
 		updated.SetAnnotations(annotations)
+	}
+}
+
+// keepMinAvailable gives a component back a minAvailable of 1 that an update leaves out. It is the default, and immutable.
+func keepMinAvailable(req admission.Request, updated *unstructured.Unstructured) {
+	old := &unstructured.Unstructured{}
+	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
+		return
+	}
+	before := componentsOf(old)
+	for name, component := range componentsOf(updated) {
+		if was := before[name]["minAvailable"]; component["minAvailable"] == nil && was == int64(1) {
+			component["minAvailable"] = was
+		}
 	}
 }
 

@@ -55,6 +55,32 @@ func TestMemoryIsKept(t *testing.T) {
 	}
 }
 
+// TestMinAvailableIsKept: 1 is the default. It comes back where an update leaves it out, and any other number does not.
+func TestMinAvailableIsKept(t *testing.T) {
+	const head = `{"apiVersion":"nvidia.com/v1beta1","kind":"DynamoGraphDeployment",`
+	alpha := func(more string) string { return head + `"spec":{"services":{"A":{"replicas":3` + more + `}}}}` }
+	beta := func(more string) string {
+		return head + `"spec":{"components":[{"name":"A","replicas":3` + more + `}]}}`
+	}
+	for name, c := range map[string]struct{ old, updated, patch string }{
+		"left out":             {beta(`,"minAvailable":1`), beta(""), `[{"op":"add","path":"/spec/components/0/minAvailable","value":1}]`},
+		"left out of v1alpha1": {alpha(`,"minAvailable":1`), alpha(""), `[{"op":"add","path":"/spec/services/A/minAvailable","value":1}]`},
+		"2 left out":           {beta(`,"minAvailable":2`), beta(""), ""},
+		"changed":              {beta(`,"minAvailable":1`), beta(`,"minAvailable":2`), ""},
+		"never there":          {alpha(""), alpha(""), ""},
+		"new":                  {"", beta(""), ""},
+	} {
+		operation := admissionv1.Update
+		if c.old == "" {
+			operation = admissionv1.Create
+		}
+		response := handlers(testScheme(), Options{})[mutateDeploymentPath].Handle(t.Context(), request(operation, c.updated, c.old))
+		if got := string(response.Patch); got != c.patch {
+			t.Errorf("%s: patch %s, want %s", name, got, c.patch)
+		}
+	}
+}
+
 // TestWhatDoesNotFitIsRefused: an object whose memory would not fit into the annotations of the other version.
 func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	noise := make([]byte, 0, 400_000)

@@ -21,6 +21,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -65,7 +66,7 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 
 // create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition.
 func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
-	topology, readErr := v.readTopology(ctx, validation.Profile(dgd.DynamoGraphDeployment))
+	topology, readErr := v.readTopology(ctx, constraint.Profile(dgd.DynamoGraphDeployment))
 	errs := append(validation.GraphCreate(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
 	transfer, readErr := v.readTopology(ctx, validation.TransferTopologyName(dgd.DynamoGraphDeployment))
 	errs = append(errs, validation.TransferTopology(dgd.DynamoGraphDeployment, transfer, readErr)...)

@@ -12,6 +12,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -68,7 +69,7 @@ func (v *topologyValidator) users(ctx context.Context, profile string) ([]valida
 	var users []validation.UserOf
 	for i := range deployments.Items {
 		dgd := &deployments.Items[i]
-		if dgd.DeletionTimestamp == nil && validation.Profile(dgd) == profile {
+		if dgd.DeletionTimestamp == nil && constraint.Profile(dgd) == profile {
 			users = append(users, validation.UserOf{Namespace: dgd.Namespace, Name: dgd.Name, Domains: validation.DomainsInUse(dgd)})
 		}
 	}

@@ -71,7 +71,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		return errs
 	}
 	if len(p.index.groups[name]) > 0 {
-		return validation.Graph(validation.FromHub(withoutAnnotations(dgd)))
+		return validation.Graph(validation.FromHub(constraint.WithoutAnnotations(dgd)))
 	}
 	check := validation.GraphCreate
 	if p.world.Graph(name) == dgd {
@@ -79,24 +79,12 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	}
 	errs := append(check(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
 	errs = append(errs, validation.TransferTopology(dgd, p.world.Topology(validation.TransferTopologyName(dgd)), nil)...)
-	return append(errs, validation.GraphTopology(dgd, p.world.Topology(validation.Profile(dgd)), nil)...)
-}
-
-// withoutAnnotations takes those about topology away: once taken over into the scaling groups they do not count any more.
-func withoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
-	if !constraint.FromAnnotations(dgd).Set() {
-		return dgd
-	}
-	dgd = dgd.DeepCopy()
-	for _, key := range constraint.Annotations() {
-		delete(dgd.Annotations, key)
-	}
-	return dgd
+	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.Profile(dgd)), nil)...)
 }
 
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	warnings := validation.GraphWarnings(validation.FromHub(dgd), p.world.Topology(validation.Profile(dgd)), graph.NotActedOn(dgd, ""))
+	warnings := validation.GraphWarnings(validation.FromHub(dgd), p.world.Topology(constraint.Profile(dgd)), graph.NotActedOn(dgd, ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+kept)
@@ -152,7 +140,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 			inputs.Workload = sg.Spec.Workload
 		}
 	}
-	if len(existing) == 0 && !validation.Constrained(dgd) {
+	if len(existing) == 0 && !constraint.Stated(dgd) {
 		inputs.Default = p.defaultTopology()
 	}
 	bounded, _ := replicas.Bound(p.settled(dgd, existing), existing, validation.DefaultMaxPods)
@@ -172,22 +160,12 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	return r, nil
 }
 
-// settled is a deployment of the cluster as the operator acts on it: the number of replicas that a scaling adapter owns is the one that was
-// carried into the scaling group.
+// settled is a deployment of the cluster as the operator acts on it, and another one as it is.
 func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	if p.world.Graph(nameOf(dgd)) != dgd {
 		return dgd
 	}
-	settled := dgd
-	for name, sg := range existing {
-		if service := dgd.Component(name); replicas.HandedOver(service) && replicas.Of(service) != sg.Spec.Replicas {
-			if settled == dgd {
-				settled = dgd.DeepCopy()
-			}
-			settled.Component(name).Replicas = &sg.Spec.Replicas
-		}
-	}
-	return settled
+	return replicas.Carried(dgd, existing)
 }
 
 func (p *Planner) defaultTopology() *grovev1alpha1.ClusterTopology {
@@ -203,7 +181,7 @@ func profileOf(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map[string]*tr
 	if len(existing) > 0 {
 		return frozenProfile(slices.Collect(maps.Values(existing)))
 	}
-	return validation.Profile(dgd)
+	return constraint.Profile(dgd)
 }
 
 func frozenProfile(groups []*trellisv1alpha1.ScalingGroup) string {

@@ -42,6 +42,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.eppConfig) || (has(self.type) && self.type == 'epp') || (oldSelf.hasValue() && has(oldSelf.value().eppConfig) && !(has(oldSelf.value().type) && oldSelf.value().type == 'epp'))",optionalOldSelf=true,fieldPath=".eppConfig",reason=FieldValueForbidden,message="eppConfig may only be set when type is epp"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.name.size() <= 63 && self.name.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$')",optionalOldSelf=true,fieldPath=".name",message="a component name must have 1 to 63 letters, digits or '-', and begin and end with a letter or digit: the name becomes a label and a part of the names of the component's pods"
 type ComponentSpec struct {
 	// Name of the component, unique in the graph. It becomes a label and, in lower case, a part of the pods' names: at most 63 letters,
 	// digits and '-'. Components written in v1alpha1 may also have '.' in it.
@@ -91,6 +92,7 @@ type ComponentSpec struct {
 	// +optional
 	EPPConfig *EPPConfig `json:"eppConfig,omitempty"`
 	// FrontendSidecar is the name of the container of podTemplate that runs a frontend beside the main container.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	FrontendSidecar string `json:"frontendSidecar,omitempty"`

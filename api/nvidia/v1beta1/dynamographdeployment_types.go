@@ -38,7 +38,6 @@ type DynamoGraphDeploymentSpec struct {
 	// immutable; replicas and pod settings of each are not.
 	// +kubebuilder:validation:MaxItems=25
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",reason=FieldValueRequired,message="spec.components must have at least one component"
-	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(c, c.name.size() <= 63 && c.name.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$'))",optionalOldSelf=true,message="component names must have 1 to 63 letters, digits or '-', and begin and end with a letter or digit: the name becomes a label and a part of the names of the component's pods"
 	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(a, self.exists_one(b, a.name.lowerAscii() == b.name.lowerAscii()))",optionalOldSelf=true,message="component names must be unique case-insensitively: they become names of pods and Services"
 	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.filter(c, has(c.type) && c.type == 'epp').size() <= 1",optionalOldSelf=true,message="at most one component may have type epp"
 	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.type) && c.type == 'epp').size() <= 1 || oldSelf.filter(c, has(c.type) && c.type == 'epp').size() > 1",message="at most one component may have type epp"
@@ -148,6 +147,20 @@ func (in *DynamoGraphDeployment) Component(name string) *ComponentSpec {
 		}
 	}
 	return nil
+}
+
+// PodsPerReplica is the number of pods of one replica of a component, and whether that makes it a multinode one. A component that is not there
+// counts as one pod.
+func (in *ComponentSpec) PodsPerReplica() (pods int32, multinode bool) {
+	switch {
+	case in == nil || in.Multinode == nil:
+		return 1, false
+	case in.Multinode.NodeCount == 0: // the default of the API
+		return 2, true
+	case in.Multinode.NodeCount < 2:
+		return 1, false
+	}
+	return in.Multinode.NodeCount, true
 }
 
 // DynamoGraphDeploymentList is a list of DynamoGraphDeployment.

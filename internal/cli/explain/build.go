@@ -14,8 +14,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -91,7 +91,7 @@ func (s *Snapshot) conditions() []Condition {
 	for _, sg := range s.groups() {
 		list = append(list, bad("ScalingGroup "+sg.Name, sg.Status.Conditions)...)
 	}
-	if ct := s.Topology(validation.Profile(s.DGD)); ct != nil {
+	if ct := s.Topology(constraint.Profile(s.DGD)); ct != nil {
 		idle := func(c Condition) bool {
 			return c.Type == grovev1alpha1.ConditionInUse || c.Type == grovev1alpha1.ConditionDefault
 		}

@@ -32,7 +32,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 // Reconciler writes the status of ClusterTopologies.
@@ -98,7 +97,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 }
 
 func profileOf(_ context.Context, o client.Object) []reconcile.Request {
-	profile := validation.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment))
+	profile := constraint.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment))
 	if profile == "" {
 		return nil
 	}

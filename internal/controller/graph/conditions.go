@@ -13,8 +13,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -88,7 +88,7 @@ func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 
 // driftCondition says that annotations were changed which do not count any more; nil when there is nothing to say.
 func driftCondition(o observed) *condition {
-	drift := graph.Drift(o.dgd, o.frozen())
+	drift := constraint.Drift(o.dgd, o.frozen())
 	if len(drift) == 0 {
 		return nil
 	}

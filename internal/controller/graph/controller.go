@@ -34,7 +34,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 // IndexByProfile finds deployments by the ClusterTopology they name.
@@ -81,7 +80,7 @@ type Reconciler struct {
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, IndexByProfile, func(o client.Object) []string {
-		if profile := validation.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment)); profile != "" {
+		if profile := constraint.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment)); profile != "" {
 			return []string{profile}
 		}
 		return nil
@@ -202,7 +201,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return o, err
 	}
 	o.settled, o.overLimit = replicas.Bound(settle(o, adapters), o.groups, r.MaxPods)
-	if len(o.groups) == 0 && !validation.Constrained(dgd) {
+	if len(o.groups) == 0 && !constraint.Stated(dgd) {
 		topologies := &grovev1alpha1.ClusterTopologyList{}
 		if err := r.Client.List(ctx, topologies); err != nil {
 			return o, fmt.Errorf("listing ClusterTopologies: %w", err)

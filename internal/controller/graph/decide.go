@@ -35,7 +35,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	}
 	resolved, err := graph.Resolve(o.settled, in)
 	switch {
-	case errors.Is(err, graph.ErrTopologyNotFound):
+	case errors.Is(err, constraint.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(wording(o.dgd).Text(err.Error()), limit.Condition)}
@@ -59,7 +59,7 @@ func (o observed) constrained() bool {
 			return true
 		}
 	}
-	return len(o.groups) == 0 && validation.Constrained(o.dgd)
+	return len(o.groups) == 0 && constraint.Stated(o.dgd)
 }
 
 // profileName is the name of its ClusterTopology, or empty.
@@ -72,7 +72,7 @@ func (o observed) profileName() string {
 	if len(o.groups) > 0 {
 		return ""
 	}
-	return validation.Profile(o.dgd)
+	return constraint.Profile(o.dgd)
 }
 
 func notFound(profile string) string {
@@ -83,11 +83,8 @@ func notFound(profile string) string {
 // then on its annotations about topology do not count either.
 func guard(o observed) field.ErrorList {
 	dgd := o.dgd
-	if len(o.groups) > 0 && constraint.FromAnnotations(dgd).Set() {
-		dgd = dgd.DeepCopy()
-		for _, key := range constraint.Annotations() {
-			delete(dgd.Annotations, key)
-		}
+	if len(o.groups) > 0 {
+		dgd = constraint.WithoutAnnotations(dgd)
 	}
 	errs := validation.Graph(validation.FromHub(dgd))
 	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {

@@ -10,6 +10,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -43,7 +44,7 @@ func (r *Reconciler) engineOf(ctx context.Context, o observed) engineView {
 
 // addWorkload adds what makes the pods of multinode services, where there are any: then that has to work here, too.
 func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *engineView) {
-	if !graph.HasMultinode(o.dgd) {
+	if !constraint.HasMultinode(o.dgd) {
 		return
 	}
 	v.askedWorkload = graph.ChooseWorkload(o.dgd)

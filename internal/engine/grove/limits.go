@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -20,7 +20,7 @@ const maxListed = 4
 func Problems(g Graph, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
-	for _, sg := range pack.Sorted(g.Groups) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
 		for i := range sg.Spec.Roles {
 			spec := &sg.Spec.Roles[i].Template.Spec
 			if len(spec.TopologySpreadConstraints) > 0 {
@@ -49,9 +49,9 @@ func (g Graph) schedulerOf(name string) string {
 // problems of the words of the constraint: what is required has to be said.
 func (d Schema) problems(g Graph) []string {
 	var out []string
-	for _, sg := range pack.Sorted(g.Groups) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
 		t := sg.Spec.Topology
-		required := []string{pack.Graph(t).Required, pack.Unit(t).Required}
+		required := []string{constraint.OfGraph(t).Required, constraint.OfService(t).Required}
 		for _, domain := range required {
 			switch {
 			case domain == "":
@@ -81,17 +81,17 @@ func (d Schema) unknown(domain string) string {
 
 // Limits says what of the deployment this Grove does less well than Trellis' own engine does. Nothing of it keeps it from running.
 func Limits(g Graph, d Schema) []string {
-	t := pack.TopologyOf(g.Groups)
+	t := constraint.TopologyOf(g.Groups)
 	var out, unsaid, scaled, beyond, empty, several, uncounted []string
-	if !d.prefers(pack.Graph(t)) {
+	if !d.prefers(constraint.OfGraph(t)) {
 		unsaid = append(unsaid, "the deployment")
 	}
-	for _, sg := range pack.Sorted(g.Groups) {
-		if !d.prefers(pack.Unit(sg.Spec.Topology)) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
+		if !d.prefers(constraint.OfService(sg.Spec.Topology)) {
 			unsaid = append(unsaid, sg.Spec.Service)
 		}
 		least := graph.MinAvailable(sg)
-		if sg.Spec.Multinode && sg.Spec.Replicas > least && pack.Graph(sg.Spec.Topology).Required != "" {
+		if sg.Spec.Multinode && sg.Spec.Replicas > least && constraint.OfGraph(sg.Spec.Topology).Required != "" {
 			if least == 1 {
 				scaled = append(scaled, sg.Spec.Service)
 			} else {
@@ -113,8 +113,8 @@ func Limits(g Graph, d Schema) []string {
 		}
 	}
 	add(unsaid, "preferredPackDomain is not known to the installed Grove and has no effect")
-	add(scaled, "Grove chooses the %s of each replica after the first on its own, so they may leave the deployment's", pack.Graph(t).Required)
-	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so they may leave the deployment's", pack.Graph(t).Required)
+	add(scaled, "Grove chooses the %s of each replica after the first on its own, so they may leave the deployment's", constraint.OfGraph(t).Required)
+	add(beyond, "Grove chooses the %s of each replica beyond minAvailable on its own, so they may leave the deployment's", constraint.OfGraph(t).Required)
 	add(several, "Grove starts minAvailable replicas and then scales them down")
 	add(empty, "Grove starts one replica and then scales it to 0")
 	add(uncounted, "the workers have no command, so that their index (TRELLIS_POD_INDEX) cannot be set")
@@ -122,7 +122,7 @@ func Limits(g Graph, d Schema) []string {
 }
 
 // prefers says that the schema can say what is preferred.
-func (d Schema) prefers(c pack.Constraint) bool {
+func (d Schema) prefers(c constraint.Domains) bool {
 	return c.Preferred == "" || d.Shape == ShapePack && d.knows(c.Preferred)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -52,7 +51,7 @@ func nameServices(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, 
 	n = names{set: set, services: map[string]string{}}
 	taken := map[string]bool{}
 	for _, multinode := range []bool{true, false} { // their cliques' names are given, those of others can give way
-		for _, sg := range pack.Sorted(groups) {
+		for _, sg := range graph.SortedGroups(groups) {
 			if sg.Spec.Multinode != multinode {
 				continue
 			}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -39,23 +39,23 @@ type Graph struct {
 // Render returns the whole deployment. Owner references are the caller's.
 func Render(g Graph, d Schema) *PodCliqueSet {
 	n := nameAll(g.Name, g.Groups)
-	t := pack.TopologyOf(g.Groups)
+	t := constraint.TopologyOf(g.Groups)
 	pcs := &PodCliqueSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: PodCliqueSetKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(g.Name)}},
 		Spec: PodCliqueSetSpec{Replicas: 1, Template: Template{
 			CliqueStartupType:     startAnyOrder,
 			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
-			PriorityClassName:     pack.PriorityClass(g.Groups),
+			PriorityClassName:     graph.PriorityClass(g.Groups),
 			TerminationDelay:      &metav1.Duration{Duration: terminationDelay},
-			TopologyConstraint:    overridden(d.constraint(t, pack.Graph(t)), g.Overrides.Set),
+			TopologyConstraint:    overridden(d.constraint(t, constraint.OfGraph(t)), g.Overrides.Set),
 		}},
 	}
 	if g.UpdateStrategy != "" && d.UpdateStrategy {
 		pcs.Spec.UpdateStrategy = &UpdateStrategy{Type: g.UpdateStrategy}
 	}
 	template := &pcs.Spec.Template
-	for _, sg := range pack.Sorted(g.Groups) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
 		own := g.Overrides.Services[sg.Spec.Service]
 		unit := overridden(d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology)), own.Unit)
 		if !sg.Spec.Multinode {
@@ -144,16 +144,16 @@ func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
 
 // unit is what a service asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
 // which the service's wish holds too.
-func unit(t *trellisv1alpha1.ResolvedTopology) pack.Constraint {
-	graph, unit := pack.Graph(t), pack.Unit(t)
-	if graph.Preferred != "" && unit.Preferred != "" && pack.Level(t, unit.Preferred) < pack.Level(t, graph.Preferred) {
+func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
+	graph, unit := constraint.OfGraph(t), constraint.OfService(t)
+	if graph.Preferred != "" && unit.Preferred != "" && constraint.Level(t, unit.Preferred) < constraint.Level(t, graph.Preferred) {
 		unit.Preferred = graph.Preferred
 	}
 	return unit
 }
 
 // constraint writes a constraint in the schema; nil when there is nothing it can say.
-func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
+func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	switch {
 	case c.Empty(), d.Shape == ShapeNone:
 		return nil
@@ -178,7 +178,7 @@ type Scale struct {
 func Scales(g Graph) []Scale {
 	n := nameAll(g.Name, g.Groups)
 	var out []Scale
-	for _, sg := range pack.Sorted(g.Groups) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
 		s := Scale{Kind: PodCliqueKind.Kind, Name: n.object(sg), Replicas: sg.Spec.Replicas}
 		if sg.Spec.Multinode {
 			s.Kind = PodCliqueScalingGroupKind.Kind

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -37,22 +38,22 @@ type Strays struct {
 // the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
 func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 	var out Strays
-	t := pack.TopologyOf(groups)
-	required := pack.Graph(t).Required
+	t := constraint.TopologyOf(groups)
+	required := constraint.OfGraph(t).Required
 	if required != "" {
-		if home, away := split(places, pack.Level(t, required)); len(away) > 0 {
+		if home, away := split(places, constraint.Level(t, required)); len(away) > 0 {
 			out.Graph = true
 			out.Message = fmt.Sprintf("the deployment is in %s %s, but Grove placed %s (%d of %d pods); %s",
-				required, home, list(described(groups, away, pack.Level(t, required))), len(away), known(places, pack.Level(t, required)), fixOfGraph(groups, away))
+				required, home, list(described(groups, away, constraint.Level(t, required))), len(away), known(places, constraint.Level(t, required)), fixOfGraph(groups, away))
 		}
 	}
 	var parts []string
-	for _, sg := range pack.Sorted(groups) {
-		unit := pack.Unit(sg.Spec.Topology).Required
+	for _, sg := range graph.SortedGroups(groups) {
+		unit := constraint.OfService(sg.Spec.Topology).Required
 		if unit == "" || unit == required {
 			continue
 		}
-		level := pack.Level(sg.Spec.Topology, unit)
+		level := constraint.Level(sg.Spec.Topology, unit)
 		for _, of := range units(sg, places) {
 			if home, away := split(of, level); len(away) > 0 {
 				parts = append(parts, fmt.Sprintf("%s is in %s %s, but Grove placed %d of its %d pods in %s",

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -37,7 +37,7 @@ type Graph struct {
 // RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A service of which no replica was released is not in
 // it. Owner references are the caller's.
 func RenderPodGroup(g Graph) *PodGroup {
-	t := pack.TopologyOf(g.Groups)
+	t := constraint.TopologyOf(g.Groups)
 	pg := &PodGroup{
 		TypeMeta: metav1.TypeMeta{APIVersion: PodGroupKind.GroupVersion().String(), Kind: PodGroupKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
@@ -46,13 +46,13 @@ func RenderPodGroup(g Graph) *PodGroup {
 			Annotations: map[string]string{annotationWrittenQueue: g.Queue},
 		},
 		Spec: PodGroupSpec{
-			Queue: g.Queue, StalenessGracePeriod: neverStale, PriorityClassName: pack.PriorityClass(g.Groups),
-			TopologyConstraint: g.constraint(t, pack.Graph(t)),
+			Queue: g.Queue, StalenessGracePeriod: neverStale, PriorityClassName: graph.PriorityClass(g.Groups),
+			TopologyConstraint: g.constraint(t, constraint.OfGraph(t)),
 		},
 	}
 	var services int32
-	for _, sg := range pack.Sorted(g.Groups) {
-		if replicas := g.released(sg); len(replicas) > 0 && pack.Packed(sg) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
+		if replicas := g.released(sg); len(replicas) > 0 && constraint.Packed(sg) {
 			services++
 			pg.Spec.SubGroups = append(pg.Spec.SubGroups, g.subGroups(sg, replicas)...)
 		}
@@ -61,7 +61,7 @@ func RenderPodGroup(g Graph) *PodGroup {
 		return nil
 	}
 	pg.Spec.MinSubGroup = ptr.To[int32](1)
-	if pack.BaseGang(g.Groups) {
+	if constraint.BaseGang(g.Groups) {
 		pg.Spec.MinSubGroup = ptr.To(services)
 	}
 	return pg
@@ -83,7 +83,7 @@ func (g Graph) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 
 // subGroups are one service's: a leaf with all its pods, or a parent with one leaf for each replica.
 func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
-	unit := g.constraint(sg.Spec.Topology, pack.Unit(sg.Spec.Topology))
+	unit := g.constraint(sg.Spec.Topology, constraint.OfService(sg.Spec.Topology))
 	least := min(graph.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for nobody, and nobody for it
 	if !sg.Spec.Multinode {
 		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To(least), TopologyConstraint: unit}}
@@ -98,14 +98,14 @@ func (g Graph) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	return out
 }
 
-func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c pack.Constraint) *TopologyConstraint {
+func (g Graph) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	if c.Empty() {
 		return nil
 	}
 	return &TopologyConstraint{
 		Topology:               g.Topology,
-		RequiredTopologyLevel:  pack.Key(t, c.Required),
-		PreferredTopologyLevel: pack.Key(t, c.Preferred),
+		RequiredTopologyLevel:  constraint.Key(t, c.Required),
+		PreferredTopologyLevel: constraint.Key(t, c.Preferred),
 	}
 }
 
@@ -130,7 +130,7 @@ func Keep(want, have *PodGroup) {
 // Prepare makes a pod of a gang KAI's, and of no PodGroup yet: KAI would count a gated member and report it unschedulable, which hides that it
 // is gated. The queue need not be known: the PodGroup's counts.
 func (g Graph) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
-	if !pack.Packed(sg) {
+	if !constraint.Packed(sg) {
 		return
 	}
 	pod.Spec.SchedulerName = SchedulerName
@@ -162,7 +162,7 @@ func leafOf(pod *corev1.Pod) string {
 // Problems says why KAI cannot place the graph, however much capacity there is.
 func (g Graph) Problems() []string {
 	var out []string
-	for _, sg := range pack.Sorted(g.Groups) {
+	for _, sg := range graph.SortedGroups(g.Groups) {
 		for i := range sg.Spec.Roles {
 			if name := sg.Spec.Roles[i].Template.Spec.SchedulerName; name != "" && name != SchedulerName {
 				out = append(out, fmt.Sprintf("service %q names schedulerName %q; remove it, or choose another engine than KAI", sg.Spec.Service, name))

@@ -16,8 +16,14 @@ var (
 	labelKey       = regexp.MustCompile(`^(([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$`)
 )
 
-// isAmount says that a text is a quantity that a resource can have. Its length is bounded, as its parsing costs more than its length.
-func isAmount(text string) bool { return len(text) <= 64 && amountForm.MatchString(text) }
+// isAmount says that a text is a quantity that a resource can have. Its length is bounded, as its parsing costs more than its length. Most texts
+// show by their first character that they are none.
+func isAmount(text string) bool {
+	if text == "" || len(text) > 64 || (text[0] < '0' || text[0] > '9') && text[0] != '.' && text[0] != '+' {
+		return false
+	}
+	return amountForm.MatchString(text)
+}
 
 // validOverride says that v1beta1's schema takes a providerOverride.
 func validOverride(value any) bool {

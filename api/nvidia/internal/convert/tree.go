@@ -24,7 +24,46 @@ func decode(raw []byte) (any, error) {
 }
 
 // encode writes what decode read, which cannot fail.
-func encode(value any) []byte {
+func encode(value any) []byte { return appendJSON(make([]byte, 0, 16<<10), value) }
+
+// appendJSON writes a tree with its keys in order. encoding/json would do, but finds out the type of each value by reflection.
+func appendJSON(to []byte, value any) []byte {
+	switch v := value.(type) {
+	case object:
+		to = append(to, '{')
+		for i, key := range sorted(v) {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = append(appendJSONText(to, key), ':')
+			to = appendJSON(to, v[key])
+		}
+		return append(to, '}')
+	case []any:
+		to = append(to, '[')
+		for i, element := range v {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendJSON(to, element)
+		}
+		return append(to, ']')
+	case string:
+		return appendJSONText(to, v)
+	}
+	return append(to, marshal(value)...)
+}
+
+func appendJSONText(to []byte, s string) []byte {
+	if !isPlain(s) {
+		return append(to, marshal(s)...)
+	}
+	to = append(to, '"')
+	to = append(to, s...)
+	return append(to, '"')
+}
+
+func marshal(value any) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -109,16 +148,24 @@ func appendTree(to []byte, value any) []byte {
 	return append(to, '-')
 }
 
-// appendText quotes as strconv does, without looking at each rune of the texts that need no escapes: most of them.
+// appendText quotes as strconv does.
 func appendText(to []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return strconv.AppendQuote(to, s)
-		}
+	if !isPlain(s) {
+		return strconv.AppendQuote(to, s)
 	}
 	to = append(to, '"')
 	to = append(to, s...)
 	return append(to, '"')
+}
+
+// isPlain says that a text needs no escapes, as most do not.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func sorted(o object) []string {

@@ -17,9 +17,9 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -91,7 +91,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 // judge says whether all is where it has to be.
 func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, out *engine.Observation) {
 	switch levels := out.Levels; {
-	case levels != nil && !levels.Available && pack.TopologyOf(g.Groups) != nil:
+	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:
 		out.Reason, out.Message = levels.Reason, levels.Message
 	case strays.Message != "": // before what waits: that ends by itself, this does not
 		out.Reason = CodeOutsideReplicaDomain
@@ -176,7 +176,7 @@ func podsOfService(pods []*corev1.Pod, service string) []*corev1.Pod {
 
 // strays looks where the pods are, by the labels of their nodes.
 func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod) grove.Strays {
-	t := pack.TopologyOf(g.Groups)
+	t := constraint.TopologyOf(g.Groups)
 	if t == nil {
 		return grove.Strays{}
 	}

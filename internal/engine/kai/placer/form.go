@@ -16,9 +16,9 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -114,7 +114,7 @@ func (p Placer) released(ctx context.Context, gang engine.Gang) (map[replica]boo
 
 // topologyName is KAI's Topology for the graph's ClusterTopology.
 func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (string, error) {
-	t := pack.TopologyOf(groups)
+	t := constraint.TopologyOf(groups)
 	if t == nil {
 		return "", nil
 	}

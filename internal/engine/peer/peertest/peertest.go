@@ -18,10 +18,10 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/engine/lws"
-	"github.com/trellis-k8s/trellis/internal/engine/pack"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/hub"
 )
@@ -80,7 +80,7 @@ func Pods(g kai.Graph) []*corev1.Pod {
 			for index := range graph.PodsPerReplica(sg) {
 				pod := graph.BuildPod(sg, ordinal, index)
 				g.Prepare(pod, sg)
-				if pack.Packed(sg) {
+				if constraint.Packed(sg) {
 					labels, annotations := kai.Membership(g.Name, pod)
 					maps.Copy(pod.Labels, labels)
 					maps.Copy(pod.Annotations, annotations)

@@ -1,0 +1,55 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	"slices"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled.
+// Admission refuses such changes; where it was not there to, the frozen constraint holds (docs/placement.md#where-a-constraint-comes-from).
+func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
+	base, some := frozenBase(frozen, dgd)
+	if !some {
+		return nil
+	}
+	if base == nil || base.Automatic || ByFields(dgd) { // then nothing came from annotations
+		base = &trellisv1alpha1.ResolvedTopology{}
+	}
+	now := FromAnnotations(dgd)
+	if !now.Set() && base.Profile == "" {
+		return nil
+	}
+	var drift []string
+	for _, a := range []struct{ annotation, now, frozen string }{
+		{AnnotationTopology, now.Topology, base.Profile},
+		{AnnotationRequired, now.Required, Key(base, base.GraphPackDomain)},
+		{AnnotationPreferred, now.Preferred, Key(base, base.GraphPreferredPackDomain)},
+	} {
+		if a.now != a.frozen {
+			drift = append(drift, a.annotation)
+		}
+	}
+	return drift
+}
+
+// frozenBase reads what was frozen for components of the deployment, if anything was.
+func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) (base *trellisv1alpha1.ResolvedTopology, some bool) {
+	var names []string
+	for i := range dgd.Spec.Components {
+		names = append(names, dgd.Spec.Components[i].Name)
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		topology, ok := frozen[name]
+		some = some || ok
+		if base == nil && topology != nil {
+			base = topology.DeepCopy()
+			base.PackDomain, base.PreferredPackDomain = "", ""
+		}
+	}
+	return base, some
+}

@@ -1,0 +1,201 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Kinds of problem a caller may want to tell apart.
+var (
+	// ErrTopologyNotFound: a constraint names a ClusterTopology that is not there.
+	ErrTopologyNotFound = errors.New("ClusterTopology not found")
+	// ErrUnknownDomain: a constraint names a level that the ClusterTopology does not have.
+	ErrUnknownDomain = errors.New("packDomain not found in cluster topology")
+	// ErrNoProfile: a constraint names no ClusterTopology.
+	ErrNoProfile = errors.New("topologyProfile is required")
+)
+
+// Paths, in the words of v1alpha1.
+const (
+	pathConstraint  = "spec.topologyConstraint."
+	pathProfile     = pathConstraint + "topologyProfile"
+	pathAnnotations = "metadata.annotations."
+)
+
+// Sources are where the constraints of a deployment come from, besides the deployment itself.
+type Sources struct {
+	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
+	Topology *grovev1alpha1.ClusterTopology
+	// Default is the cluster's default topology, for deployments that state no constraint; nil when there is none.
+	Default *grovev1alpha1.ClusterTopology
+	// Frozen holds, by component name, the constraint that was taken over when the component was first reconciled. It wins over all others.
+	// A key with a nil value means frozen as unconstrained.
+	Frozen map[string]*trellisv1alpha1.ResolvedTopology
+}
+
+// Problem is why a constraint cannot be resolved.
+type Problem struct {
+	// Path of the field, in the words of v1alpha1.
+	Path string
+	// Message says what is wrong and the fix.
+	Message string
+	// Kind is one of the errors above.
+	Kind error
+}
+
+// Of returns the constraint of every component by name; none for a component that nothing packs. What is frozen stays as it is; a component
+// that has nothing frozen (the operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions
+// of a topology.
+func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (map[string]*trellisv1alpha1.ResolvedTopology, []Problem) {
+	out := map[string]*trellisv1alpha1.ResolvedTopology{}
+	base, problems := baseOf(dgd, s)
+	if len(problems) > 0 {
+		return out, problems
+	}
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		if frozen, ok := s.Frozen[c.Name]; ok {
+			out[c.Name] = frozen.DeepCopy()
+			continue
+		}
+		if base == nil {
+			continue
+		}
+		resolved := base.DeepCopy()
+		out[c.Name] = resolved
+		if resolved.Automatic {
+			preferNarrowest(resolved, c)
+		} else if own := c.TopologyConstraint; own != nil {
+			resolved.PackDomain, resolved.PreferredPackDomain = own.PackDomain, own.PreferredPackDomain
+			path := "spec.services[" + c.Name + "].topologyConstraint."
+			problems = append(problems, unknownDomain(resolved, path, "packDomain", resolved.PackDomain)...)
+			problems = append(problems, unknownDomain(resolved, path, "preferredPackDomain", resolved.PreferredPackDomain)...)
+		}
+	}
+	return out, problems
+}
+
+// baseOf is what all components share: the levels and the deployment-level domains. Nil means unconstrained.
+func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
+	if base, frozen := frozenBase(s.Frozen, dgd); frozen {
+		return base, nil
+	}
+	switch {
+	case ByFields(dgd):
+		return baseOfFields(dgd, s)
+	case FromAnnotations(dgd).Set():
+		return baseOfAnnotations(FromAnnotations(dgd), s)
+	case s.Default != nil && HasMultinode(dgd):
+		base := newBase(s.Default)
+		base.Automatic = true
+		return base, nil
+	}
+	return nil, nil
+}
+
+// newBase takes over the levels of a topology.
+func newBase(ct *grovev1alpha1.ClusterTopology) *trellisv1alpha1.ResolvedTopology {
+	base := &trellisv1alpha1.ResolvedTopology{Profile: ct.Name, NodeSelector: ct.Spec.NodeSelector}
+	for _, level := range ct.Spec.Levels {
+		base.Levels = append(base.Levels, trellisv1alpha1.ResolvedLevel{Domain: level.Domain, Key: level.Key})
+	}
+	return base
+}
+
+func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
+	asked := dgd.Spec.TopologyConstraint
+	if asked == nil || asked.ClusterTopologyName == "" {
+		return nil, []Problem{{Path: pathProfile, Kind: ErrNoProfile,
+			Message: "topologyProfile is required when any topology constraint is set (at spec or service level); name a ClusterTopology"}}
+	}
+	if s.Topology == nil || s.Topology.Name != asked.ClusterTopologyName {
+		return nil, topologyNotFound(pathProfile, asked.ClusterTopologyName)
+	}
+	base := newBase(s.Topology)
+	base.GraphPackDomain, base.GraphPreferredPackDomain = asked.PackDomain, asked.PreferredPackDomain
+	problems := unknownDomain(base, pathConstraint, "packDomain", base.GraphPackDomain)
+	return base, append(problems, unknownDomain(base, pathConstraint, "preferredPackDomain", base.GraphPreferredPackDomain)...)
+}
+
+// baseOfAnnotations turns label keys into domains.
+func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
+	if s.Topology == nil || s.Topology.Name != a.Topology {
+		return nil, topologyNotFound(pathAnnotations+AnnotationTopology, a.Topology)
+	}
+	base := newBase(s.Topology)
+	var problems []Problem
+	domain := func(annotation, key string) string {
+		if key == "" {
+			return ""
+		}
+		name, found := DomainOf(s.Topology, key)
+		if !found {
+			problems = append(problems, Problem{Path: pathAnnotations + annotation, Kind: ErrUnknownDomain, Message: UnknownKey(key, s.Topology)})
+		}
+		return name
+	}
+	base.GraphPackDomain = domain(AnnotationRequired, a.Required)
+	base.GraphPreferredPackDomain = domain(AnnotationPreferred, a.Preferred)
+	return base, problems
+}
+
+// HasMultinode says that a component of the deployment has replicas of more than one pod.
+func HasMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
+		_, multinode := c.PodsPerReplica()
+		return multinode
+	})
+}
+
+// preferNarrowest is what the default topology gives a multinode component: each replica as close together as it goes
+// (docs/placement.md#where-a-constraint-comes-from).
+func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) {
+	if _, multinode := c.PodsPerReplica(); multinode && len(t.Levels) > 0 {
+		t.PreferredPackDomain = t.Levels[len(t.Levels)-1].Domain
+	}
+}
+
+func topologyNotFound(path, name string) []Problem {
+	return []Problem{{Path: path, Kind: ErrTopologyNotFound, Message: NotFound(name)}}
+}
+
+func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path, field, domain string) []Problem {
+	var available []string
+	for _, level := range t.Levels {
+		available = append(available, level.Domain)
+	}
+	if domain == "" || slices.Contains(available, domain) {
+		return nil
+	}
+	return []Problem{{Path: path + field, Kind: ErrUnknownDomain, Message: UnknownDomain(field, domain, t.Profile, available)}}
+}
+
+// NotFound is the message about a ClusterTopology that is not there, with the fix.
+func NotFound(name string) string {
+	return fmt.Sprintf("ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found; "+
+		"ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)", name)
+}
+
+// UnknownDomain is the message about a field that names a level which the topology does not have.
+func UnknownDomain(field, domain, topology string, available []string) string {
+	return fmt.Sprintf("%s not found in cluster topology: domain %q does not exist in ClusterTopology %q; available domains: [%s]",
+		field, domain, topology, strings.Join(available, ", "))
+}
+
+// UnknownKey is the message about an annotation whose label key is that of no level.
+func UnknownKey(key string, ct *grovev1alpha1.ClusterTopology) string {
+	keys := make([]string, 0, len(ct.Spec.Levels))
+	for _, level := range ct.Spec.Levels {
+		keys = append(keys, level.Key)
+	}
+	return fmt.Sprintf("%s is not the node label key of any level of ClusterTopology %q; available keys: [%s]", key, ct.Name, strings.Join(keys, ", "))
+}

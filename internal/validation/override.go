@@ -1,0 +1,25 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// providerOverrides refuses what would be left out. Overrides that were stored before the rule are, with a warning, and so is what v1alpha1 says
+// in a form of its own.
+func providerOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	for _, p := range graph.OverrideProblems(dgd) {
+		err := &field.Error{Type: field.ErrorTypeInvalid, Field: p.Path, BadValue: field.OmitValueType{}, Detail: p.Text}
+		if p.Value != "" {
+			err.BadValue = short(p.Value)
+		}
+		errs = append(errs, err)
+	}
+	return errs
+}
