@@ -3,6 +3,7 @@
 SHELL       := /usr/bin/env bash -o pipefail
 TOOL        := go tool -modfile=hack/tools/go.mod
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath
+FUZZTIME    ?= 1m
 GOTESTFLAGS ?=
 
 .DEFAULT_GOAL := help
@@ -55,6 +56,7 @@ test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/engines.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
+fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
@@ -93,6 +95,15 @@ not-run: ## List the checks that make test leaves out
 	@echo "Not run by make test:"
 	@echo "$$NOT_RUN" | sed 's/^/  make /'
 	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a while (FUZZTIME=1m); what is found is kept in testdata/fuzz of the package
+	@grep -rlE --include='*_test.go' '^func Fuzz' api internal | sort | while read -r file; do \
+		sed -nE 's/^func (Fuzz[A-Za-z0-9]*)\(.*/\1/p' "$$file" | while read -r target; do \
+			echo "$$(dirname "$$file") $$target" && \
+			go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -timeout 60m $(GOTESTFLAGS) </dev/null || exit 1; \
+		done || exit 1; \
+	done
 
 .PHONY: test-peers
 test-peers: build control-plane ## Tell the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)

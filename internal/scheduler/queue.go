@@ -15,7 +15,7 @@ import (
 // being planned is taken again in the next round.
 type queue struct {
 	mu sync.Mutex
-	// due are the graphs to look at now, taken those of the last take, and why.
+	// due are the graphs to look at now, taken those that were taken and are in line to be looked at, and why.
 	due, taken map[types.NamespacedName]*cause
 	later      map[types.NamespacedName]time.Time
 	// waiting graphs have something to place that did not fit; freed capacity that they may use wakes them.
@@ -31,7 +31,7 @@ type cause struct {
 
 func newQueue() *queue {
 	return &queue{
-		due: map[types.NamespacedName]*cause{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
+		due: map[types.NamespacedName]*cause{}, taken: map[types.NamespacedName]*cause{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
 		signal: make(chan struct{}, 1),
 	}
 }
@@ -92,11 +92,13 @@ func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.Namespac
 	q.mu.Unlock()
 }
 
-// cause says why a graph was taken last: because of nodes, or in any case.
+// cause says why a graph was taken, because of nodes or in any case, and ends its time in line.
 func (q *queue) cause(name types.NamespacedName) (nodes []string, always bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c := q.taken[name]; c != nil {
+	c := q.taken[name]
+	delete(q.taken, name)
+	if c != nil {
 		return c.nodes, c.always
 	}
 	return nil, true
@@ -142,6 +144,7 @@ func (q *queue) drop(name types.NamespacedName) {
 	defer q.mu.Unlock()
 	delete(q.waiting, name)
 	delete(q.later, name)
+	delete(q.taken, name)
 	graphsWaiting.Set(float64(len(q.waiting)))
 }
 
@@ -165,9 +168,13 @@ func (q *queue) take(now time.Time) (due []types.NamespacedName, next time.Durat
 		q.causeOf(name).always = true
 		delete(q.later, name)
 	}
-	for name := range q.due {
+	for name, c := range q.due {
 		due = append(due, name)
+		if before := q.taken[name]; before != nil { // still in line
+			c.always, c.nodes = c.always || before.always, append(c.nodes, before.nodes...)
+		}
+		q.taken[name] = c
 	}
-	q.taken, q.due = q.due, map[types.NamespacedName]*cause{}
+	clear(q.due)
 	return due, next
 }

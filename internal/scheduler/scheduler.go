@@ -17,7 +17,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +37,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
 // Defaults of Options.
@@ -77,7 +77,9 @@ type Scheduler struct {
 	results  *Results
 	options  Options
 	queue    *queue
-	writes   chan struct{}
+	// line are the graphs that are due and not looked at yet; the loop alone reads and writes it.
+	line   turns.Line
+	writes chan struct{}
 
 	// mu guards the cluster cache and all that goes with it.
 	mu      sync.Mutex
@@ -142,7 +144,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		due, next := s.queue.take(s.options.Clock.Now())
 		next = min(next, s.expireHolds())
 		s.round(ctx, due)
-		if len(due) > 0 {
+		if ctx.Err() == nil && (len(due) > 0 || s.line.Len() > 0) {
 			continue
 		}
 		timer := s.options.Clock.NewTimer(next)
@@ -157,16 +159,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 }
 
-// round looks at graphs, in their order.
-func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
-	s.dropUnusedTrees(ctx)
-	for _, dgd := range s.inOrder(ctx, due) {
-		if s.stillMayUse(client.ObjectKeyFromObject(dgd)) {
-			s.schedule(ctx, dgd)
-		}
-	}
-}
-
 // finishWrites waits for the writes under way, so that no write outlives the loop.
 func (s *Scheduler) finishWrites() {
 	for range writers {
@@ -174,35 +166,9 @@ func (s *Scheduler) finishWrites() {
 	}
 }
 
-// inOrder returns the graphs that still exist: higher priority first, equal ones in creation order.
-func (s *Scheduler) inOrder(ctx context.Context, names []types.NamespacedName) []*nvidiav1beta1.DynamoGraphDeployment {
-	var out []*nvidiav1beta1.DynamoGraphDeployment
-	for _, name := range names {
-		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-		err := s.reader.Get(ctx, name, dgd)
-		if apierrors.IsNotFound(err) || (err == nil && dgd.DeletionTimestamp != nil) {
-			s.forgetGraph(name)
-			continue
-		}
-		if err != nil {
-			log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", name)
-			s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
-			continue
-		}
-		out = append(out, dgd)
-	}
-	if len(out) < 2 {
-		return out
-	}
-	priorities := s.priorities(ctx, out)
-	slices.SortFunc(out, func(a, b *nvidiav1beta1.DynamoGraphDeployment) int {
-		return cmp.Or(cmp.Compare(priorities[b.UID], priorities[a.UID]), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out
-}
-
 func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
+	s.line.Remove(name.Namespace, name.Name)
 	s.results.drop(name)
 	s.mu.Lock()
 	s.backoffs.end(name)

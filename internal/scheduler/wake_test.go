@@ -30,6 +30,7 @@ type graphs map[string]gang.Observation
 
 func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.Object, _ ...client.GetOption) error {
 	o, found := g[name.Name]
+	found = found && o.DGD.Namespace == name.Namespace
 	switch out := object.(type) {
 	case *nvidiav1beta1.DynamoGraphDeployment:
 		if found {
@@ -84,7 +85,7 @@ func (b *bench) look() int {
 	for {
 		b.s.wakeFreed()
 		due, _ := b.s.queue.take(b.clock.Now())
-		if len(due) == 0 {
+		if len(due) == 0 && b.s.line.Len() == 0 {
 			return plans(b.t) - before
 		}
 		b.s.round(b.t.Context(), due)

@@ -165,66 +165,6 @@ type Role struct {
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// ScalingGroupStatus counts replicas; pods counts pods.
-type ScalingGroupStatus struct {
-	// ObservedGeneration is the generation of the spec this status describes.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Replicas that exist, complete or not.
-	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
-	// Pods that exist and neither terminate nor have ended. Absent while there is none, and under an engine that makes the pods itself.
-	// +optional
-	Pods int32 `json:"pods,omitempty"`
-	// Selector selects the pods of the group, as a label selector in its string form.
-	// +kubebuilder:validation:MaxLength=1024
-	// +optional
-	Selector string `json:"selector,omitempty"`
-	// UpdatedReplicas run the current revision, whole.
-	// +optional
-	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
-	// ScheduledReplicas have every pod bound to a node.
-	// +optional
-	ScheduledReplicas int32 `json:"scheduledReplicas,omitempty"`
-	// ReadyReplicas have every pod Ready.
-	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// AvailableReplicas are Ready replicas that are not terminating.
-	// +optional
-	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
-	// OutdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
-	// +optional
-	OutdatedReplicas int32 `json:"outdatedReplicas,omitempty"`
-	// Revision that was last rolled out as a whole; another one than the spec's while an update runs.
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	Revision string `json:"revision,omitempty"`
-	// Restart that was last rolled out as a whole, by an engine that makes the pods itself. Pods of Trellis' own carry it themselves.
-	// +optional
-	Restart string `json:"restart,omitempty"`
-	// Placements is the last domain of each replica. A replica that comes back tries it first; it never has to.
-	// +optional
-	// +listType=map
-	// +listMapKey=replica
-	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// Conditions of the group.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// ReplicaPlacement is where one replica sits, or last sat.
-type ReplicaPlacement struct {
-	// Replica is the ordinal.
-	Replica int32 `json:"replica"`
-	// Domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
-	Domain string `json:"domain"`
-	// Bound is true while all pods of the replica are bound there; otherwise this is where it last sat.
-	// +optional
-	Bound bool `json:"bound,omitempty"`
-}
-
 // ScalingGroup owns all replicas of one service of a graph. Its scale subresource counts pods, for disruption budgets only: a write to it is
 // refused.
 //
@@ -267,9 +207,16 @@ const (
 	ConditionPodsInSync = "PodsInSync"
 	// ConditionRolledOut is False while replicas of an older revision, or from before the last restart, are being replaced.
 	ConditionRolledOut = "RolledOut"
+	// ConditionPodsHealthy is False while replicas fail or pods do not start, and absent otherwise.
+	ConditionPodsHealthy = "PodsHealthy"
 
 	ReasonInSync        = "InSync"
 	ReasonChangeRefused = "ChangeRefused"
+
+	// ReasonReplicaFailed: pods ended, and their replicas are recreated after a delay.
+	ReasonReplicaFailed = "ReplicaFailed"
+	// ReasonPodsNotStarting: pods are on nodes, and their kubelets cannot get their containers to run.
+	ReasonPodsNotStarting = "PodsNotStarting"
 
 	ReasonUpToDate                = "UpToDate"
 	ReasonRollingOut              = "RollingOut"

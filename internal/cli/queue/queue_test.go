@@ -44,12 +44,12 @@ func world() Snapshot {
 		Graphs: []nvidiav1beta1.DynamoGraphDeployment{
 			waiting("team-a", "young", "", time.Minute, 50*time.Second, metav1.ConditionFalse), waiting("team-a", "old", "", 2*time.Hour, 100*time.Minute, metav1.ConditionFalse),
 			waiting("team-b", "eval", "high", time.Minute, 55*time.Second, metav1.ConditionFalse), waiting("team-b", "placed", "high", time.Minute, 55*time.Second, metav1.ConditionTrue),
-			mixed, leaving, {ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "not-looked-at-yet"}},
+			waiting("team-c", "newest", "", time.Second, time.Second, metav1.ConditionFalse), mixed, leaving, {ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "not-looked-at-yet"}},
 		},
 	}
 }
 
-// TestText: higher priority first, then older; what is placed, leaves, or was not looked at yet does not wait.
+// TestText: higher priority first, then the namespaces in turn, each with its oldest first; what is placed, leaves, or was not looked at yet does not wait.
 func TestText(t *testing.T) {
 	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}, noon))
 	one := world()

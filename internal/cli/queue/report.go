@@ -4,7 +4,6 @@
 package queue
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
 // Report is what -o json writes.
@@ -43,24 +43,24 @@ type Waiting struct {
 
 // Build lists what waits.
 func Build(s Snapshot) Report {
-	all := []Waiting{}
-	created := map[[2]string]metav1.Time{}
+	var line turns.Line
+	found := map[[2]string]Waiting{}
 	for i := range s.Graphs {
 		dgd := &s.Graphs[i]
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 		if c == nil || c.Status != metav1.ConditionFalse || dgd.DeletionTimestamp != nil {
 			continue
 		}
-		all = append(all, Waiting{
+		w := Waiting{
 			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
-		})
-		created[[2]string{dgd.Namespace, dgd.Name}] = dgd.CreationTimestamp
+		}
+		found[[2]string{w.Namespace, w.Name}] = w
+		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
 	}
-	slices.SortFunc(all, func(a, b Waiting) int {
-		older := created[[2]string{a.Namespace, a.Name}]
-		younger := created[[2]string{b.Namespace, b.Name}]
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), older.Compare(younger.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	all := []Waiting{}
+	for next, ok := line.Next(); ok; next, ok = line.Next() {
+		all = append(all, found[[2]string{next.Namespace, next.Name}])
+	}
 	for i := range all {
 		all[i].Position = i + 1
 	}

@@ -197,7 +197,7 @@ func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 		return nvidiav1beta1.ReasonInsufficientCapacity
 	case s.rolling():
 		return nvidiav1beta1.ReasonRollingUpdate
-	case s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
+	case s.unhealthy() != "", s.group.Status.ScheduledReplicas >= s.desired && s.group.Status.ReadyReplicas < s.desired:
 		return nvidiav1beta1.ReasonPodsNotReady
 	}
 	return nvidiav1beta1.ReasonSomeResourcesNotReady

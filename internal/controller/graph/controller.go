@@ -39,6 +39,10 @@ import (
 // IndexByProfile finds deployments by the ClusterTopology they name.
 const IndexByProfile = "trellis.profile"
 
+// workers is how many deployments are reconciled at once. The first reconcile of one makes all its children, one request after the other, and
+// waits for the answers most of the time; with few workers the statuses of deployments whose pods have become Ready wait behind those of new ones.
+const workers = 32
+
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
 	// Client reads from the cache and writes.
@@ -59,6 +63,8 @@ type Reconciler struct {
 
 	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
 	sshKeys sync.Map
+	// joins are the locks of shared objects, by kind, namespace and name.
+	joins sync.Map
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
@@ -94,7 +100,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
-		WithOptions(blocked.Options(8)).
+		WithOptions(blocked.Options(workers)).
 		Complete(r)
 }
 

@@ -14,6 +14,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -66,6 +67,17 @@ func (s service) refused() string {
 	return ""
 }
 
+// maxUnhealthy bounds what is said of the failing pods of one service, in bytes.
+const maxUnhealthy = 300
+
+// unhealthy says which replicas of the group fail, or which of its pods do not start, or "".
+func (s service) unhealthy() string {
+	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c != nil && c.Status == "False" {
+		return limit.Text(c.Message, maxUnhealthy)
+	}
+	return ""
+}
+
 // rolling: replicas of an older revision are still there, or their successors do not serve yet.
 func (s service) rolling() bool {
 	return meta.IsStatusConditionFalse(s.group.Status.Conditions, trellisv1alpha1.ConditionRolledOut) ||
@@ -92,6 +104,9 @@ func (s service) notReady() string {
 		what = fmt.Sprintf("desired=%d, still there=%d", s.desired, status.Replicas)
 	default:
 		return ""
+	}
+	if why := s.unhealthy(); why != "" && !behind(s) {
+		what += ": " + why
 	}
 	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
 }

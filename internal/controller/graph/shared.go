@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -33,6 +34,9 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading %s %s: %w", kind, wanted.GetName(), err)
 	}
+	lock := r.lockOf(wanted)
+	lock.Lock()
+	defer lock.Unlock()
 	err = retry.OnError(retry.DefaultBackoff, isRace, func() error { return r.joinShared(ctx, dgd, wanted) })
 	if err != nil {
 		return fmt.Errorf("sharing %s %s: %w", kind, wanted.GetName(), err)
@@ -40,7 +44,13 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return nil
 }
 
-// isRace: another deployment's reconcile was faster.
+// lockOf is the lock of a shared object: deployments join one after the other, since all that join at once but one would be refused.
+func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
+	lock, _ := r.joins.LoadOrStore(fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName()), &sync.Mutex{})
+	return lock.(*sync.Mutex)
+}
+
+// isRace: somebody else was faster.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // joinShared creates the object or adds the deployment to its owners, seen past the cache.

@@ -91,6 +91,15 @@ func TestConditions(t *testing.T) {
 			change: func(o *observed) { status(*o).ReadyReplicas = 1 },
 			want:   []string{levels, placed, "Ready=False/pods_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
+		"a replica fails, and is recreated later": {
+			change: func(o *observed) {
+				s := status(*o)
+				s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.ScheduledReplicas = 1, 1, 1, 1
+				s.Conditions = []metav1.Condition{{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, Message: "replica 1 failed, " + strings.Repeat("long ", 100)}}
+			},
+			want:    []string{levels, placed, "Ready=False/pods_not_ready", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: desired=2, updated=1: replica 1 failed, " + strings.Repeat("long ", 55) + "long...",
+		},
 		"a replica has no node yet": {
 			change: func(o *observed) { status(*o).ReadyReplicas, status(*o).ScheduledReplicas = 1, 1 },
 			want:   []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",

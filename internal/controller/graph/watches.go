@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -39,7 +40,7 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	for _, kind := range []client.Object{
 		&corev1.Service{}, &corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
 	} {
-		b.Watches(kind, owners)
+		b.Watches(kind, owners, builder.WithPredicates(changedForOwners()))
 	}
 	failed := handler.EnqueueRequestsFromMapFunc(r.failedIn)
 	b.Watches(&corev1.ResourceQuota{}, failed, builder.WithPredicates(blocked.QuotaEased()))
@@ -47,6 +48,28 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.graphOfPod), builder.WithPredicates(movedElsewhere()))
 	b.WatchesMetadata(claimMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfClaim))
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
+}
+
+// changedForOwners leaves out updates of shared objects that only add owners. Each new deployment of a namespace makes one, which would have all
+// others looked at again.
+func changedForOwners() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		if metav1.GetControllerOf(e.ObjectNew) != nil {
+			return true
+		}
+		for _, owner := range e.ObjectOld.GetOwnerReferences() {
+			if !slices.ContainsFunc(e.ObjectNew.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+				return true
+			}
+		}
+		before, now := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew.DeepCopyObject().(client.Object)
+		for _, object := range []client.Object{before, now} {
+			object.SetOwnerReferences(nil)
+			object.SetResourceVersion("")
+			object.SetManagedFields(nil)
+		}
+		return !equality.Semantic.DeepEqual(before, now)
+	}}
 }
 
 // failedIn are the deployments of an object's namespace whose children could not all be applied.

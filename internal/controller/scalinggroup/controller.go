@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -79,7 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
 		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
-		WithOptions(blocked.Options(8)).
+		WithOptions(blocked.Options(16)). // they wait for the API server most of the time
 		Complete(r)
 }
 
@@ -188,15 +187,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.lookForSets(ctx, sg, replicas); err != nil {
 		return ctrl.Result{}, err
 	}
-	next := plan(sg, replicas)
-	steps := r.fit(ctx, sg, replicas, next)
+	next, failing := plan(sg, replicas), backOffOf(sg, replicas, r.refusals.clock())
+	if err := r.remember(ctx, sg, failing); err != nil {
+		return ctrl.Result{}, err
+	}
+	steps := r.fit(ctx, sg, replicas, failing.without(next))
 	steps.waitFor(earlier)
 	allowed, err := r.mayMake(ctx, sg, &steps)
 	if err != nil || allowed.gone {
 		return ctrl.Result{}, err
 	}
 	failure = r.apply(ctx, sg, steps)
-	result := ctrl.Result{RequeueAfter: allowed.again}
+	result := ctrl.Result{RequeueAfter: earliest(allowed.again, failing.again)}
 	if failure == nil && steps.onlyMake() {
 		if steps.more {
 			result.RequeueAfter = time.Millisecond
@@ -205,7 +207,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	shown := errors.Join(allowed.refused, failure)
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
+	failing.into(sg, replicas, &status)
 	return result, errors.Join(failure, r.report(ctx, sg, status))
+}
+
+// remember stores new failures, before the pods that show them are deleted.
+func (r *Reconciler) remember(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, failing backOff) error {
+	if !failing.isNew {
+		return nil
+	}
+	before := sg.DeepCopy()
+	sg.Status.FailedReplicas = failing.failed
+	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, sg.DeepCopy(), client.MergeFrom(before))), "writing the failures into the status")
+}
+
+// earliest of two times from now on; 0 is never.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // nodeGone asks the API server before it believes that a pod's node does not exist: the cache may not have seen a new node yet.
@@ -226,49 +247,6 @@ func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]str
 		return map[string]string{}
 	}
 	return node.Labels
-}
-
-func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
-	log.FromContext(ctx).Info("deleting a pod", "pod", d.pod.Name, "why", d.why)
-	options := []client.DeleteOption{client.Preconditions{UID: &d.pod.UID}}
-	if d.force {
-		options = append(options, client.GracePeriodSeconds(0))
-	}
-	err := r.Client.Delete(ctx, d.pod, options...)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting pod %s: %w", d.pod.Name, err)
-	}
-	return nil
-}
-
-// createPod creates a pod. One of the same name that is ours is the same pod, not in the cache yet.
-func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
-	err := r.Client.Create(ctx, pod)
-	if err == nil {
-		return r.checkKept(ctx, sg, pod)
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return wrapped(err, "creating pod %s", pod.Name)
-	}
-	live := &corev1.Pod{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
-		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)
-	}
-	if metav1.IsControlledBy(live, sg) {
-		return nil
-	}
-	if isLeftover(live, sg.Name, sg.UID) { // not in the cache yet; its end brings the next reconcile
-		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
-	}
-	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)
-}
-
-func wrapped(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // report writes the status when it changed.

@@ -32,7 +32,8 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 // rolled out last, and is over when the engine says so; from then on it is over, whatever else the engine replaces in the graph.
 func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts engine.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
-	status.ObservedGeneration = sg.Generation
+	status.ObservedGeneration, status.FailedReplicas = sg.Generation, nil
+	meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPodsHealthy)
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = counts.Replicas, counts.Updated, counts.Scheduled
 	status.ReadyReplicas, status.AvailableReplicas = counts.Ready, counts.Ready
 	c := metav1.Condition{

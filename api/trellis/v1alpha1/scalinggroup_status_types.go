@@ -1,0 +1,94 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ScalingGroupStatus counts replicas; pods counts pods.
+type ScalingGroupStatus struct {
+	// ObservedGeneration is the generation of the spec this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Replicas that exist, complete or not.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+	// Pods that exist and neither terminate nor have ended. Absent while there is none, and under an engine that makes the pods itself.
+	// +optional
+	Pods int32 `json:"pods,omitempty"`
+	// Selector selects the pods of the group, as a label selector in its string form.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// UpdatedReplicas run the current revision, whole.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
+	// ScheduledReplicas have every pod bound to a node.
+	// +optional
+	ScheduledReplicas int32 `json:"scheduledReplicas,omitempty"`
+	// ReadyReplicas have every pod Ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// AvailableReplicas are Ready replicas that are not terminating.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	// OutdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
+	// +optional
+	OutdatedReplicas int32 `json:"outdatedReplicas,omitempty"`
+	// Revision that was last rolled out as a whole; another one than the spec's while an update runs.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Restart that was last rolled out as a whole, by an engine that makes the pods itself. Pods of Trellis' own carry it themselves.
+	// +optional
+	Restart string `json:"restart,omitempty"`
+	// Placements is the last domain of each replica. A replica that comes back tries it first; it never has to.
+	// +optional
+	// +listType=map
+	// +listMapKey=replica
+	Placements []ReplicaPlacement `json:"placements,omitempty"`
+	// FailedReplicas are the replicas of which pods ended, until they have been Ready for five minutes: the delay before each is recreated
+	// doubles with its failures.
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	// +listType=map
+	// +listMapKey=replica
+	FailedReplicas []FailedReplica `json:"failedReplicas,omitempty"`
+	// Conditions of the group.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// FailedReplica is a replica of which a pod ended.
+type FailedReplica struct {
+	// Replica is the ordinal.
+	Replica int32 `json:"replica"`
+	// Failures in succession, 1 or more.
+	Failures int32 `json:"failures"`
+	// Reason names the pod that ended last, and what it ended for.
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason"`
+	// NewestPod is when the newest pod of the failed replica was created. A pod created until then is no further failure.
+	NewestPod metav1.Time `json:"newestPod"`
+	// RetryAt is when the replica may be recreated.
+	RetryAt metav1.Time `json:"retryAt"`
+	// Revision of the group at that time. With another one the failures are forgotten.
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision"`
+	// Restart is the ID of the last restart at that time. With another one the failures are forgotten.
+	// +optional
+	Restart string `json:"restart,omitempty"`
+}
+
+// ReplicaPlacement is where one replica sits, or last sat.
+type ReplicaPlacement struct {
+	// Replica is the ordinal.
+	Replica int32 `json:"replica"`
+	// Domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
+	Domain string `json:"domain"`
+	// Bound is true while all pods of the replica are bound there; otherwise this is where it last sat.
+	// +optional
+	Bound bool `json:"bound,omitempty"`
+}

@@ -1,0 +1,186 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// A replica of which a pod ended is recreated after a delay that doubles with each failure in succession. The failures are stored in the
+// group's status before the pods are deleted, so that a restart of the operator does not end the delay. They are forgotten when the replica has
+// been Ready for settledAfter, and with the next revision or restart.
+const (
+	firstRecreate = time.Second
+	lastRecreate  = 5 * time.Minute
+	settledAfter  = 5 * time.Minute
+	// maxFailed bounds the failures that are stored of one group. While so many are stored and one of them waits, no other replica is made.
+	maxFailed = 256
+	// maxWhy bounds the stored reason of a failure, in bytes.
+	maxWhy = 160
+)
+
+// backOff says which replicas are recreated later. failed is sorted by replica.
+type backOff struct {
+	now    time.Time
+	failed []trellisv1alpha1.FailedReplica
+	// isNew: a failure is not stored yet.
+	isNew bool
+	// again is the time until the next of them may be recreated or forgotten; 0 when there is none.
+	again time.Duration
+}
+
+// backOffOf brings the stored failures up to date with the pods.
+func backOffOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, now time.Time) backOff {
+	b := backOff{now: now}
+	known := map[int32]bool{}
+	for _, f := range sg.Status.FailedReplicas {
+		if b.current(sg, f, replicas[f.Replica]) {
+			known[f.Replica] = true
+			b.failed = append(b.failed, f)
+		}
+	}
+	for i := range b.failed {
+		b.note(&b.failed[i], replicas[b.failed[i].Replica])
+	}
+	for _, ordinal := range sortedOrdinals(replicas) {
+		if pod := replicas[ordinal].failedPod(); pod != nil && !known[ordinal] && !replicas[ordinal].outdated && len(b.failed) < maxFailed {
+			f := trellisv1alpha1.FailedReplica{Replica: ordinal, Revision: sg.Spec.Revision, Restart: restartOf(sg)}
+			b.note(&f, replicas[ordinal])
+			b.failed = append(b.failed, f)
+		}
+	}
+	slices.SortFunc(b.failed, func(a, c trellisv1alpha1.FailedReplica) int { return cmp.Compare(a.Replica, c.Replica) })
+	for _, f := range b.failed {
+		b.lookAgain(f.RetryAt.Time)
+		if since, ready := replicas[f.Replica].readySince(); ready {
+			b.lookAgain(since.Add(settledAfter))
+		}
+	}
+	return b
+}
+
+// current says that a stored failure still counts.
+func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica, r *replica) bool {
+	if f.Revision != sg.Spec.Revision || f.Restart != restartOf(sg) {
+		return false
+	}
+	if r == nil { // it may not be wanted any more
+		return b.now.Before(f.RetryAt.Add(settledAfter))
+	}
+	since, ready := r.readySince()
+	return !ready || b.now.Before(since.Add(settledAfter))
+}
+
+// note counts a failure, unless the pod is of the time that was counted already.
+func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
+	pod := r.failedPod()
+	if pod == nil || r.outdated || !pod.CreationTimestamp.After(f.NewestPod.Time) {
+		return
+	}
+	f.Failures++
+	f.Reason = limit.Text("pod "+pod.Name+": "+whyEnded(pod), maxWhy)
+	f.NewestPod = r.newestPod()
+	delay := min(firstRecreate<<min(f.Failures-1, 20), lastRecreate)
+	f.RetryAt = metav1.NewTime(b.now.Add(delay + time.Second - 1).Truncate(time.Second)) // stored in whole seconds
+	b.isNew = true
+}
+
+func (b *backOff) lookAgain(at time.Time) {
+	if left := at.Sub(b.now); left > 0 && (b.again == 0 || left < b.again) {
+		b.again = left
+	}
+}
+
+// without is the plan without the replicas that have to wait.
+func (b *backOff) without(p rollout.Plan) rollout.Plan {
+	waits, listed := false, map[int32]bool{}
+	for _, f := range b.failed {
+		wait := f.RetryAt.After(b.now)
+		waits, listed[f.Replica] = waits || wait, wait
+	}
+	full := waits && len(b.failed) >= maxFailed
+	p.Make = slices.DeleteFunc(slices.Clone(p.Make), func(ordinal int) bool {
+		wait, known := listed[int32(ordinal)]
+		return wait || full && !known
+	})
+	return p
+}
+
+// into writes the failures, and what is to be said of the pods, into a status.
+func (b *backOff) into(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, status *trellisv1alpha1.ScalingGroupStatus) {
+	status.FailedReplicas = b.failed
+	if c := healthCondition(sg, replicas, *b); c != nil {
+		meta.SetStatusCondition(&status.Conditions, *c)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPodsHealthy)
+	}
+}
+
+// failedPod is a pod of the replica that ended, the first by name; nil when none did, or something else than the pod or its node was the cause.
+func (r *replica) failedPod() *corev1.Pod {
+	if r == nil {
+		return nil
+	}
+	var first *corev1.Pod
+	for _, pod := range r.lost {
+		if pod.DeletionTimestamp == nil && ended(pod) && !displaced(pod) && (first == nil || pod.Name < first.Name) {
+			first = pod
+		}
+	}
+	return first
+}
+
+// displaced says that the pod had to go for others, which is no failure of its own.
+func displaced(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet
+	})
+}
+
+// newestPod is when the newest pod of the replica was created, by the clock of the API server.
+func (r *replica) newestPod() metav1.Time {
+	var newest metav1.Time
+	for _, pod := range slices.Concat(r.living(), r.leaving, r.lost) {
+		if pod.CreationTimestamp.After(newest.Time) {
+			newest = pod.CreationTimestamp
+		}
+	}
+	return newest
+}
+
+// readySince is when the last pod of a whole replica became Ready.
+func (r *replica) readySince() (since time.Time, ready bool) {
+	if r == nil || !r.whole() || len(r.pods) == 0 {
+		return since, false
+	}
+	for _, pod := range r.pods {
+		at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		if at < 0 {
+			return since, false
+		}
+		if t := pod.Status.Conditions[at].LastTransitionTime.Time; t.After(since) {
+			since = t
+		}
+	}
+	return since, true
+}
+
+func restartOf(sg *trellisv1alpha1.ScalingGroup) string {
+	if sg.Spec.Restart == nil {
+		return ""
+	}
+	return sg.Spec.Restart.ID
+}

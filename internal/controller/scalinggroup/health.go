@@ -1,0 +1,130 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+)
+
+const (
+	// maxNamed is how many replicas, and how many pods, a message names.
+	maxNamed = 3
+	// maxCause bounds what a kubelet says of a container or pod, in bytes.
+	maxCause = 160
+)
+
+// healthCondition says which replicas failed and which pods do not start; nil when there is nothing to say.
+func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
+	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
+	failed, stuck := b.messages(replicas), stuckPods(replicas)
+	switch {
+	case len(failed) > 0:
+		c.Reason = trellisv1alpha1.ReasonReplicaFailed
+	case len(stuck) > 0:
+		c.Reason = trellisv1alpha1.ReasonPodsNotStarting
+	default:
+		return nil
+	}
+	parts := append(named(failed, "replicas failed"), named(stuck, "pods do not start")...)
+	c.Message = limit.Text(strings.Join(parts, "; "), limit.Condition)
+	return c
+}
+
+// named are the first texts, and how many more there are of what.
+func named(texts []string, what string) []string {
+	if len(texts) <= maxNamed {
+		return texts
+	}
+	return append(slices.Clone(texts[:maxNamed]), fmt.Sprintf("%d more %s", len(texts)-maxNamed, what))
+}
+
+// messages of the replicas that failed and are not Ready again.
+func (b *backOff) messages(replicas map[int32]*replica) []string {
+	var out []string
+	for _, f := range b.failed {
+		if _, ready := replicas[f.Replica].readySince(); ready {
+			continue
+		}
+		times := "failed"
+		if f.Failures > 1 {
+			times = fmt.Sprintf("failed %d times in succession", f.Failures)
+		}
+		next := "it is tried again now"
+		if f.RetryAt.After(b.now) {
+			next = "it is recreated at " + f.RetryAt.UTC().Format(time.RFC3339)
+		}
+		out = append(out, fmt.Sprintf("replica %d %s, %s: %s", f.Replica, times, next, f.Reason))
+	}
+	return out
+}
+
+// stuckPods say of the first container of each pod that does not start, or not for long, what keeps it from doing so.
+func stuckPods(replicas map[int32]*replica) []string {
+	var out []string
+	for _, ordinal := range sortedOrdinals(replicas) {
+		for _, pod := range replicas[ordinal].living() {
+			if why := whyNotStarting(pod); why != "" && !podReady(pod) {
+				out = append(out, "pod "+pod.Name+": "+why)
+			}
+		}
+	}
+	return out
+}
+
+// whyNotStarting is what keeps a container of the pod from running, or "". It stays the same from one try of the kubelet to the next.
+func whyNotStarting(pod *corev1.Pod) string {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		last := s.LastTerminationState.Terminated
+		if s.State.Terminated != nil && s.State.Terminated.ExitCode != 0 {
+			last = s.State.Terminated
+		}
+		waiting := s.State.Waiting
+		switch {
+		case !s.Ready && last != nil && s.RestartCount > 0 && (waiting == nil || waiting.Reason == "CrashLoopBackOff"):
+			return fmt.Sprintf("container %s is restarted again and again, %s", s.Name, exit(last))
+		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" || waiting.Reason == "CrashLoopBackOff":
+		case waiting.Reason == "ErrImagePull", waiting.Reason == "ImagePullBackOff": // by turns
+			return fmt.Sprintf("container %s: ImagePullBackOff: image %q cannot be pulled", s.Name, limit.Text(s.Image, maxCause))
+		default:
+			return limit.Text(fmt.Sprintf("container %s: %s: %s", s.Name, waiting.Reason, cmp.Or(waiting.Message, "no message")), maxCause)
+		}
+	}
+	return ""
+}
+
+// whyEnded is what a pod that ended did so for.
+func whyEnded(pod *corev1.Pod) string {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return "all its containers have completed"
+	}
+	if pod.Status.Reason != "" {
+		return strings.TrimSuffix(pod.Status.Reason+": "+pod.Status.Message, ": ")
+	}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("container %s %s", s.Name, exit(t))
+		}
+	}
+	return cmp.Or(pod.Status.Message, "it has failed")
+}
+
+func exit(t *corev1.ContainerStateTerminated) string {
+	if t.Reason == "" {
+		return fmt.Sprintf("exited with code %d", t.ExitCode)
+	}
+	return fmt.Sprintf("exited with code %d (%s)", t.ExitCode, t.Reason)
+}
+
+func sortedOrdinals(replicas map[int32]*replica) []int32 { return slices.Sorted(maps.Keys(replicas)) }

@@ -1,0 +1,60 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
+	log.FromContext(ctx).Info("deleting a pod", "pod", d.pod.Name, "why", d.why)
+	options := []client.DeleteOption{client.Preconditions{UID: &d.pod.UID}}
+	if d.force {
+		options = append(options, client.GracePeriodSeconds(0))
+	}
+	err := r.Client.Delete(ctx, d.pod, options...)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting pod %s: %w", d.pod.Name, err)
+	}
+	return nil
+}
+
+// createPod creates a pod. One of the same name that is ours is the same pod, not in the cache yet.
+func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
+	err := r.Client.Create(ctx, pod)
+	if err == nil {
+		return r.checkKept(ctx, sg, pod)
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return wrapped(err, "creating pod %s", pod.Name)
+	}
+	live := &corev1.Pod{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
+		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)
+	}
+	if metav1.IsControlledBy(live, sg) {
+		return nil
+	}
+	if isLeftover(live, sg.Name, sg.UID) { // not in the cache yet; its end brings the next reconcile
+		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
+	}
+	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)
+}
+
+func wrapped(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}

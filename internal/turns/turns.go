@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package turns orders the graphs to plan: higher priority first; within one priority the namespaces take turns, and each brings its oldest
+// graph. So a namespace with a thousand graphs delays the first graph of another one by one plan, not by a thousand.
+//
+//	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
+//
+// Whose turn it is goes by when a namespace was served last, for as long as something of its priority is in line: a namespace that is always
+// in line is served once between two turns of another one. Adding a graph costs a binary search in its namespace, taking one a look
+// at each namespace of the priority.
+package turns
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Graph is one graph in line.
+type Graph struct {
+	Namespace, Name string
+	// Priority: higher ones come first.
+	Priority int32
+	// Created orders the graphs of one namespace.
+	Created time.Time
+}
+
+type id struct{ namespace, name string }
+
+func (g Graph) id() id { return id{g.Namespace, g.Name} }
+
+func older(a, b Graph) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+}
+
+// Line holds graphs, each once. The zero value is ready to use. It is not safe for concurrent use.
+type Line struct {
+	known      map[id]Graph
+	priorities map[int32]*priority
+	served     uint64
+}
+
+// priority is the line of one priority.
+type priority struct {
+	// graphs by namespace, oldest first; no namespace is empty.
+	graphs map[string][]Graph
+	// last is when a namespace was served, as a running number.
+	last map[string]uint64
+}
+
+// Len is how many graphs are in line.
+func (l *Line) Len() int { return len(l.known) }
+
+// Add puts a graph in line. One that is there already gets its priority and creation time of now.
+func (l *Line) Add(g Graph) {
+	if old, known := l.known[g.id()]; known {
+		if old.Priority == g.Priority && old.Created.Equal(g.Created) {
+			return
+		}
+		l.Remove(g.Namespace, g.Name)
+	}
+	if l.known == nil {
+		l.known, l.priorities = map[id]Graph{}, map[int32]*priority{}
+	}
+	l.known[g.id()] = g
+	p := l.priorities[g.Priority]
+	if p == nil {
+		p = &priority{graphs: map[string][]Graph{}, last: map[string]uint64{}}
+		l.priorities[g.Priority] = p
+	}
+	list := p.graphs[g.Namespace]
+	at, _ := slices.BinarySearchFunc(list, g, older)
+	p.graphs[g.Namespace] = slices.Insert(list, at, g)
+}
+
+// Remove takes a graph out of line, if it is there.
+func (l *Line) Remove(namespace, name string) {
+	g, known := l.known[id{namespace, name}]
+	if !known {
+		return
+	}
+	delete(l.known, g.id())
+	p := l.priorities[g.Priority]
+	list := p.graphs[namespace]
+	if at, found := slices.BinarySearchFunc(list, g, older); found {
+		list = slices.Delete(list, at, at+1)
+	}
+	p.graphs[namespace] = list
+	if len(list) == 0 {
+		delete(p.graphs, namespace)
+	}
+	if len(p.graphs) == 0 {
+		delete(l.priorities, g.Priority)
+	}
+}
+
+// Next takes the graph whose turn it is out of line; ok is false when there is none.
+func (l *Line) Next() (g Graph, ok bool) {
+	if len(l.known) == 0 {
+		return g, false
+	}
+	var highest *priority
+	var of int32
+	for value, p := range l.priorities {
+		if highest == nil || value > of {
+			highest, of = p, value
+		}
+	}
+	first := true
+	for _, graphs := range highest.graphs {
+		if first || highest.before(graphs[0], g) {
+			g, first = graphs[0], false
+		}
+	}
+	l.served++
+	highest.last[g.Namespace] = l.served
+	l.Remove(g.Namespace, g.Name)
+	return g, true
+}
+
+// before compares the oldest graphs of two namespaces.
+func (p *priority) before(a, b Graph) bool {
+	return cmp.Or(cmp.Compare(p.last[a.Namespace], p.last[b.Namespace]), older(a, b), cmp.Compare(a.Namespace, b.Namespace)) < 0
+}
