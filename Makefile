@@ -54,7 +54,7 @@ test-browser: the map drawn in a headless Chromium equals what tree says (needs 
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
 test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test brings up a part of them
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
-test-peers: the rules of docs/engines.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
+test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew

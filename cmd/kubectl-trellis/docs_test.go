@@ -112,12 +112,12 @@ func TestDocumentedCommandsExist(t *testing.T) {
 
 var flagSpan = regexp.MustCompile("`(--[a-z][a-z-]+)[`= ]")
 
-// others are flags that the pages name and that are in no flag set: those that the operator's main adds, an old name that it still takes, and
+// others are flags that the pages name and that are in no flag set: those that the operator's main adds, old names that it still takes, and
 // flags of kubectl and of inference frameworks.
 var others = []string{
-	"--zap-log-level", "--version", "--take-back-after",
+	"--zap-log-level", "--version", "--take-back-after", "--engine",
 	"--force-conflicts",
-	"--request-plane", "--load-format", "--distributed-executor-backend",
+	"--request-plane", "--load-format", "--enable-elastic-ep", "--distributed-executor-backend",
 }
 
 // TestDocumentedFlagsExist: a flag that a page names in passing is one of the operator, of the plugin, or of a program that is known here.

@@ -119,7 +119,7 @@ func objects(t *testing.T) []client.Object {
 		Name: "Worker", Type: "worker",
 		PodTemplate: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app"}}}},
 	}}
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Engine: graph.EngineGates})
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Provider: graph.ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

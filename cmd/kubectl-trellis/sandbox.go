@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
@@ -42,7 +43,7 @@ func newSandboxCommand() *cobra.Command {
 
 func newUpCommand(p *place) *cobra.Command {
 	opts := sandbox.Options{Shape: sandbox.DefaultShape}
-	var engine string
+	var provider string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the sandbox; the last line of the output sets KUBECONFIG",
@@ -51,7 +52,7 @@ func newUpCommand(p *place) *cobra.Command {
 			"  kubectl get nodes -o yaml > nodes.yaml && kubectl trellis sandbox up --name copy --nodes nodes.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts.Name, opts.Dir, opts.Engine = p.name, p.dir, sandbox.Engine(engine)
+			opts.Name, opts.Dir, opts.Provider = p.name, p.dir, sandbox.Provider(provider)
 			if err := checkShape(opts.Shape); err != nil {
 				return err
 			}
@@ -62,13 +63,19 @@ func newUpCommand(p *place) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "engine" { // its former name
+			name = "provider"
+		}
+		return pflag.NormalizedName(name)
+	})
 	f.IntVar(&opts.Zones, "zones", opts.Zones, "number of zones")
 	f.IntVar(&opts.Blocks, "blocks", opts.Blocks, "number of blocks in each zone")
 	f.IntVar(&opts.Racks, "racks", opts.Racks, "number of racks in each block")
 	f.IntVar(&opts.Hosts, "hosts", opts.Hosts, "number of hosts in each rack")
 	f.IntVar(&opts.GPUs, "gpus", opts.GPUs, "number of GPUs in each host")
 	f.StringVar(&opts.NodesFile, "nodes", "", "file with Node objects to simulate instead (YAML or JSON)")
-	f.StringVar(&engine, "engine", string(sandbox.Gates), fmt.Sprintf("what the control plane has to support: one of %v", sandbox.Engines))
+	f.StringVar(&provider, "provider", string(sandbox.Gates), fmt.Sprintf("what the control plane has to support: one of %v", sandbox.Providers))
 	f.BoolVar(&opts.Operator, "operator", true, "install and run the operator")
 	f.StringVar(&opts.ManagerBinary, "manager", "", "program of the operator (default: bin/trellis-manager of the clone)")
 	for _, shape := range []string{"zones", "blocks", "racks", "hosts", "gpus"} {
@@ -164,7 +171,7 @@ func newStatusCommand(p *place) *cobra.Command {
 
 func printStatus(cmd *cobra.Command, st sandbox.Status) {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "sandbox %s, engine %s, started %s, in %s\n", st.Name, st.Engine, st.Created.Format(time.RFC3339), st.Dir)
+	fmt.Fprintf(out, "sandbox %s, provider %s, started %s, in %s\n", st.Name, st.Provider, st.Created.Format(time.RFC3339), st.Dir)
 	if st.Problem != "" {
 		fmt.Fprintln(out, st.Problem)
 	} else {

@@ -64,7 +64,7 @@ func TestSandboxRefusals(t *testing.T) {
 		want string
 	}{
 		"two sources of nodes": {[]string{"up", "--nodes=x", "--zones=2"}, "[nodes zones]"},
-		"unknown engine":       {[]string{"up", "--engine=Magic"}, `engine "Magic": the sandbox knows [Gates PodGroup]`},
+		"unknown provider":     {[]string{"up", "--provider=Magic"}, `provider "Magic": the sandbox knows [Gates PodGroup]`},
 		"missing nodes file":   {[]string{"up", "--operator=false", "--nodes=/no/such/file"}, "/no/such/file"},
 		"no zones":             {[]string{"up", "--zones=0", "--operator=false"}, "--zones 0: want at least 1"},
 		"no hosts":             {[]string{"up", "--hosts=0", "--operator=false"}, "--hosts 0: want at least 1"},

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers runs the real KAI Scheduler, Grove and LeaderWorkerSet as plain processes beside a sandbox, and tells the rules of
-// docs/engines.md on them: make test-peers.
+// docs/providers.md on them: make test-peers.
 //
 // Each has the rights and the webhooks of its own chart. It needs what this machine has of them, in two folders:
 //

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/grove"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
 )
 
 const levels = "TopologyLevelsAvailable"
@@ -155,20 +155,20 @@ var lives = map[string]rule{
 
 func TestLives(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(lives)) {
-		for _, engine := range slices.Sorted(maps.Keys(engines)) {
-			tell(t, name, engine, lives[name])
+		for _, provider := range slices.Sorted(maps.Keys(providers)) {
+			tell(t, name, provider, lives[name])
 		}
 	}
 }
 
 // A gang over its queue's limit waits whole, with KAI's reason in Placed, and starts when the limit is raised.
 func TestQueueOverLimit(t *testing.T) {
-	for _, engine := range slices.Sorted(maps.Keys(engines)) {
-		if strings.Contains(engine, "LWS") {
+	for _, provider := range slices.Sorted(maps.Keys(providers)) {
+		if strings.Contains(provider, "LWS") {
 			continue // Gates knows no queues; with KAI it is as under KAI
 		}
-		t.Run(engine, func(t *testing.T) {
-			w := newWorld(t, engine, racks(2, "a/r0")...)
+		t.Run(provider, func(t *testing.T) {
+			w := newWorld(t, provider, racks(2, "a/r0")...)
 			queue := &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": map[string]any{"name": w.name}, "spec": map[string]any{"parentQueue": "default-parent-queue"},
 			}}
@@ -239,7 +239,7 @@ func (w *world) lacks(uid types.UID) error {
 func (w *world) lost(n int, do func(*corev1.Pod)) {
 	w.Helper()
 	first := w.pods("g", "Worker")[0]
-	if w.engine != "Grove" {
+	if w.provider != "Grove" {
 		w.replaced("Worker", n, func() { do(&first) })
 		return
 	}

@@ -16,7 +16,7 @@ import (
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is a row of the table of docs/engines.md, on the real system. A scenario that goes otherwise under an engine says so itself.
+// rule is a row of the table of docs/providers.md, on the real system. A scenario that goes otherwise under a provider says so itself.
 type rule struct {
 	nodes []host
 	// level and services of the deployment "g"; preferred is its preferred level.
@@ -25,7 +25,7 @@ type rule struct {
 	// short: it does not fit at first. narrow: Grove's scheduler may choose too small a domain.
 	short, narrow bool
 	after         func(w *world)
-	// only under these engines; nil for all.
+	// only under these providers; nil for all.
 	only []string
 }
 
@@ -74,7 +74,7 @@ var rules = map[string]rule{
 		nodes: racks(2, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")}, short: true,
 		after: func(w *world) {
 			w.noneBound("Worker")
-			if w.engine == "Grove" { // the words of its scheduler, on the pods
+			if w.provider == "Grove" { // the words of its scheduler, on the pods
 				w.says("g", placed, metav1.ConditionFalse, "WaitsForGrove", "only 2 of 3 required pods")
 			} else {
 				w.says("g", placed, metav1.ConditionFalse, "InsufficientCapacity", "2 of 3")
@@ -103,7 +103,7 @@ var rules = map[string]rule{
 				other = "a"
 			}
 			w.scale("Worker", 2)
-			if w.engine == "Grove" {
+			if w.provider == "Grove" {
 				w.says("g", placed, metav1.ConditionFalse, "OutsideGraphDomain", "Worker-1 in "+other)
 				w.eachInOne("Worker", 2, 2)
 				return
@@ -121,7 +121,7 @@ var rules = map[string]rule{
 			first := w.domains("rack", w.pods("g", "Worker")...)
 			w.lost(2, w.removeOne)
 			w.ready("g")
-			if w.engine != "Grove" {
+			if w.provider != "Grove" {
 				w.in("Worker", "rack", first...)
 			}
 			w.eachInOne("Worker", 2, 1)
@@ -133,7 +133,7 @@ var rules = map[string]rule{
 			first := w.domains("rack", w.pods("g", "")...)
 			w.lost(2, func(pod *corev1.Pod) { w.loseNode(pod.Spec.NodeName) })
 			w.ready("g")
-			if w.engine != "Grove" {
+			if w.provider != "Grove" {
 				w.in("", "rack", first...)
 			}
 		},
@@ -144,7 +144,7 @@ var rules = map[string]rule{
 			first := w.domains("rack", w.pods("g", "")...)
 			w.cordon(first[0], true)
 			w.lost(2, w.removeOne)
-			if w.engine == "Grove" {
+			if w.provider == "Grove" {
 				w.says("g", placed, metav1.ConditionFalse, "OutsideReplicaDomain", "Worker-0 is in rack")
 				return
 			}
@@ -158,25 +158,25 @@ var rules = map[string]rule{
 
 func TestRules(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
-		for _, engine := range slices.Sorted(maps.Keys(engines)) {
-			tell(t, name, engine, rules[name])
+		for _, provider := range slices.Sorted(maps.Keys(providers)) {
+			tell(t, name, provider, rules[name])
 		}
 	}
 }
 
-func tell(t *testing.T, name, engine string, r rule) {
-	if r.only != nil && !slices.Contains(r.only, engine) {
+func tell(t *testing.T, name, provider string, r rule) {
+	if r.only != nil && !slices.Contains(r.only, provider) {
 		return
 	}
-	t.Run(engine+"/"+name, func(t *testing.T) {
-		w := newWorld(t, engine, r.nodes...)
+	t.Run(provider+"/"+name, func(t *testing.T) {
+		w := newWorld(t, provider, r.nodes...)
 		dgd := w.graph("g", r.level, r.services)
 		dgd.Spec.TopologyConstraint.PreferredPackDomain = r.preferred
 		w.create(dgd)
 		switch {
 		case r.short:
 			w.says("g", placed, metav1.ConditionFalse, "InsufficientCapacity|WaitsForGrove", "")
-		case r.narrow && engine == "Grove":
+		case r.narrow && provider == "Grove":
 			w.until("Grove's scheduler has chosen", func() error {
 				if len(w.bound("Worker")) == 2 {
 					return nil

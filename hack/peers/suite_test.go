@@ -52,7 +52,7 @@ func run(m *testing.M, sources Sources) (code int) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	maps.DeleteFunc(engines, func(name string, _ map[string]string) bool {
+	maps.DeleteFunc(providers, func(name string, _ map[string]string) bool {
 		return slices.ContainsFunc(strings.Split(name, " with "), func(peer string) bool { return !sources.Has(peer) })
 	})
 	s, err := sandbox.Up(ctx, sandbox.Options{

@@ -41,24 +41,24 @@ var worker, frontend = graphs.Worker, graphs.Frontend
 // world is one scenario's cluster: its nodes are all there are, since Grove's scheduler knows no pools.
 type world struct {
 	testing.TB
-	name   string
-	engine string
+	name     string
+	provider string
 }
 
-// engines are the annotations that choose them. The words of a name are the peers it needs.
-var engines = map[string]map[string]string{
-	"KAI":          {graph.AnnotationEngine: graph.EngineKAI},
-	"Grove":        {graph.AnnotationEngine: graph.EngineGrove, "nvidia.com/kai-scheduler-queue": "default-queue"},
-	"LWS":          {graph.AnnotationEngine: graph.EngineGates, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
-	"KAI with LWS": {graph.AnnotationEngine: graph.EngineKAI, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
+// providers are the annotations that choose them. The words of a name are the peers it needs.
+var providers = map[string]map[string]string{
+	"KAI":          {graph.AnnotationProvider: graph.ProviderKAI},
+	"Grove":        {graph.AnnotationProvider: graph.ProviderGrove, "nvidia.com/kai-scheduler-queue": "default-queue"},
+	"LWS":          {graph.AnnotationProvider: graph.ProviderGates, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
+	"KAI with LWS": {graph.AnnotationProvider: graph.ProviderKAI, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
 }
 
 var scenarios int
 
-func newWorld(t *testing.T, engine string, hosts ...host) *world {
+func newWorld(t *testing.T, provider string, hosts ...host) *world {
 	t.Helper()
 	scenarios++
-	w := &world{TB: t, name: fmt.Sprintf("%s-%d", strings.ToLower(engine[:3]), scenarios), engine: engine}
+	w := &world{TB: t, name: fmt.Sprintf("%s-%d", strings.ToLower(provider[:3]), scenarios), provider: provider}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	t.Cleanup(w.tearDown)
 	w.addHosts(hosts...)
@@ -145,10 +145,10 @@ func (w *world) always(what string, look func() error) {
 	}
 }
 
-// graph returns a deployment for the world's engine.
+// graph returns a deployment for the world's provider.
 func (w *world) graph(name, packDomain string, services services) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Annotations: maps.Clone(engines[w.engine])},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Annotations: maps.Clone(providers[w.provider])},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: packDomain},
 			Services:           services,

@@ -47,7 +47,7 @@ func name(dgd string, members ...placement.ReplicaResult) string {
 }
 
 // Releases sends one replica's pods to their planned nodes, by path labels, and by host where the labels alone would not do
-// (docs/engines.md#gates). base is the name of the base gang; c is the cluster that the replica was planned on.
+// (docs/providers.md#gates). base is the name of the base gang; c is the cluster that the replica was planned on.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
 	gang := r.gangs[Key{replica.Service, replica.Ordinal}]
 	if gang == "" && replica.Base {

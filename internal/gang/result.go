@@ -18,9 +18,9 @@ const (
 	CodeRequeued = "Requeued"
 	// CodeCreating means that not all pods of the gang are made yet.
 	CodeCreating = "Creating"
-	// CodeEngineNotReady means that the graph's engine does not work in this cluster, or cannot hold this graph together.
-	CodeEngineNotReady = "EngineNotReady"
-	// CodeSchedulerRefuses means that the replica is placed and was released, and that the engine's scheduler does not bind it there.
+	// CodeProviderNotReady means that the graph's provider does not work in this cluster, or cannot hold this graph together.
+	CodeProviderNotReady = "ProviderNotReady"
+	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it there.
 	CodeSchedulerRefuses = "SchedulerRefuses"
 	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"

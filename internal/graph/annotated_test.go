@@ -79,7 +79,7 @@ func TestDefaultTopology(t *testing.T) {
 	ct := hallOne(t)
 	narrowest := ct.Spec.Levels[len(ct.Spec.Levels)-1].Domain
 	resolve := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) (string, string, *Graph) {
-		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct, Frozen: frozen, Engine: EngineGates})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct, Frozen: frozen, Provider: ProviderGates})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestDefaultTopology(t *testing.T) {
 	for _, s := range g.Services {
 		other := hallOne(t)
 		other.Name = "hall-two"
-		again, err := Resolve(hub.Of(withMultinode), Inputs{Default: other, Engine: EngineGates, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
+		again, err := Resolve(hub.Of(withMultinode), Inputs{Default: other, Provider: ProviderGates, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import "testing"
 // BenchmarkResolve renders the largest example, which was written in v1alpha1.
 func BenchmarkResolve(b *testing.B) {
 	dgd := deploymentsIn(b, "testdata/graphs/everything.yaml")[0]
-	in := Inputs{Topology: hallOne(b), Engine: EngineGates}
+	in := Inputs{Topology: hallOne(b), Provider: ProviderGates}
 	for b.Loop() {
 		if _, err := Resolve(dgd, in); err != nil {
 			b.Fatal(err)

@@ -27,7 +27,7 @@ func graphFrom(t *testing.T, text string) *Graph {
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func firstPods(g *Graph) []*corev1.Pod {
 
 func resolveFile(t *testing.T, file string) *Graph {
 	t.Helper()
-	g, err := Resolve(hub.Of(fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, file)), Inputs{Topology: hallOne(t), Engine: EngineGates})
+	g, err := Resolve(hub.Of(fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, file)), Inputs{Topology: hallOne(t), Provider: ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

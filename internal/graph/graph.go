@@ -26,8 +26,8 @@ type Inputs struct {
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
 	// Groups holds, by service name, the existing ScalingGroups. A service whose input did not change keeps their roles and revision.
 	Groups map[string]*trellisv1alpha1.ScalingGroup
-	// Engine that gets the gangs onto nodes.
-	Engine string
+	// Provider that gets the gangs onto nodes.
+	Provider string
 	// Workload that makes the pods of multinode services: see ChooseWorkload.
 	Workload string
 	// Restarts holds, by service name, the restart its replicas are made for; none for services that were never restarted.
@@ -39,7 +39,7 @@ type Inputs struct {
 // Graph is a deployment with everything decided that can be decided without looking at nodes.
 type Graph struct {
 	Name, Namespace string
-	Engine          string
+	Provider        string
 	// Workload makes the pods of multinode services; "": Trellis itself.
 	Workload string
 	// Services sorted by name.
@@ -92,8 +92,8 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
 	}
 
-	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Engine: in.Engine, Workload: in.Workload}
-	if in.Engine == EngineKAI {
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload}
+	if in.Provider == ProviderKAI {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
 	for _, c := range Components(dgd) {

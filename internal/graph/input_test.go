@@ -94,7 +94,7 @@ func TestInput(t *testing.T) {
 			if test.change != nil {
 				test.change(dgd, a)
 			}
-			changed, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Topology: hallOne(t), Engine: EngineGates, Platform: test.platform})
+			changed, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Topology: hallOne(t), Provider: ProviderGates, Platform: test.platform})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestInputOfAnotherForm(t *testing.T) {
 			stored := storedGroup(t, dgd)
 			stored.Spec.Input = input
 			dgd.Spec.Services["A"].Envs = []corev1.EnvVar{{Name: "X"}}
-			g, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Engine: EngineGates})
+			g, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Provider: ProviderGates})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestInputOfAnotherForm(t *testing.T) {
 // storedGroup is the group of service A as it is in the cluster, with a template and a revision that only another version would make.
 func storedGroup(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

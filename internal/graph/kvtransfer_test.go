@@ -66,7 +66,7 @@ func transferOf(pod *corev1.Pod) (map[string]string, map[string]string, map[stri
 func TestTransferPolicy(t *testing.T) {
 	const byKey, byTopology = "{labelKey: example.com/leaf, domain: leaf, enforcement: preferred, preferredWeight: 0.25}", "{clusterTopologyName: t, domain: zone}"
 	groups := func(policy string) map[string]*corev1.Pod {
-		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Engine: EngineGates})
+		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Provider: ProviderGates})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestTransferPolicy(t *testing.T) {
 // TestTransferPolicyIsInput: a policy concerns the workers' pods and no others.
 func TestTransferPolicyIsInput(t *testing.T) {
 	hashes := func(policy string) map[string]string {
-		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Engine: EngineGates})
+		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Provider: ProviderGates})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,8 @@ func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Workload == WorkloadLeaderWorkerSet
 }
 
-// TakesSets says that the pods of LeaderWorkerSets can be placed under an engine.
-func TakesSets(engine string) bool { return engine == EngineGates || engine == EngineKAI }
+// TakesSets says that the pods of LeaderWorkerSets can be placed under a provider.
+func TakesSets(provider string) bool { return provider == ProviderGates || provider == ProviderKAI }
 
 // OrdinalOf reads from labels which replica of its group an object is of.
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }

@@ -63,7 +63,7 @@ func TestChooseWorkload(t *testing.T) {
 func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"One": {}, "Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
-	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates, Workload: WorkloadLeaderWorkerSet})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates, Workload: WorkloadLeaderWorkerSet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +85,11 @@ func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 // TestHeadlessServices: pods have their DNS names from a Service of ours only where they are ours.
 func TestHeadlessServices(t *testing.T) {
 	for of, want := range map[[2]string]bool{
-		{EngineGates}: true, {EnginePodGroup}: true, {EngineKAI}: true, {EngineGrove}: false, {EngineGates, WorkloadLeaderWorkerSet}: false,
+		{ProviderGates}: true, {ProviderPodGroup}: true, {ProviderKAI}: true, {ProviderGrove}: false, {ProviderGates, WorkloadLeaderWorkerSet}: false,
 	} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
-		g, err := Resolve(hub.Of(dgd), Inputs{Engine: of[0], Workload: of[1]})
+		g, err := Resolve(hub.Of(dgd), Inputs{Provider: of[0], Workload: of[1]})
 		if err != nil {
 			t.Fatal(err)
 		}

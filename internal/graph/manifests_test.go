@@ -48,7 +48,7 @@ func checkManifest(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment) strin
 		ct.Name = dgd.Spec.TopologyConstraint.ClusterTopologyName
 	}
 	before := dgd.DeepCopy()
-	g, err := Resolve(dgd, Inputs{Topology: ct, Engine: EngineGates})
+	g, err := Resolve(dgd, Inputs{Topology: ct, Provider: ProviderGates})
 	if err != nil {
 		t.Fatalf("%s: %v", dgd.Name, err)
 	}

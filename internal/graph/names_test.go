@@ -97,7 +97,7 @@ func TestNamesAreValid(t *testing.T) {
 		nodes := rapid.Int32Range(1, 64).Draw(t, "nodes")
 		ordinal := rapid.SampledFrom([]int32{0, 9, 99999, math.MaxInt32}).Draw(t, "ordinal")
 
-		g, err := Resolve(hub.Of(graphOf(dgd, map[string]int32{service: nodes})), Inputs{Engine: EngineGates})
+		g, err := Resolve(hub.Of(graphOf(dgd, map[string]int32{service: nodes})), Inputs{Provider: ProviderGates})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
-// What names the queue of KAI Scheduler: on the deployment itself, under the engines that KAI schedules for. KAI reads the label on pods.
+// What names the queue of KAI Scheduler: on the deployment itself, under the providers that KAI schedules for. KAI reads the label on pods.
 const (
 	AnnotationQueue = "nvidia.com/kai-scheduler-queue"
 	LabelQueue      = "kai.scheduler/queue"
@@ -25,17 +25,17 @@ var annotationsNotActedOn = []string{
 	AnnotationGroveUpdate,
 	AnnotationQueue,
 	"nvidia.com/volcano-queue",
-	"nvidia.com/workload-provider",
+	AnnotationWorkloadProvider,
 }
 
 const ownAnnotations = "metadata.annotations"
 
 // NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
-// service's by name. preset is the operator's engine, as in ChooseEngine. Deprecated and removed fields are not among them; admission has
+// service's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has
 // words of its own for those.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []string {
-	engine := ChooseEngine(dgd, preset).Name
-	queued := engine == EngineKAI || engine == EngineGrove
+	provider := ChooseProvider(dgd, preset).Name
+	queued := provider == ProviderKAI || provider == ProviderGrove
 	var paths []string
 	add := func(set bool, path string) {
 		if set {
@@ -45,7 +45,7 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	annotations := func(path string, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
-			acted := path == ownAnnotations && (key == AnnotationQueue && queued || key == AnnotationGroveUpdate && engine == EngineGrove)
+			acted := path == ownAnnotations && (key == AnnotationWorkloadProvider || key == AnnotationQueue && queued || key == AnnotationGroveUpdate && provider == ProviderGrove)
 			add(set && !acted, path+"["+key+"]")
 		}
 	}
@@ -57,26 +57,26 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	}
 	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
 	_, known := setOverride(dgd)
-	add(dgd.Spec.ProviderOverride != nil && (engine != EngineGrove || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
+	add(dgd.Spec.ProviderOverride != nil && (provider != ProviderGrove || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
 	add(ignored("spec.experimental"), "spec.experimental")
 	for _, c := range Components(dgd) {
 		if c.PodTemplate != nil {
 			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
 		}
 		own := alpha.Services[c.Name]
-		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && engine != EngineGrove && !placedAsGang(dgd, c)
+		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && provider != ProviderGrove && !placedAsGang(dgd, c)
 		add(floor, servicePath(c.Name)+".minAvailable")
 		ofService := func(set bool, field string) {
 			path := servicePath(c.Name) + "." + field
 			add(set || ignored(path), path)
 		}
 		componentNotActedOn(c, &own, ofService)
-		overridesNotActedOn(c, engine == EngineGrove, ofService)
+		overridesNotActedOn(c, provider == ProviderGrove, ofService)
 	}
 	return paths
 }
 
-// placedAsGang says that the replicas of a component wait until they have a place, under the engines that plan here.
+// placedAsGang says that the replicas of a component wait until they have a place, under the providers that plan here.
 func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
 	_, multinode := c.PodsPerReplica()
 	whole := dgd.Spec.TopologyConstraint
@@ -99,7 +99,7 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 	}
 }
 
-// overridesNotActedOn: under other engines than Grove no override is acted on, and of those only what is understood.
+// overridesNotActedOn: under other providers than Grove no override is acted on, and of those only what is understood.
 func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, grove bool, add func(set bool, field string)) {
 	_, known := unitOverride(spec)
 	add(spec.ProviderOverride != nil && (!grove || !known), "providerOverride")

@@ -71,7 +71,7 @@ spec:
 // TestMinAvailableIsActedOn: of services that are placed as gangs. The pods of others wait for nothing.
 func TestMinAvailableIsActedOn(t *testing.T) {
 	const text = `
-metadata: {annotations: {trellis.dev/engine: ENGINE}}
+metadata: {annotations: {trellis.dev/provider: PROVIDER}}
 spec:
   services:
     gang: {minAvailable: 2, replicas: 2, multinode: {nodeCount: 2}}
@@ -84,10 +84,10 @@ spec:
 		text string
 		want []string
 	}{
-		"Gates":                            {strings.ReplaceAll(text, "ENGINE", EngineGates), []string{"spec.services[plain].minAvailable"}},
-		"KAI":                              {strings.ReplaceAll(text, "ENGINE", EngineKAI), []string{"spec.services[plain].minAvailable"}},
-		"Grove":                            {strings.ReplaceAll(text, "ENGINE", EngineGrove), nil},
-		"Gates, the whole graph in a zone": {strings.ReplaceAll(text, "ENGINE", EngineGates) + whole, nil},
+		"Gates":                            {strings.ReplaceAll(text, "PROVIDER", ProviderGates), []string{"spec.services[plain].minAvailable"}},
+		"KAI":                              {strings.ReplaceAll(text, "PROVIDER", ProviderKAI), []string{"spec.services[plain].minAvailable"}},
+		"Grove":                            {strings.ReplaceAll(text, "PROVIDER", ProviderGrove), nil},
+		"Gates, the whole graph in a zone": {strings.ReplaceAll(text, "PROVIDER", ProviderGates) + whole, nil},
 	} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {
@@ -107,15 +107,15 @@ func TestQueueIsActedOn(t *testing.T) {
 		want                          []string
 	}{
 		"Gates":               {want: []string{own, spec, service}},
-		"KAI":                 {annotation: EngineKAI, want: []string{spec, service}},
-		"Grove":               {annotation: EngineGrove, want: []string{spec, service}},
-		"KAI by the flag":     {preset: EngineKAI, want: []string{spec, service}},
+		"KAI":                 {annotation: ProviderKAI, want: []string{spec, service}},
+		"Grove":               {annotation: ProviderGrove, want: []string{spec, service}},
+		"KAI by the flag":     {preset: ProviderKAI, want: []string{spec, service}},
 		"KAI by the pods":     {scheduler: SchedulerKAI, want: []string{spec, service}},
-		"Gates, not the flag": {preset: EngineKAI, annotation: EngineGates, want: []string{own, spec, service}},
+		"Gates, not the flag": {preset: ProviderKAI, annotation: ProviderGates, want: []string{own, spec, service}},
 	} {
 		queue := map[string]string{AnnotationQueue: "q"}
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-		dgd.Annotations = map[string]string{AnnotationQueue: "q", AnnotationEngine: c.annotation}
+		dgd.Annotations = map[string]string{AnnotationQueue: "q", AnnotationProvider: c.annotation}
 		dgd.Spec.Annotations = queue
 		extra := &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulerName: c.scheduler}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"A": {Annotations: queue, ExtraPodSpec: extra}}
@@ -170,7 +170,7 @@ func TestDeterministic(t *testing.T) {
 
 func objects(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
 	t.Helper()
-	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

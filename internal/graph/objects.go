@@ -31,7 +31,7 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 		Spec: trellisv1alpha1.ScalingGroupSpec{
 			Graph:     g.Name,
 			Service:   s.Name,
-			Engine:    g.Engine,
+			Provider:  g.Provider,
 			Replicas:  s.Replicas,
 			Multinode: s.Multinode,
 			Topology:  s.Topology.DeepCopy(),
@@ -70,7 +70,7 @@ func (g *Graph) KubernetesServices() []*corev1.Service {
 	for i := range g.Services {
 		s := &g.Services[i]
 		services = append(services, g.componentService(s))
-		if s.Multinode && g.Engine != EngineGrove && g.Workload != WorkloadLeaderWorkerSet {
+		if s.Multinode && g.Provider != ProviderGrove && g.Workload != WorkloadLeaderWorkerSet {
 			services = append(services, g.headlessService(s))
 		}
 	}

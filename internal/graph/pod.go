@@ -35,7 +35,7 @@ func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 // Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or
 // preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
-	return PlannedHere(sg.Spec.Engine) && packed(sg.Spec.Multinode, sg.Spec.Topology)
+	return PlannedHere(sg.Spec.Provider) && packed(sg.Spec.Multinode, sg.Spec.Topology)
 }
 
 // packed services place each replica as a gang, or inside a domain, or both.
@@ -131,7 +131,7 @@ func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role
 }
 
 func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32) {
-	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // those below, of markReplica, markForSet and the engine
+	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // those below, of markReplica, markForSet and the provider
 	maps.Copy(labels, pod.Labels)
 	maps.Copy(labels, common.labels)
 	pod.Labels = labels

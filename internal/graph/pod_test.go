@@ -21,24 +21,24 @@ func TestGated(t *testing.T) {
 		return out
 	}
 	tests := map[string]struct {
-		engine    string
+		provider  string
 		multinode bool
 		topology  *trellisv1alpha1.ResolvedTopology
 		want      bool
 	}{
-		"one pod, no constraint":         {engine: EngineGates},
-		"one pod, constraint elsewhere":  {engine: EngineGates, topology: topology(func(*trellisv1alpha1.ResolvedTopology) {})},
-		"several pods":                   {engine: EngineGates, multinode: true, want: true},
-		"graph":                          {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPackDomain = "zone" }), want: true},
-		"graph preferred":                {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
-		"service":                        {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
-		"service preferred":              {engine: EngineGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
-		"another engine has its own way": {engine: EngineGrove, multinode: true},
+		"one pod, no constraint":           {provider: ProviderGates},
+		"one pod, constraint elsewhere":    {provider: ProviderGates, topology: topology(func(*trellisv1alpha1.ResolvedTopology) {})},
+		"several pods":                     {provider: ProviderGates, multinode: true, want: true},
+		"graph":                            {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPackDomain = "zone" }), want: true},
+		"graph preferred":                  {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
+		"service":                          {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
+		"service preferred":                {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
+		"another provider has its own way": {provider: ProviderGrove, multinode: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{
-				Engine: tc.engine, Multinode: tc.multinode, Topology: tc.topology, Roles: []trellisv1alpha1.Role{{Name: "main", Count: 1}},
+				Provider: tc.provider, Multinode: tc.multinode, Topology: tc.topology, Roles: []trellisv1alpha1.Role{{Name: "main", Count: 1}},
 			}}
 			sg.Name = "g-w"
 			if got := Gated(sg); got != tc.want {
@@ -112,7 +112,7 @@ func TestReplicaOf(t *testing.T) {
 // group resolves a deployment of one service.
 func group(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	g, err := Resolve(hub.Of(dgd), Inputs{Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

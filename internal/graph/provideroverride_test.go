@@ -12,7 +12,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// TestOverridesNotActedOn: what is understood is acted on under Grove, and warned of under other engines; anything else is warned of always.
+// TestOverridesNotActedOn: what is understood is acted on under Grove, and warned of under other providers; anything else is warned of always.
 func TestOverridesNotActedOn(t *testing.T) {
 	const root, unit, leader, worker = "spec.providerOverride", "spec.services[A].providerOverride", "spec.services[A].multinode.leader", "spec.services[A].multinode.worker"
 	const good = `
@@ -39,18 +39,18 @@ spec:
       worker: {providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {spread: host}}}}
 `
 	for name, c := range map[string]struct {
-		text, engine string
-		want         []string
+		text, provider string
+		want           []string
 	}{
-		"understood, Grove":     {good, EngineGrove, nil},
-		"understood, Gates":     {good, EngineGates, []string{"metadata.annotations[nvidia.com/grove-update-strategy]", root, unit, leader, worker}},
-		"not understood, Grove": {strange, EngineGrove, []string{root, unit, leader, worker}},
+		"understood, Grove":     {good, ProviderGrove, nil},
+		"understood, Gates":     {good, ProviderGates, []string{"metadata.annotations[nvidia.com/grove-update-strategy]", root, unit, leader, worker}},
+		"not understood, Grove": {strange, ProviderGrove, []string{root, unit, leader, worker}},
 	} {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, NotActedOn(dgd, c.engine)); diff != "" {
+		if diff := cmp.Diff(c.want, NotActedOn(dgd, c.provider)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

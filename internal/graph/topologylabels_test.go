@@ -20,7 +20,7 @@ func packedPod(t *testing.T, change func(*nvidiav1alpha1.DynamoGraphDeployment))
 	t.Helper()
 	dgd := constraints{profile: "hall-one", graph: "zone", decode: "rack"}.deployment()
 	change(dgd)
-	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Engine: EngineGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func objectsOf(t *testing.T, document []byte) []string {
 		t.Fatal(err)
 	}
 	dgd.Namespace = "team"
-	in := Inputs{Topology: hallOne(t), Engine: EngineGates}
+	in := Inputs{Topology: hallOne(t), Provider: ProviderGates}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		in.Topology.Name = c.ClusterTopologyName
 	}

@@ -88,7 +88,7 @@ func (b *boundless) operate(maxPods int64) (stop func()) {
 	done := make(chan error, 1)
 	go func() {
 		done <- Run(ctx, b.config, Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Engine: graph.EngineAuto, MaxPodsPerGraph: maxPods,
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Provider: graph.ProviderAuto, MaxPodsPerGraph: maxPods,
 			RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, KeepFor: time.Minute,
 			NewClient: func(config *rest.Config, o client.Options) (client.Client, error) {
 				c, err := client.NewWithWatch(config, o)

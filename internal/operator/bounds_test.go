@@ -36,7 +36,7 @@ func TestGraphsBeyondTheBound(t *testing.T) {
 			Namespace: dgd.Namespace, Name: "g-work", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))},
 		}}
 		sg.Spec = trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: "work", Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Revision: "1",
+			Graph: "g", Service: "work", Provider: graph.ProviderGates, Replicas: replicas, Multinode: size > 1, Revision: "1",
 			Roles: []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}},
 		}
 		for i := range sg.Spec.Roles {

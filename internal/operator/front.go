@@ -82,9 +82,9 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 		return nil, err
 	}
 	underGrove := func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-		return graph.ChooseEngine(dgd, o.Engine).Name == graph.EngineGrove
+		return graph.ChooseProvider(dgd, o.Provider).Name == graph.ProviderGrove
 	}
-	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Engine) }
+	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Provider) }
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove,
 		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,

@@ -85,31 +85,31 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	engines, peers, err := newEngines(mgr, writer, o)
+	providers, peers, err := newProviders(mgr, writer, o)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	loop := scheduler.New(mgr.GetCache(), engines, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
+	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
 	})
 	for _, add := range []func() error{
 		func() error { return mgr.Add(loop) },
-		func() error { return mgr.Add(engines) },
+		func() error { return mgr.Add(providers) },
 		func() error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
-				Engines: engines, Engine: o.Engine, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
+				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&scalingadapter.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		},
 		func() error {
-			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Engines: engines, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
+			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Engines: engines, Peers: peers}).SetupWithManager(mgr)
+			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Peers: peers}).SetupWithManager(mgr)
 		},
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },

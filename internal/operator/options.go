@@ -57,8 +57,8 @@ type Options struct {
 	MaxPodsPerGraph int64
 	// ScalingUsers are users who may write replicas that a scaling adapter owns, besides the operator itself.
 	ScalingUsers []string
-	// Engine of deployments that name none; auto chooses.
-	Engine string
+	// Provider of deployments that name none; auto chooses.
+	Provider string
 	// RequeueAfter, HoldFor, KeepAfter, KeepFor and KeepShare are the scheduler's (see scheduler.Options).
 	RequeueAfter, HoldFor, KeepAfter, KeepFor time.Duration
 	KeepShare                                 float64
@@ -90,7 +90,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.ScalingUsers, "scaling-users", nil, "users who may write the replicas of a deployment that a scaling adapter owns, besides the operator itself, "+
 		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
 	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
-	f.StringVar(&o.Engine, "engine", graph.EngineAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.EngineNames, ", "))
+	f.StringVar(&o.Provider, "provider", graph.ProviderAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.ProviderNames, ", "))
 	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
 	f.StringVar(&o.Platform.ETCD, "etcd-endpoints", "", "endpoints of etcd for the pods of all graphs, as ETCD_ENDPOINTS")
@@ -104,8 +104,11 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 
 // currentName maps the former names of flags, which are read for one minor version, to those of today.
 func currentName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	if name == "take-back-after" {
+	switch name {
+	case "take-back-after":
 		name = "requeue-after"
+	case "engine":
+		name = "provider"
 	}
 	return pflag.NormalizedName(name)
 }
@@ -121,9 +124,9 @@ func (o *Options) Complete() error {
 			return errors.New("--watch-namespaces has an empty name; write it as --watch-namespaces=team-a,team-b or leave it out")
 		}
 	}
-	o.Engine = cmp.Or(o.Engine, graph.EngineAuto)
-	if !slices.Contains(graph.EngineNames, o.Engine) {
-		return fmt.Errorf("--engine=%s: use one of %s", o.Engine, strings.Join(graph.EngineNames, ", "))
+	o.Provider = cmp.Or(o.Provider, graph.ProviderAuto)
+	if !slices.Contains(graph.ProviderNames, o.Provider) {
+		return fmt.Errorf("--provider=%s: use one of %s", o.Provider, strings.Join(graph.ProviderNames, ", "))
 	}
 	if o.MaxPodsPerGraph <= 0 {
 		return fmt.Errorf("--max-pods-per-graph=%d: use a positive number, e.g. %d", o.MaxPodsPerGraph, validation.DefaultMaxPods)

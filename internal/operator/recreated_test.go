@@ -88,7 +88,7 @@ func (b *bare) start() {
 	go func() {
 		defer close(done)
 		err := Run(ctx, b.config, Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Engine: graph.EngineAuto,
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Provider: graph.ProviderAuto,
 			RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, NewClient: b.newClient,
 		})
 		if err != nil && ctx.Err() == nil {

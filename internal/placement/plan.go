@@ -192,7 +192,7 @@ func (p *planner) score(replicas []ReplicaResult) float64 {
 	return score
 }
 
-// pinHosts says whether a replica's pods need their planned hosts pinned (docs/engines.md#gates).
+// pinHosts says whether a replica's pods need their planned hosts pinned (docs/providers.md#gates).
 func (p *planner) pinHosts(r *Replica, domain topology.Path) bool {
 	d, found := p.tree.Find(domain)
 	if !found || len(r.Pods) == 0 {

@@ -67,7 +67,7 @@ func (s *Sandbox) args(name string) []string {
 		"--tls-cert-file=" + servingCertFile, "--tls-private-key-file=" + servingKeyFile, "--profiling=false",
 	}
 	var gates, apis []string
-	if s.state.Engine == PodGroup {
+	if s.state.Provider == PodGroup {
 		gates, apis = []string{podGroupGates}, []string{podGroupAPIs}
 	}
 	switch name {

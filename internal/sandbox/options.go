@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
 
-// Engine says what shall place the pods, as far as the control plane has to know.
-type Engine string
+// Provider says what shall place the pods, as far as the control plane has to know.
+type Provider string
 
 const (
 	// Gates needs nothing beyond a default control plane.
-	Gates Engine = "Gates"
+	Gates Provider = "Gates"
 	// PodGroup needs the feature gates and API versions of Kubernetes' own gang and topology-aware scheduling.
-	PodGroup Engine = "PodGroup"
+	PodGroup Provider = "PodGroup"
 )
 
-// Engines are the accepted values.
-var Engines = []Engine{Gates, PodGroup}
+// Providers are the accepted values.
+var Providers = []Provider{Gates, PodGroup}
 
 // DefaultName of a sandbox.
 const DefaultName = "default"
@@ -44,7 +44,7 @@ type Options struct {
 	// Shape of the simulated hardware, or NodesFile with Node objects to use instead (YAML or JSON, lists allowed: kubectl get nodes -o yaml).
 	Shape
 	NodesFile string
-	Engine    Engine
+	Provider  Provider
 	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
 	Operator      bool
 	Manifests     string
@@ -59,12 +59,12 @@ var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
 
 // complete fills in defaults and refuses what cannot work.
 func (o Options) complete() (Options, error) {
-	o.Name, o.Engine = cmp.Or(o.Name, DefaultName), cmp.Or(o.Engine, Gates)
+	o.Name, o.Provider = cmp.Or(o.Name, DefaultName), cmp.Or(o.Provider, Gates)
 	if !validName.MatchString(o.Name) {
 		return o, fmt.Errorf("sandbox name %q: use up to 40 lower-case letters, digits and dashes", o.Name)
 	}
-	if o.Engine != Gates && o.Engine != PodGroup {
-		return o, fmt.Errorf("engine %q: the sandbox knows %v", o.Engine, Engines)
+	if o.Provider != Gates && o.Provider != PodGroup {
+		return o, fmt.Errorf("provider %q: the sandbox knows %v", o.Provider, Providers)
 	}
 	var err error
 	if o.Shape, err = o.Shape.complete(); err != nil {

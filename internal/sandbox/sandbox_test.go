@@ -175,9 +175,9 @@ func testMoreNodes(t *testing.T, s *Sandbox, client kubernetes.Interface) {
 	})
 }
 
-// testSecond: two sandboxes share nothing, and the engine's APIs are served where they were asked for only.
+// testSecond: two sandboxes share nothing, and the provider's APIs are served where they were asked for only.
 func testSecond(t *testing.T, first *Sandbox) {
-	second := startSandbox(t, Options{Name: "two", Shape: Shape{Zones: 2, Blocks: 1, Racks: 1, Hosts: 1}, Engine: PodGroup})
+	second := startSandbox(t, Options{Name: "two", Shape: Shape{Zones: 2, Blocks: 1, Racks: 1, Hosts: 1}, Provider: PodGroup})
 	for _, c := range []struct {
 		s      *Sandbox
 		nodes  int

@@ -40,10 +40,10 @@ var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, etcdDir, cer
 
 // state is what later commands must know about a sandbox; it lies in its directory.
 type state struct {
-	Name   string `json:"name"`
-	Assets string `json:"assets"`
-	Engine Engine `json:"engine"`
-	Shape  Shape  `json:"shape"`
+	Name     string   `json:"name"`
+	Assets   string   `json:"assets"`
+	Provider Provider `json:"engine"`
+	Shape    Shape    `json:"shape"`
 	// NodesFile is there when the nodes came from a file instead.
 	NodesFile string         `json:"nodesFile,omitempty"`
 	Ports     map[string]int `json:"ports"`

@@ -16,7 +16,7 @@ import (
 // Status of a sandbox.
 type Status struct {
 	Name, Dir, Kubeconfig string
-	Engine                Engine
+	Provider              Provider
 	Created               time.Time
 	// Running: Up has finished and every process is alive.
 	Running    bool
@@ -39,7 +39,7 @@ type ComponentStatus struct {
 // Status looks at the processes and asks the API server for the nodes.
 func (s *Sandbox) Status(ctx context.Context) Status {
 	st := Status{
-		Name: s.state.Name, Dir: s.dir, Kubeconfig: s.Kubeconfig(), Engine: s.state.Engine, Created: s.state.Created,
+		Name: s.state.Name, Dir: s.dir, Kubeconfig: s.Kubeconfig(), Provider: s.state.Provider, Created: s.state.Created,
 		Running: s.state.Ready,
 	}
 	for _, name := range s.expected() {

@@ -42,7 +42,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{dir: opts.Dir, state: state{
-		Name: opts.Name, Assets: assets, Engine: opts.Engine, Shape: opts.Shape, NodesFile: opts.NodesFile,
+		Name: opts.Name, Assets: assets, Provider: opts.Provider, Shape: opts.Shape, NodesFile: opts.NodesFile,
 		Ports: map[string]int{}, Created: time.Now().Truncate(time.Second),
 	}}
 	unlock, err := s.lock(ctx, func() { opts.Progress.Say("another command is working on %s; waiting for it", opts.Dir) })

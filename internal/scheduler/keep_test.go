@@ -19,9 +19,9 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -38,7 +38,7 @@ type bench struct {
 func newBench(t testing.TB, o Options) *bench {
 	b := &bench{t: t, clock: testingclock.NewFakeClock(begin), said: events.NewFakeRecorder(100)}
 	o.Clock = b.clock
-	b.s = New(nil, engine.New(engine.Options{}, gates.Placer{}), b.said, NewResults(func(types.NamespacedName) {}), o)
+	b.s = New(nil, provider.New(provider.Options{}, gates.Placer{}), b.said, NewResults(func(types.NamespacedName) {}), o)
 	for _, name := range []string{"a0", "a1", "b0", "b1"} {
 		b.host(name, name[:1], 1)
 	}

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 // withTopology is a cache of graphs that has the ClusterTopology too, and counts how often it is asked for that.
@@ -45,7 +45,7 @@ type measured struct {
 
 func measure(t *testing.T, o Options) measured {
 	b, all := newBench(t, o), &withTopology{graphs: graphs{}}
-	b.s.reader, b.s.engines = all, engine.New(engine.Options{}, silent{})
+	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, silent{})
 	running.Store(b.s)
 	t.Cleanup(func() { running.Store(nil) })
 	return measured{b, all}
@@ -182,7 +182,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 		want []string
 	}{
 		"evicted": {func(m measured, o gang.Observation) {
-			m.s.engines = engine.New(engine.Options{}, &objecting{})
+			m.s.providers = provider.New(provider.Options{}, &objecting{})
 			pod := o.Pods[0].DeepCopy()
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{"trellis.dev/gang": "g1-gang"}
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}

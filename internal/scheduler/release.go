@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/topology"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +20,8 @@ import (
 
 // gangRelease is one gang that is being released.
 type gangRelease struct {
-	gang   engine.Gang
-	placer engine.Placer
+	gang   provider.Gang
+	placer provider.Placer
 	pods   []gang.Release
 }
 
@@ -32,7 +32,7 @@ func (s *Scheduler) gangsOf(o gang.Observation, releases []gang.Release) []*gang
 	for _, r := range releases {
 		g := byName[r.Pin.Gang]
 		if g == nil {
-			g = &gangRelease{placer: s.placerOf(o), gang: engine.Gang{Name: r.Pin.Gang, Graph: o.DGD, Groups: o.Groups}}
+			g = &gangRelease{placer: s.placerOf(o), gang: provider.Gang{Name: r.Pin.Gang, Graph: o.DGD, Groups: o.Groups}}
 			byName[r.Pin.Gang] = g
 			out = append(out, g)
 		}
@@ -54,7 +54,7 @@ func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
 	}
 	for _, sg := range o.Groups {
 		if sg.Name == pod.Labels[graph.LabelScalingGroup] {
-			g.gang.Replicas = append(g.gang.Replicas, engine.Replica{Group: sg, Ordinal: ordinal, Pods: []*corev1.Pod{pod}})
+			g.gang.Replicas = append(g.gang.Replicas, provider.Replica{Group: sg, Ordinal: ordinal, Pods: []*corev1.Pod{pod}})
 			return
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Scheduler) releasePod(ctx context.Context, g *gangRelease, r gang.Relea
 	if err == nil {
 		return // the pod's own event ends the release
 	}
-	if !errors.Is(err, engine.ErrPodGone) && ctx.Err() == nil {
+	if !errors.Is(err, provider.ErrPodGone) && ctx.Err() == nil {
 		logger(ctx, g.gang.Graph).Error(err, "releasing a pod", "pod", r.Pod.Name, "gang", r.Pin.Gang)
 	}
 	s.giveBack(r.Pod)
@@ -101,10 +101,10 @@ func (s *Scheduler) releasePod(ctx context.Context, g *gangRelease, r gang.Relea
 // formFailed gives the capacity of the whole gang back and has the graph looked at again. Pods that cannot be of the gang any more (stale
 // objects stand in the way) are deleted, to be recreated.
 func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
-	stale := errors.Is(err, engine.ErrStale)
+	stale := errors.Is(err, provider.ErrStale)
 	if ctx.Err() == nil {
 		logger(ctx, g.gang.Graph).Error(err, "forming a gang", "gang", g.gang.Name)
-		s.engines.Suspect()
+		s.providers.Suspect()
 	}
 	if stale {
 		gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()

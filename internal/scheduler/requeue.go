@@ -69,7 +69,7 @@ func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 	}
 }
 
-// requeueStuck deletes every gang that has a pod stuck for too long, bound members included (docs/engines.md#when-a-gang-is-not-bound). Such a gang was never
+// requeueStuck deletes every gang that has a pod stuck for too long, bound members included (docs/providers.md#when-a-gang-is-not-bound). Such a gang was never
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {

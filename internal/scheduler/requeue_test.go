@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
 )
 
-// objecting is an engine whose scheduler binds nothing, and that notes what it is given back.
+// objecting is a provider whose scheduler binds nothing, and that notes what it is given back.
 type objecting struct {
 	gates.Placer
 	taken []string
@@ -41,11 +41,11 @@ func (o *objecting) Evict(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// A pod that the engine objects to is looked at again when its time is up, although a look before that was asked for too: a graph has one
+// A pod that the provider objects to is looked at again when its time is up, although a look before that was asked for too: a graph has one
 // next look, the earliest.
 func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 	for name, stuck := range map[string]func(*bench, *corev1.Pod){
-		"objected to by the engine": func(*bench, *corev1.Pod) {},
+		"objected to by the provider": func(*bench, *corev1.Pod) {},
 		"unschedulable": func(_ *bench, pod *corev1.Pod) {
 			pod.Status.Conditions = []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
@@ -54,7 +54,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
-			b.s.engines = engine.New(engine.Options{}, placer)
+			b.s.providers = provider.New(provider.Options{}, placer)
 			o := asking(1, 1, 0)
 			pod, graphName := o.Pods[0], client.ObjectKeyFromObject(o.DGD)
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
@@ -64,7 +64,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 			look := func() bool {
 				looks++
 				b.s.trackStuck(pod, string(pod.UID))
-				b.s.askEngine(t.Context(), &o)
+				b.s.askProvider(t.Context(), &o)
 				return b.s.requeueStuck(t.Context(), o)
 			}
 			b.s.queue.addAt(graphName, b.clock.Now().Add(time.Second))
@@ -86,7 +86,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 // something else stands against it, its time begins then.
 func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
-	b.s.engines = engine.New(engine.Options{}, placer)
+	b.s.providers = provider.New(provider.Options{}, placer)
 	o := asking(1, 1, 0)
 	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
@@ -120,7 +120,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 func TestAPodWithAPromiseIsRequeuedWhenTheRoomIsFreeAndItIsNotBound(t *testing.T) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	placer := &objecting{}
-	b.s.engines = engine.New(engine.Options{}, placer)
+	b.s.providers = provider.New(provider.Options{}, placer)
 	o := asking(1, 1, 0)
 	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}

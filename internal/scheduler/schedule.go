@@ -48,7 +48,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		s.notRead(ctx, name, err)
 		return
 	}
-	s.askEngine(ctx, &o)
+	s.askProvider(ctx, &o)
 	if s.requeueStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
@@ -109,7 +109,7 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 	}
 	if o.Bars != "" {
 		delete(s.keeper.line, name)
-		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeEngineNotReady, o.Bars)...)
+		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeProviderNotReady, o.Bars)...)
 		return d
 	}
 	if wait, backsOff := s.backoffs.of(name, s.options.Clock.Now()); backsOff {

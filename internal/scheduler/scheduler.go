@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's engine release them.
+// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's provider release them.
 //
 // One goroutine plans, on an in-memory cluster cache in which every released pod holds its capacity until it is bound;
 // writers outside it send one patch a pod. What was decided but is not yet visible in the API lives here only, and is rebuilt from
@@ -33,16 +33,16 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
 // Defaults of Options.
 const (
-	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (docs/engines.md#when-a-gang-is-not-bound).
+	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (docs/providers.md#when-a-gang-is-not-bound).
 	DefaultRequeueAfter = 30 * time.Second
 	// DefaultKeepFor is how long hosts are kept for a gang, where that is asked for, and DefaultKeepShare the share of a topology's nodes that may
 	// be kept.
@@ -70,13 +70,13 @@ type Options struct {
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
 type Scheduler struct {
-	reader   client.Reader
-	cache    cache.Cache
-	engines  *engine.Engines
-	recorder events.EventRecorder
-	results  *Results
-	options  Options
-	queue    *queue
+	reader    client.Reader
+	cache     cache.Cache
+	providers *provider.Registry
+	recorder  events.EventRecorder
+	results   *Results
+	options   Options
+	queue     *queue
 	// line are the graphs that are due and not looked at yet; the loop alone reads and writes it.
 	line   turns.Line
 	writes chan struct{}
@@ -105,7 +105,7 @@ type Scheduler struct {
 }
 
 // New returns a loop that reads from c and reports to results.
-func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, results *Results, o Options) *Scheduler {
+func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecorder, results *Results, o Options) *Scheduler {
 	o.RequeueAfter = cmp.Or(o.RequeueAfter, DefaultRequeueAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
 	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
@@ -114,14 +114,14 @@ func New(c cache.Cache, engines *engine.Engines, recorder events.EventRecorder, 
 		o.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{
-		reader: c, cache: c, engines: engines, recorder: recorder, results: results, options: o,
+		reader: c, cache: c, providers: providers, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: gang.NewCluster(), inFlight: newInFlight(), unbound: newUnbound(), holds: newHolds(o.HoldFor), keeper: newKeeper(o),
 		idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{}, backoffs: backoffs{}, waits: waits{},
 	}
-	// A graph is looked at again when its engine may work now, or when something of the engine's own that concerns the graph has changed.
-	engines.OnState(func(string) { s.queue.wakeWaiting() })
-	engines.OnChange(s.queue.add)
+	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
+	providers.OnState(func(string) { s.queue.wakeWaiting() })
+	providers.OnChange(s.queue.add)
 	return s
 }
 

@@ -7,7 +7,7 @@ import "time"
 
 // unbound notes since when something has stood against binding a released pod, by pod ID.
 type unbound struct {
-	// stuck pods are unschedulable, by what their scheduler says on them; the engine's scheduler objects to others in objects of its own.
+	// stuck pods are unschedulable, by what their scheduler says on them; the provider's scheduler objects to others in objects of its own.
 	stuck, objected map[string]time.Time
 }
 

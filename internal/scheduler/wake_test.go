@@ -19,9 +19,9 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -92,7 +92,7 @@ func (b *bench) look() int {
 	}
 }
 
-// silent is an engine that writes nothing.
+// silent is a provider that writes nothing.
 type silent struct{ gates.Placer }
 
 func (silent) Release(context.Context, *corev1.Pod, gang.Pin) error { return nil }
@@ -101,7 +101,7 @@ func (silent) Release(context.Context, *corev1.Pod, gang.Pin) error { return nil
 func waitingGraphs(t testing.TB, sizes ...int32) *bench {
 	b := newBench(t, Options{})
 	all := graphs{}
-	b.s.reader, b.s.engines = all, engine.New(engine.Options{}, silent{})
+	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, silent{})
 	b.taken("a0", "a1", "b0", "b1")
 	for rack := range 50 {
 		for i := range 4 {

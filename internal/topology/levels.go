@@ -34,7 +34,7 @@ func (ls Levels) IndexOfKey(key string) int {
 	return slices.IndexFunc(ls, func(l Level) bool { return l.Key == key })
 }
 
-// PathOf reads a node's path out of its labels, down to the first label it lacks (docs/engines.md#gates).
+// PathOf reads a node's path out of its labels, down to the first label it lacks (docs/providers.md#gates).
 func (ls Levels) PathOf(labels map[string]string) Path {
 	path := make(Path, 0, len(ls))
 	for _, l := range ls {

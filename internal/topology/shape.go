@@ -51,7 +51,7 @@ func (s *Shape) Requests() []Request { return s.load.requests }
 func (s *Shape) Uncounted() []string { return s.uncounted }
 
 // NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
-// other or their neighbours off a host (docs/engines.md#gates): such pods are pinned to the planned host.
+// other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
 	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0
 }

@@ -146,7 +146,7 @@ func TestMinAvailable(t *testing.T) {
 			t.Errorf("scaled to %d: refused %v", n, got)
 		}
 	}
-	if errs := texts(GroveImmutable(hub.Of(newGraph(least(2))), hub.Of(newGraph(none)))); len(errs) != 1 || !strings.Contains(errs[0], "cannot be set later under the engine Grove") {
+	if errs := texts(GroveImmutable(hub.Of(newGraph(least(2))), hub.Of(newGraph(none)))); len(errs) != 1 || !strings.Contains(errs[0], "cannot be set later under the provider Grove") {
 		t.Errorf("set later under Grove: %q", errs)
 	}
 	if errs := GroveImmutable(hub.Of(newGraph(least(1))), hub.Of(newGraph(none))); errs != nil {

@@ -123,7 +123,7 @@ func (s service) hasGPU() bool {
 	return false
 }
 
-// failover checks that the shadows get at the memory of the active engine.
+// failover checks that the shadows get at the memory of the active provider.
 func failover(s service) field.ErrorList {
 	path, f, g := s.path.Child("failover"), s.experimental().Failover, s.experimental().GPUMemoryService
 	if f == nil {
@@ -142,7 +142,7 @@ func failover(s service) field.ErrorList {
 	return errs
 }
 
-// containerDiscovery: engines in one pod are distinguished by their containers.
+// containerDiscovery: providers in one pod are distinguished by their containers.
 func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	mode := dgd.Annotations[annotationDiscoveryMode]
 	inPod := slices.ContainsFunc(servicesOf(dgd), func(s service) bool {

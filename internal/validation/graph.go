@@ -19,7 +19,7 @@ var graphChecks = []struct {
 }{
 	{"object name", objectName},
 	{"annotations", annotations},
-	{"engine", engine},
+	{"provider", provider},
 	{"one form of constraint", oneFormOfConstraint},
 	{"number of services", serviceCount},
 	{"service names differ", serviceNamesDiffer},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 const badDomain = `is not a valid topology domain; must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ and have at most 63 characters`
@@ -35,29 +36,54 @@ func TestGraphRules(t *testing.T) {
 			want: []string{`metadata.generateName: Invalid value: "-llm-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
 				`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		},
-		"engine: value": {
-			change: func(d *deployment) { d.Annotations = map[string]string{annotationEngine: "Volcano"} },
+		"provider: value": {
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "Volcano"} },
+			want:   []string{`metadata.annotations[trellis.dev/provider]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},
+		},
+		"provider: value of its former name": {
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationFormerProvider: "Volcano"} },
 			want:   []string{`metadata.annotations[trellis.dev/engine]: Unsupported value: "Volcano": must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`},
 		},
-		"engine: ruled out": {
+		"provider: both names, one value": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationEngine: "Grove", annotationEnableGrove: "false"}
+				d.Annotations = map[string]string{graph.AnnotationProvider: "KAI", graph.AnnotationFormerProvider: "KAI"}
 			},
-			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
 		},
-		"engine: workload": {
+		"provider: both names, two values": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{graph.AnnotationProvider: "KAI", graph.AnnotationFormerProvider: "Gates"}
+			},
+			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: is the former name of trellis.dev/provider, which says KAI; remove this annotation`},
+		},
+		"provider: Dynamo's": {
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationWorkloadProvider: "lws"} },
+			want:   []string{`metadata.annotations[nvidia.com/workload-provider]: Unsupported value: "lws": must be "grove" or "component"`},
+		},
+		"provider: Dynamo's, ruled out": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{graph.AnnotationWorkloadProvider: "grove", graph.AnnotationEnableGrove: "false"}
+			},
+			want: []string{`metadata.annotations[nvidia.com/workload-provider]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
+		},
+		"provider: ruled out": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{graph.AnnotationProvider: "Grove", graph.AnnotationEnableGrove: "false"}
+			},
+			want: []string{`metadata.annotations[trellis.dev/provider]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
+		},
+		"provider: workload": {
 			change: func(d *deployment) { d.Annotations = map[string]string{annotationWorkload: "Job"} },
 			want:   []string{`metadata.annotations[trellis.dev/workload]: Unsupported value: "Job": must be "Pods" or "LeaderWorkerSet"`},
 		},
-		"engine: one that cannot place the workload": {
+		"provider: one that cannot place the workload": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", annotationEngine: "PodGroup"}
+				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "PodGroup"}
 			},
 			want: []string{`metadata.annotations[trellis.dev/workload]: Forbidden: LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation`},
 		},
-		"engine: one that can": {
+		"provider: one that can": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", annotationEngine: "KAI"}
+				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "KAI"}
 			},
 		},
 		"annotations: values": {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // enoughReplicas: a service runs at least minAvailable replicas, or none. An object that was stored before the rule is not asked.
@@ -42,8 +43,8 @@ func minAvailableUnderGrove(now, before service) *field.Error {
 		return nil
 	}
 	return field.Forbidden(now.path.Child("minAvailable"), fmt.Sprintf(
-		"minAvailable cannot be set later under the engine Grove, which cannot change minAvailable of what it has made (1 to %d); "+
-			"delete and recreate the DynamoGraphDeployment, or use another engine (annotation %s)", *now.MinAvailable, annotationEngine))
+		"minAvailable cannot be set later under the provider Grove, which cannot change minAvailable of what it has made (1 to %d); "+
+			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", *now.MinAvailable, graph.AnnotationProvider))
 }
 
 // ScaleFloor returns why a service may not be scaled to n replicas: fewer than its minAvailable, and not 0. The path is that of a scaling

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // immutabilityChecks are the rules that compare a deployment with what it was.
@@ -39,7 +40,7 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
 	}
-	errs := engineImmutable(updated, old)
+	errs := providerImmutable(updated, old)
 	if maps.Equal(updated.Annotations, old.Annotations) && apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return errs
 	}
@@ -115,7 +116,7 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 }
 
 // GroveImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,
-// which is how many pods a replica has, and of its scaling groups when their set is created. Other engines take another nodeCount, and a
+// which is how many pods a replica has, and of its scaling groups when their set is created. Other providers take another nodeCount, and a
 // minAvailable set later.
 func GroveImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
@@ -125,9 +126,9 @@ func GroveImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.Err
 	forServicesInBoth(updated, old, func(now, before service) {
 		if now.multinode() && before.multinode() && now.Multinode.NodeCount != before.Multinode.NodeCount {
 			errs = append(errs, field.Forbidden(now.path.Child("multinode", "nodeCount"), fmt.Sprintf(
-				"nodeCount is immutable under the engine Grove, which cannot change minAvailable of a clique (%d to %d); "+
-					"delete and recreate the DynamoGraphDeployment, or use another engine (annotation %s)",
-				before.Multinode.NodeCount, now.Multinode.NodeCount, annotationEngine)))
+				"nodeCount is immutable under the provider Grove, which cannot change minAvailable of a clique (%d to %d); "+
+					"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)",
+				before.Multinode.NodeCount, now.Multinode.NodeCount, graph.AnnotationProvider)))
 		}
 		if err := minAvailableUnderGrove(now, before); err != nil {
 			errs = append(errs, err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/hub"
 )
 
@@ -55,13 +56,20 @@ func TestGraphUpdate(t *testing.T) {
 		"anything while it is being deleted": {
 			change: func(d *deployment) { d.DeletionTimestamp, d.Spec.TopologyConstraint = ptr.To(metav1.Now()), nil },
 		},
-		"engine while there are pods": {
+		"provider while there are pods": {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{annotationEngine: "PodGroup"} },
-			want: []string{"metadata.annotations[trellis.dev/engine]: Forbidden: the engine is immutable while the deployment has pods " +
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "PodGroup"} },
+			want: []string{"metadata.annotations[trellis.dev/provider]: Forbidden: the provider is immutable while the deployment has pods " +
 				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
+		},
+		"provider by its new name while there are pods": {
+			old: func(d *deployment) {
+				d.Annotations = map[string]string{graph.AnnotationFormerProvider: "KAI"}
+				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
+			},
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "KAI"} },
 		},
 		"workload while there are pods": {
 			old: func(d *deployment) {
@@ -71,11 +79,11 @@ func TestGraphUpdate(t *testing.T) {
 			want: []string{"metadata.annotations[trellis.dev/workload]: Forbidden: the workload is immutable while the deployment has pods " +
 				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
 		},
-		"engine while there are none": {
+		"provider while there are none": {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{annotationEngine: "PodGroup"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationProvider: "PodGroup"} },
 		},
 		"deployment constraint: profile": {
 			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "h100" },
@@ -158,8 +166,8 @@ func TestGroveImmutable(t *testing.T) {
 	}{
 		"another number of nodes": {
 			change: worker(func(s *serviceSpec) { s.Multinode = &nvidiav1alpha1.MultinodeSpec{NodeCount: 2} }),
-			want: []string{"spec.services[Worker].multinode.nodeCount: Forbidden: nodeCount is immutable under the engine Grove, which cannot change minAvailable " +
-				"of a clique (4 to 2); delete and recreate the DynamoGraphDeployment, or use another engine (annotation trellis.dev/engine)"},
+			want: []string{"spec.services[Worker].multinode.nodeCount: Forbidden: nodeCount is immutable under the provider Grove, which cannot change minAvailable " +
+				"of a clique (4 to 2); delete and recreate the DynamoGraphDeployment, or use another provider (annotation trellis.dev/provider)"},
 		},
 		"another number of replicas":                 {change: worker(func(s *serviceSpec) { s.Replicas = ptr.To[int32](5) })},
 		"multinode removed, which another rule says": {change: worker(func(s *serviceSpec) { s.Multinode = nil })},

@@ -9,33 +9,33 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
-	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
+	providergraph "github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/test/hub"
 )
 
 // TestNodeCountUnderGrove: Grove would refuse the new size of its gangs after admission, and the deployment would stay failed.
 func TestNodeCountUnderGrove(t *testing.T) {
-	const text = "metadata: {name: g, namespace: ns, annotations: {trellis.dev/engine: ENGINE}}\n" +
+	const text = "metadata: {name: g, namespace: ns, annotations: {trellis.dev/provider: PROVIDER}}\n" +
 		"spec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}"
 	v := &deploymentValidator{underGrove: func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-		return enginegraph.ChooseEngine(dgd, "").Name == enginegraph.EngineGrove
+		return providergraph.ChooseProvider(dgd, "").Name == providergraph.ProviderGrove
 	}}
-	for engine, refused := range map[string]bool{enginegraph.EngineGrove: true, enginegraph.EngineKAI: false, enginegraph.EngineGates: false} {
-		old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", engine)))
+	for provider, refused := range map[string]bool{providergraph.ProviderGrove: true, providergraph.ProviderKAI: false, providergraph.ProviderGates: false} {
+		old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", provider)))
 		updated := old.DeepCopy()
 		updated.Spec.Services["A"].Multinode.NodeCount = 4
 		err := validated(t, v, old, updated)
-		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "spec.services[A].multinode.nodeCount: Forbidden: nodeCount is immutable under the engine Grove") {
-			t.Errorf("%s: %v", engine, err)
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "spec.services[A].multinode.nodeCount: Forbidden: nodeCount is immutable under the provider Grove") {
+			t.Errorf("%s: %v", provider, err)
 		}
 	}
-	old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGrove)))
-	updated := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "ENGINE", enginegraph.EngineGates)))
+	old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", providergraph.ProviderGrove)))
+	updated := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", providergraph.ProviderGates)))
 	updated.Spec.Services["A"].Multinode.NodeCount = 4
 	if err := validated(t, v, old, updated); err != nil {
-		t.Errorf("with another engine at the same time: %v", err)
+		t.Errorf("with another provider at the same time: %v", err)
 	}
 }
 

@@ -60,7 +60,7 @@ var _ = DescribeTable("a deployment of v1alpha1 whose status and replicas are wr
 	Entry("shared memory off", `services: {Worker: {sharedMemory: {disabled: true}}, B: {sharedMemory: {disabled: false, size: 8Gi}}, C: {sharedMemory: {size: 8192Mi}}}`),
 	Entry("empty maps and lists of the deployment", `{annotations: {}, labels: {}, envs: [], pvcs: [], services: {Worker: {}}}`),
 	Entry("empty maps and lists of a service", `services: {Worker: {annotations: {}, labels: {}, envs: [], volumeMounts: [], envFromSecret: "", extraPodMetadata: {annotations: {}, labels: {}}, extraPodSpec: {}}}`),
-	Entry("an empty main container", `services: {Worker: {extraPodSpec: {mainContainer: {}}}, A: {extraPodMetadata: {}}, B: {extraPodSpec: {mainContainer: {name: engine}}}}`),
+	Entry("an empty main container", `services: {Worker: {extraPodSpec: {mainContainer: {}}}, A: {extraPodMetadata: {}}, B: {extraPodSpec: {mainContainer: {name: provider}}}}`),
 	Entry("empty lists of a pod", `services: {Worker: {extraPodSpec: {containers: [], initContainers: [], volumes: [], tolerations: [], nodeSelector: {}, mainContainer: {image: i, args: [], env: [], resources: {}}}}}`),
 	Entry("autoscaling", `services: {Worker: {autoscaling: {enabled: true, minReplicas: 1, maxReplicas: 3, metrics: [{type: Resource}], behavior: {}}}, A: {autoscaling: {enabled: false}}, B: {autoscaling: {}}}`),
 	Entry("an ingress", `services: {Worker: {}, F: {componentType: frontend, ingress: {enabled: true, host: chat, hostPrefix: eu-, hostSuffix: example.com, annotations: {a: b}, tls: {secretName: tls}}}, G: {componentType: frontend, ingress: {}}}`),

@@ -37,7 +37,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	enginegraph "github.com/trellis-k8s/trellis/internal/graph"
+	providergraph "github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -179,7 +179,7 @@ func newReplica(name string, config *rest.Config, port int) *replica {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(SetupWithManager(r.manager, Options{
 		Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return enginegraph.NotActedOn(dgd, "") },
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return providergraph.NotActedOn(dgd, "") },
 	})).To(Succeed())
 	return r
 }

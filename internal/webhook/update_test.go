@@ -55,13 +55,13 @@ var _ = Describe("changing a deployment", func() {
 		Entry("half a GPU", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"0.5"}}}}}}`, "spec.services[Worker].resources.limits.gpu", "must be a whole number"),
 	)
 
-	Context("whose engine is to be another", func() {
+	Context("whose provider is to be another", func() {
 		const (
-			key      = "metadata.annotations[trellis.dev/engine]"
-			text     = "the engine is immutable while the deployment has pods (service Worker has 2 replicas); scale all services to 0 first"
-			podGroup = `{"metadata":{"annotations":{"trellis.dev/engine":"PodGroup"}}}`
-			kai      = `{"metadata":{"annotations":{"trellis.dev/engine":"KAI"}}}`
-			none     = `{"metadata":{"annotations":{"trellis.dev/engine":null}}}`
+			key      = "metadata.annotations[trellis.dev/provider]"
+			text     = "the provider is immutable while the deployment has pods (service Worker has 2 replicas); scale all services to 0 first"
+			podGroup = `{"metadata":{"annotations":{"trellis.dev/provider":"PodGroup"}}}`
+			kai      = `{"metadata":{"annotations":{"trellis.dev/provider":"KAI"}}}`
+			none     = `{"metadata":{"annotations":{"trellis.dev/provider":null}}}`
 		)
 		has := func(replicas int32) {
 			typed := &nvidiav1alpha1.DynamoGraphDeployment{}
@@ -93,11 +93,11 @@ var _ = Describe("changing a deployment", func() {
 
 		It("is refused in the same breath with scaling to 0: the pods are there still", func() {
 			has(2)
-			Expect(change(object, `{"metadata":{"annotations":{"trellis.dev/engine":"PodGroup"}},"spec":{"services":{"Worker":{"replicas":0}}}}`)).To(badRequest(key, text))
+			Expect(change(object, `{"metadata":{"annotations":{"trellis.dev/provider":"PodGroup"}},"spec":{"services":{"Worker":{"replicas":0}}}}`)).To(badRequest(key, text))
 		})
 
-		It("is refused when there is no such engine, pods or not", func() {
-			Expect(change(object, `{"metadata":{"annotations":{"trellis.dev/engine":"Volcano"}}}`)).
+		It("is refused when there is no such provider, pods or not", func() {
+			Expect(change(object, `{"metadata":{"annotations":{"trellis.dev/provider":"Volcano"}}}`)).
 				To(badRequest(key, `must be "auto" or "Gates" or "PodGroup" or "KAI" or "Grove"`))
 		})
 	})

@@ -69,7 +69,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
 		errs := append(validation.GraphUpdate(validation.FromHub(dgd), validation.FromHub(old)), validation.PodLimit(dgd, old, 0)...)
-		if grove := graph.EngineGrove; graph.ChooseEngine(old, "").Name == grove && graph.ChooseEngine(dgd, "").Name == grove {
+		if grove := graph.ProviderGrove; graph.ChooseProvider(old, "").Name == grove && graph.ChooseProvider(dgd, "").Name == grove {
 			errs = append(errs, validation.GroveImmutable(dgd, old)...)
 		}
 		return errs
@@ -127,17 +127,17 @@ type request struct {
 	free       []placement.ReplicaResult
 }
 
-// request resolves a deployment as the operator would, on top of what exists of it. Every engine gets the plan of the one that the planner
+// request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the planner
 // serves alone: they differ in who carries it out.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	existing := p.index.groups[nameOf(dgd)]
 	inputs := graph.Inputs{
-		Topology: p.world.Topology(profileOf(dgd, existing)), Engine: graph.EngineGates, Workload: graph.ChooseWorkload(dgd),
+		Topology: p.world.Topology(profileOf(dgd, existing)), Provider: graph.ProviderGates, Workload: graph.ChooseWorkload(dgd),
 		Groups: existing, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for service, sg := range existing {
-		if !graph.PlannedHere(sg.Spec.Engine) {
-			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Engine)
+		if !graph.PlannedHere(sg.Spec.Provider) {
+			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Provider)
 		}
 		inputs.Frozen[service], inputs.Restarts[service] = sg.Spec.Topology, sg.Spec.Restart
 		if sg.Spec.Multinode {

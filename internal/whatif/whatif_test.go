@@ -172,10 +172,10 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-0 in a/r0",
 		},
-		"another engine's": {
+		"another provider's": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), gated)
-				w.Groups[0].Spec.Engine = graph.EngineGrove
+				w.Groups[0].Spec.Provider = graph.ProviderGrove
 				return w.Graphs[0]
 			},
 			"error: its pods are made and placed by Grove, not by Trellis",

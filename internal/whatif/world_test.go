@@ -57,7 +57,7 @@ func deployment(name string, replicas int32) *nvidiav1beta1.DynamoGraphDeploymen
 // exist adds what the operator has made of a deployment: groups, and pods in the state that set gives them.
 func (w *World) exist(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment, set func(*corev1.Pod)) {
 	t.Helper()
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Engine: graph.EngineGates})
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: graph.ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const (
 status:
   observedGeneration: 1
   state: pending
-  engine: Gates
+  provider: Gates
   summary: 1/2
   conditions:
   - {type: Ready, status: "False", reason: some_resources_are_not_ready, message: "Worker: desired 2, ready 1", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
@@ -67,7 +67,7 @@ var kinds = map[string]struct {
 	columns  [][2]string // as kubectl get -o wide prints them, Age last
 }{
 	"DynamoGraphDeployment": {deployments, graph, deploymentStatus, [][2]string{
-		{"Ready", "False"}, {"State", "pending"}, {"Services", "1/2"}, {"Domain", "zone-0"}, {"Reason", "some_resources_are_not_ready"}, {"Message", "Worker: desired 2, ready 1"}, {"Engine", "Gates"},
+		{"Ready", "False"}, {"State", "pending"}, {"Services", "1/2"}, {"Domain", "zone-0"}, {"Reason", "some_resources_are_not_ready"}, {"Message", "Worker: desired 2, ready 1"}, {"Provider", "Gates"},
 	}},
 	"ClusterTopology": {topologies, topology, topologyStatus, [][2]string{
 		{"Levels", "zone > rack"}, {"Nodes", "12"}, {"Labeled", "False"}, {"Used by", "3"}, {"Message", "1 node lacks example.com/rack"},
@@ -76,7 +76,7 @@ var kinds = map[string]struct {
 		{"DGD", "my-llm"}, {"Service", "Decode"}, {"Desired", "2"}, {"Replicas", "1"}, {"Active", "True"},
 	}},
 	"ScalingGroup": {groups, group, groupStatus, [][2]string{
-		{"Graph", "my-llm"}, {"Service", "Worker"}, {"Desired", "2"}, {"Ready", "1"}, {"Updated", "1"}, {"Engine", "Gates"}, {"Pack Domain", "rack"}, {"Graph Domain", "zone"},
+		{"Graph", "my-llm"}, {"Service", "Worker"}, {"Desired", "2"}, {"Ready", "1"}, {"Updated", "1"}, {"Provider", "Gates"}, {"Pack Domain", "rack"}, {"Graph Domain", "zone"},
 	}},
 }
 
@@ -189,7 +189,7 @@ func TestGetIsNarrow(t *testing.T) {
 				table := tableOf(t, tt.resource.GroupResource().WithVersion(version), name)
 				rows, columns = append(rows, table.Rows...), table.ColumnDefinitions
 			}
-			for wide, want := range map[bool]string{false: "NAME READY STATE COMPONENTS DOMAIN AGE", true: "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE ENGINE"} {
+			for wide, want := range map[bool]string{false: "NAME READY STATE COMPONENTS DOMAIN AGE", true: "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE PROVIDER"} {
 				var out strings.Builder
 				table := &metav1.Table{ColumnDefinitions: columns, Rows: rows}
 				if err := printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &out); err != nil {

@@ -169,7 +169,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 }
 
 // end is how the scenario ends, however often the operator died.
-const end = `condition EngineReady=True/EngineAvailable
+const end = `condition ProviderReady=True/ProviderAvailable
 condition Placed=True/AllReplicasPlaced
 condition Ready=True/all_resources_are_ready
 condition TopologyLevelsAvailable=True/AllTopologyLevelsAvailable

@@ -119,7 +119,7 @@ func inBeta(t testing.TB, o *unstructured.Unstructured) *nvidiav1beta1.DynamoGra
 
 func (w *world) needsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, claims map[string]*corev1.PersistentVolumeClaim, templates map[string]bool) {
 	w.t.Helper()
-	in := graph.Inputs{Engine: graph.EngineGates}
+	in := graph.Inputs{Provider: graph.ProviderGates}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		in.Topology = &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: c.ClusterTopologyName}, Spec: grovev1alpha1.ClusterTopologySpec{
 			Levels: []grovev1alpha1.TopologyLevel{

@@ -44,8 +44,8 @@ func podGroups(t *testing.T) environment {
 		}
 		p.cluster, p.err = sandbox.Up(context.Background(), sandbox.Options{
 			Name: "podgroup", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-			Engine: sandbox.PodGroup, Operator: true,
-			Manager: sandbox.ManagerOptions{Args: []string{"--engine=PodGroup", "--requeue-after=" + requeueAfter.String()}},
+			Provider: sandbox.PodGroup, Operator: true,
+			Manager: sandbox.ManagerOptions{Args: []string{"--provider=PodGroup", "--requeue-after=" + requeueAfter.String()}},
 		})
 		if p.err == nil {
 			p.c = newClient(p.cluster)
@@ -65,7 +65,7 @@ func tearDownPodGroups(ctx context.Context) error {
 	return podGroupCluster.cluster.Down(ctx)
 }
 
-const engineReady = nvidiav1alpha1.ConditionEngineReady
+const providerReady = nvidiav1alpha1.ConditionProviderReady
 
 // groups are the pod groups of a service, in name order, without those on their way out.
 func (w *world) groups(service string) []schedulingv1beta1.PodGroup {
@@ -83,9 +83,9 @@ func TestPodGroupsOfAGraph(t *testing.T) {
 	w := newWorldIn(t, podGroups(t), "groups", racks(4, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.ready("g")
-	w.hasCondition("g", engineReady, metav1.ConditionTrue, "EngineAvailable", "PodGroup, chosen by the operator's flag --engine")
-	if got := w.dgd("g").Status.Engine; got != "PodGroup" {
-		t.Errorf("status.engine = %q", got)
+	w.hasCondition("g", providerReady, metav1.ConditionTrue, "ProviderAvailable", "PodGroup, chosen by the operator's flag --provider")
+	if got := w.dgd("g").Status.Provider; got != "PodGroup" {
+		t.Errorf("status.provider = %q", got)
 	}
 
 	t.Log("the base gang is a tree, the largest group first, packed by the levels' labels")
@@ -175,8 +175,8 @@ func TestPodGroupWantsOnePriority(t *testing.T) {
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
 	dgd.Spec.Services["Frontend"].ExtraPodSpec.PodSpec = &corev1.PodSpec{PriorityClassName: "system-cluster-critical"}
 	w.create(dgd)
-	w.hasCondition("g", engineReady, metav1.ConditionFalse, "EngineUnsupported", "one priorityClassName", `service Frontend has "system-cluster-critical", service Worker has ""`)
-	w.waitsFor("EngineNotReady", "one priorityClassName")
+	w.hasCondition("g", providerReady, metav1.ConditionFalse, "ProviderUnsupported", "one priorityClassName", `service Frontend has "system-cluster-critical", service Worker has ""`)
+	w.waitsFor("ProviderNotReady", "one priorityClassName")
 	w.nothingReleased("Worker", 2)
 
 	t.Log("made equal by the user, it goes on by itself")

@@ -36,13 +36,13 @@ func TestPodGroupAPIComesAndGoes(t *testing.T) {
 	w.patience = afterOutages
 	create := func(name string) {
 		dgd := w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack")})
-		dgd.Annotations = map[string]string{graph.AnnotationEngine: graph.EnginePodGroup}
+		dgd.Annotations = map[string]string{graph.AnnotationProvider: graph.ProviderPodGroup}
 		w.create(dgd)
 	}
 	t.Log("before the API is there, the deployment waits, says what is missing, and makes no pod; others go on by Gates")
 	create("g")
-	w.hasCondition("g", engineReady, metav1.ConditionFalse, "APINotServed", "does not serve podgroups and workloads of scheduling.k8s.io/v1beta1", "--feature-gates=GenericWorkload=true")
-	w.waitsFor("EngineNotReady", "does not serve")
+	w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "does not serve podgroups and workloads of scheduling.k8s.io/v1beta1", "--feature-gates=GenericWorkload=true")
+	w.waitsFor("ProviderNotReady", "does not serve")
 	if n := len(w.all()); n > 0 {
 		t.Errorf("%d pods were made", n)
 	}
@@ -50,14 +50,14 @@ func TestPodGroupAPIComesAndGoes(t *testing.T) {
 	w.ready("plain")
 
 	t.Log("it is switched on: no restart of the operator is needed")
-	switchTo := func(engine sandbox.Engine) {
-		if err := e.cluster.SwitchEngine(t.Context(), engine); err != nil {
+	switchTo := func(provider sandbox.Provider) {
+		if err := e.cluster.SwitchProvider(t.Context(), provider); err != nil {
 			t.Fatal(err)
 		}
 	}
 	switchTo(sandbox.PodGroup)
 	w.ready("g")
-	w.hasCondition("g", engineReady, metav1.ConditionTrue, "EngineAvailable")
+	w.hasCondition("g", providerReady, metav1.ConditionTrue, "ProviderAvailable")
 	create("loser")
 	w.ready("loser")
 	before := w.uids()
@@ -65,10 +65,10 @@ func TestPodGroupAPIComesAndGoes(t *testing.T) {
 
 	t.Log("it is switched off under the running deployment")
 	switchTo(sandbox.Gates)
-	w.hasCondition("g", engineReady, metav1.ConditionFalse, "APINotServed", "what runs is left alone")
+	w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "what runs is left alone")
 	w.ready("g")
 	w.scale("g", "Worker", 2)
-	w.waitsFor("EngineNotReady", "Worker-1")
+	w.waitsFor("ProviderNotReady", "Worker-1")
 	w.scale("plain", "Worker", 2)
 	w.ready("plain")
 	w.deletePod("loser-worker-0-1")
@@ -129,7 +129,7 @@ func losesAMember(t *testing.T, e environment) {
 		t.Fatal(err)
 	}
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
-	dgd.Annotations = map[string]string{graph.AnnotationEngine: graph.EnginePodGroup}
+	dgd.Annotations = map[string]string{graph.AnnotationProvider: graph.ProviderPodGroup}
 	w.create(dgd)
 	w.hasCondition("g", placed, metav1.ConditionTrue, "AllReplicasPlaced")
 	w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-1") })

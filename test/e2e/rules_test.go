@@ -211,13 +211,13 @@ var rules = map[string]rule{
 	},
 }
 
-// Every rule under every engine that places pods of Trellis' own.
+// Every rule under every provider that places pods of Trellis' own.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	engines := map[string]environment{"gates": shared, "podgroup": podGroups(t)}
-	for engine, environment := range engines {
+	providers := map[string]environment{"gates": shared, "podgroup": podGroups(t)}
+	for provider, environment := range providers {
 		for name, r := range rules {
-			t.Run(engine+"/"+name, func(t *testing.T) {
+			t.Run(provider+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				r.tell(newWorldIn(t, environment, "r-"+dashed(name), r.nodes...))
 			})

@@ -87,7 +87,7 @@ func TestChartValues(t *testing.T) {
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
 		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `logging={"level":2,"format":"console"}`,
-		`engine="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
+		`provider="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
 		`nodeSelector={"pool":"system"}`, `tolerations=[{"operator":"Exists"}]`, `affinity={"nodeAffinity":{}}`,
@@ -114,13 +114,13 @@ func TestChartValues(t *testing.T) {
 	pod := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec
 	checkPod(t, pod)
 	container := pod.Containers[0]
-	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--requeue-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console", "--engine=PodGroup", "--shutdown-delay=10s"} {
+	for _, arg := range []string{"--watch-namespaces=team-a,team-b", "--requeue-after=45s", "--hold-for=1m30s", "--zap-log-level=2", "--zap-encoder=console", "--provider=PodGroup", "--shutdown-delay=10s"} {
 		if !slices.Contains(container.Args, arg) {
 			t.Errorf("%s is missing in %v", arg, container.Args)
 		}
 	}
-	if o := parse(t, container.Args); o.Engine != "PodGroup" || o.ShutdownDelay != 10*time.Second || container.Args[len(container.Args)-1] != "--zap-encoder=json" {
-		t.Errorf("engine %s, shutdown delay %s, last argument of %v", o.Engine, o.ShutdownDelay, container.Args)
+	if o := parse(t, container.Args); o.Provider != "PodGroup" || o.ShutdownDelay != 10*time.Second || container.Args[len(container.Args)-1] != "--zap-encoder=json" {
+		t.Errorf("provider %s, shutdown delay %s, last argument of %v", o.Provider, o.ShutdownDelay, container.Args)
 	}
 	if want := "registry.example/trellis@sha256:" + strings.Repeat("a", 64); container.Image != want {
 		t.Errorf("image %s, want %s", container.Image, want)
@@ -140,6 +140,20 @@ func checkCall(t *testing.T, name string, policy *admissionregistrationv1.Failur
 	t.Helper()
 	if policy == nil || *policy != admissionregistrationv1.Ignore || timeout == nil || *timeout != 3 {
 		t.Errorf("%s: failurePolicy %s, timeoutSeconds %d; want Ignore and 3", name, ptr.Deref(policy, ""), ptr.Deref(timeout, 0))
+	}
+}
+
+// The provider has a former name, which is read while the new one says nothing.
+func TestChartReadsTheFormerNameOfProvider(t *testing.T) {
+	for values, want := range map[string]string{`engine="KAI"`: "KAI", `engine="KAI",provider="Grove"`: "Grove", `provider="Grove"`: "Grove"} {
+		rendered, err := chart(namespace, strings.Split(values, ",")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec.Containers[0].Args
+		if o := parse(t, args); o.Provider != want {
+			t.Errorf("%s: provider %s, want %s", values, o.Provider, want)
+		}
 	}
 }
 
@@ -167,7 +181,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`holdFor="soon"`, "holdFor"},
 		{`keepDomainAfter="-1s"`, "keepDomainAfter"},
 		{`keepShare=1.5`, "keepShare"},
-		{`engine="Magic"`, "engine"},
+		{`provider="Magic"`, "provider"},
 		{`extraArgs=["shutdown-delay"]`, "extraArgs"},
 		{`image.tag="a tag"`, "tag"},
 		{`resources.limits=null`, "limits"},

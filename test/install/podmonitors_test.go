@@ -71,7 +71,7 @@ func podOf(t *testing.T, componentType string, annotations map[string]string) *c
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 	dgd.Name, dgd.Namespace, dgd.Annotations = "g", "ns", annotations
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"S": {ComponentType: componentType}}
-	g, err := graph.Resolve(hub.Of(dgd), graph.Inputs{Engine: graph.EngineGates})
+	g, err := graph.Resolve(hub.Of(dgd), graph.Inputs{Provider: graph.ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

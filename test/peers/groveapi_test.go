@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-k8s/trellis/internal/engine/grove"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
 // TestGroveWithoutMultinode: Grove's webhook writes 15m0s where 15m was sent; a deployment of single-node services is made, serves and scales.
 func TestGroveWithoutMultinode(t *testing.T) {
 	w := newWorld(t, "plain")
-	w.deploy(graph.EngineGrove, "zone", "", services{"Frontend": frontend(1)})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Frontend": frontend(1)})
 	w.set("g in one zone\n  frontend 1 (least 1)")
 	w.groveServes()
 	w.serves()
@@ -28,7 +28,7 @@ func TestGroveWithoutMultinode(t *testing.T) {
 // TestGroveTellsWhy: Grove's objects only count; why nothing is scheduled is read from the pods, where KAI writes it.
 func TestGroveTellsWhy(t *testing.T) {
 	w := newWorld(t, "why", racks(1, 8, "a/r0")...)
-	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
 	w.set(groveZoneRacks1)
 	w.groveWaits("worker", "", 0)
 	w.is(placed, no, "WaitsForGrove", "0 of 1 replicas scheduled")
@@ -43,7 +43,7 @@ func TestGroveTellsWhy(t *testing.T) {
 // TestGroveKeepsTheQueue: Grove replaces pods when the labels of their clique change, so that a set which was made with another default queue
 // keeps it. One that the user names is written.
 func TestGroveKeepsTheQueue(t *testing.T) {
-	s, w := tell(t, "queued", graph.EngineGrove), probed(t)
+	s, w := tell(t, "queued", graph.ProviderGrove), probed(t)
 	queue := func() string {
 		t.Helper()
 		if err := w.Apply(t.Context(), s.dgd, s.groups); err != nil {
@@ -63,7 +63,7 @@ func TestGroveKeepsTheQueue(t *testing.T) {
 // it is said at once, although Grove counts all replicas as scheduled and ready.
 func TestGroveStrays(t *testing.T) {
 	w := newWorld(t, "strays", racks(2, 8, "a/r0", "a/r1")...)
-	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 3, 8, "rack")})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Worker": worker(1, 3, 8, "rack")})
 	w.set(strings.ReplaceAll(groveZoneRacks1, "worker-wkr 1 (least 1)", "worker-wkr 2 (least 2)"))
 	w.groveServes()
 	leader := w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")

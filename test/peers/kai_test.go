@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/peer"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
 // apply writes as the operator does: server-side, as one field owner.

@@ -10,14 +10,14 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
 // TestKAIStarts: a normal start under KAI refuses nothing, and gated pods are of no PodGroup, so KAI says nothing of them.
 func TestKAIStarts(t *testing.T) {
 	w := newWorld(t, "starts", racks(2, 8, "a/r0")...)
-	w.deploy(graph.EngineKAI, "zone", "", services{"Worker": worker(2, 2, 8, "rack")})
+	w.deploy(graph.ProviderKAI, "zone", "", services{"Worker": worker(2, 2, 8, "rack")})
 	w.in("Worker", 0, 2, "a/r0")
 	w.held("Worker", 1, 2)
 	for _, pod := range w.replica("Worker", 1) {

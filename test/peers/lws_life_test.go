@@ -15,11 +15,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/lws"
-	"github.com/trellis-k8s/trellis/internal/engine/peer"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
 const inSets = `
@@ -45,8 +45,8 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	dgd := made(t, peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns)))
 
 	w.until("two sets; the base gang is released, and the replica of which a worker is missing is not", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 2 pods, 0 released, 0 bound, 0 racks", w.picture)
-	w.until("the engine says who makes the pods", "True EngineAvailable: Gates, chosen by default; multinode services have the workload LeaderWorkerSet", func() string {
-		return w.condition(nvidiav1alpha1.ConditionEngineReady)
+	w.until("the provider says who makes the pods", "True ProviderAvailable: Gates, chosen by default; multinode services have the workload LeaderWorkerSet", func() string {
+		return w.condition(nvidiav1alpha1.ConditionProviderReady)
 	})
 	for ordinal, name := range []string{"g-decode-r0", "g-decode-r1"} {
 		have, want := w.set(name), w.wanted(int32(ordinal))
@@ -122,9 +122,9 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	t.Cleanup(func() { serve(w.T, lws.Kind.Kind, true) })
 	before = w.uids()
 	serve(w.T, lws.Kind.Kind, false)
-	w.until("it is told", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionEngineReady)) })
+	w.until("it is told", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionProviderReady)) })
 	w.scale(3)
-	w.until("the third replica waits, and it is said for what", "False EngineNotReady: 2 of 3 packed replicas are placed. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
+	w.until("the third replica waits, and it is said for what", "False ProviderNotReady: 2 of 3 packed replicas are placed. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
 		return w.condition(nvidiav1alpha1.ConditionPlaced)
 	})
 	if now := w.uids(); len(now) != len(before) || now["g-decode-r1-0-1"] != before["g-decode-r1-0-1"] {
@@ -143,7 +143,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 func TestLeaderWorkerSetLifeUnderKAI(t *testing.T) {
 	w := newLWSWorld(t, "life-kai")
 	dgd := peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns))
-	dgd.Annotations[graph.AnnotationEngine] = graph.EngineKAI
+	dgd.Annotations[graph.AnnotationProvider] = graph.ProviderKAI
 	made(t, dgd)
 	w.until("whole and released", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
 	group, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(t.Context(), "g", metav1.GetOptions{})

@@ -21,20 +21,20 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/kai/placer"
-	"github.com/trellis-k8s/trellis/internal/engine/lws"
-	"github.com/trellis-k8s/trellis/internal/engine/lws/maker"
-	"github.com/trellis-k8s/trellis/internal/engine/peer"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/kai/placer"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
 )
 
 // group is a scaling group on the API server whose pods come from sets.
-func group(t *testing.T, name, engineName string) *trellisv1alpha1.ScalingGroup {
+func group(t *testing.T, name, providerName string) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	sg := tell(t, name, engineName).groups[0]
+	sg := tell(t, name, providerName).groups[0]
 	sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
 	return sg
 }
@@ -50,7 +50,7 @@ func ends(t *testing.T, sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 
 // TestLeaderWorkerSetsUnderKAI: the pods in a set are KAI's and wait behind the gate, as the placer makes its own; their release makes them members.
 func TestLeaderWorkerSetsUnderKAI(t *testing.T) {
-	sg, m, p := group(t, "joined", graph.EngineKAI), maker.New(typed, typed), placer.New(typed, typed)
+	sg, m, p := group(t, "joined", graph.ProviderKAI), maker.New(typed, typed), placer.New(typed, typed)
 	ends(t, sg, 1)
 	err := m.Make(t.Context(), sg, []int32{1}, func(ordinal int32, pod *corev1.Pod) { p.Prepare(sg, ordinal, []*corev1.Pod{pod}, nil) })
 	if err != nil {
@@ -71,7 +71,7 @@ func TestLeaderWorkerSetsUnderKAI(t *testing.T) {
 
 // TestMakerLeavesOthersAlone: a set is made once; one of that name that is another's is neither taken nor deleted.
 func TestMakerLeavesOthersAlone(t *testing.T) {
-	sg, m := group(t, "mine", graph.EngineGates), maker.New(typed, typed)
+	sg, m := group(t, "mine", graph.ProviderGates), maker.New(typed, typed)
 	ends(t, sg, 0, 1)
 	as := func(int32, *corev1.Pod) {}
 	if err := m.Make(t.Context(), sg, []int32{0}, as); err != nil {
@@ -130,7 +130,7 @@ func ungc(t *testing.T, sg *trellisv1alpha1.ScalingGroup) {
 
 // TestMakerTellsWhatIsDropped: an API server that strips the gate gets no set of ours.
 func TestMakerTellsWhatIsDropped(t *testing.T) {
-	sg := group(t, "dropped", graph.EngineGates)
+	sg := group(t, "dropped", graph.ProviderGates)
 	base, err := ctrl.NewWithWatch(restConfig, ctrl.Options{Scheme: operator.NewScheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestMakerTellsWhatIsDropped(t *testing.T) {
 	})
 	m := maker.New(strips, typed)
 	err = m.Make(t.Context(), sg, []int32{0}, func(int32, *corev1.Pod) {})
-	if !errors.Is(err, engine.ErrDropped) || !strings.Contains(err.Error(), "workerTemplate.spec.schedulingGates") {
+	if !errors.Is(err, provider.ErrDropped) || !strings.Contains(err.Error(), "workerTemplate.spec.schedulingGates") {
 		t.Errorf("got %v", err)
 	}
 	if sets, err := m.Sets(t.Context(), nil, sg); len(sets) > 0 || err != nil {
@@ -179,7 +179,7 @@ func TestMakerProbe(t *testing.T) {
 		"labels dropped": {[]ctrl.Object{crd(func(c *apiextensionsv1.CustomResourceDefinition) {
 			delete(worker(c).Properties["metadata"].Properties, "labels")
 		})}, nvidiav1alpha1.ReasonFieldsDropped, "has no spec.leaderWorkerTemplate.workerTemplate.metadata.labels"},
-		"as it is today": {[]ctrl.Object{crd(func(*apiextensionsv1.CustomResourceDefinition) {})}, nvidiav1alpha1.ReasonEngineAvailable, ""},
+		"as it is today": {[]ctrl.Object{crd(func(*apiextensionsv1.CustomResourceDefinition) {})}, nvidiav1alpha1.ReasonProviderAvailable, ""},
 	}
 	for name, c := range cases {
 		reader := fake.NewClientBuilder().WithScheme(operator.NewScheme()).WithObjects(c.objects...).Build()
@@ -192,13 +192,13 @@ func TestMakerProbe(t *testing.T) {
 
 func TestMakerUnsuited(t *testing.T) {
 	want := map[string]string{
-		graph.EngineGates: "", graph.EngineKAI: "",
-		graph.EnginePodGroup: "LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation trellis.dev/workload",
-		graph.EngineGrove:    "LeaderWorkerSets can be placed by Gates and KAI, not by Grove; choose one of them, or remove the annotation trellis.dev/workload",
+		graph.ProviderGates: "", graph.ProviderKAI: "",
+		graph.ProviderPodGroup: "LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation trellis.dev/workload",
+		graph.ProviderGrove:    "LeaderWorkerSets can be placed by Gates and KAI, not by Grove; choose one of them, or remove the annotation trellis.dev/workload",
 	}
 	got := map[string]string{}
 	for name := range want {
-		sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Engine: name, Workload: graph.WorkloadLeaderWorkerSet}}
+		sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Provider: name, Workload: graph.WorkloadLeaderWorkerSet}}
 		got[name] = maker.Maker{}.Unsuited([]*trellisv1alpha1.ScalingGroup{sg})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

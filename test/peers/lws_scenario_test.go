@@ -25,11 +25,11 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/lws"
-	"github.com/trellis-k8s/trellis/internal/engine/peer"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
 // lwsWorld has the operator at work on one namespace of the API server. Nobody else is there: the test plays LeaderWorkerSet, the
@@ -71,7 +71,7 @@ func newLWSWorld(t *testing.T, ns string) *lwsWorld {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- operator.Run(ctx, restConfig, operator.Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 1000, Burst: 1000, Engine: graph.EngineAuto,
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 1000, Burst: 1000, Provider: graph.ProviderAuto,
 			RequeueAfter: time.Minute, HoldFor: time.Minute, KeepAfter: time.Hour, KeepFor: time.Hour,
 			NewClient: ctrl.New, // so that one operator may follow another in this program
 		})

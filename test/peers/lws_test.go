@@ -6,7 +6,7 @@ package peers
 import (
 	"testing"
 
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
 // TestLeaderWorkerSets: taken whole, with the gate and for KAI.

@@ -8,10 +8,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/trellis-k8s/trellis/internal/engine/grove"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
 // TestManifests: whatever users have today, the peers' definitions take what it becomes, whole.
@@ -22,7 +22,7 @@ func TestManifests(t *testing.T) {
 			if c := dgd.Spec.TopologyConstraint; c != nil {
 				topology.Name = c.ClusterTopologyName
 			}
-			resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: topology, Engine: "KAI"})
+			resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: topology, Provider: "KAI"})
 			if err != nil {
 				t.Skip("Trellis itself refuses it: ", err)
 			}

@@ -18,8 +18,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/engine/grove"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
 )
 
 const levelsAvailable = nvidiav1alpha1.ConditionTopologyLevelsAvailable
@@ -27,7 +27,7 @@ const levelsAvailable = nvidiav1alpha1.ConditionTopologyLevelsAvailable
 // TestGroveLosesTheTopology tells of a topology that is there for Trellis and gone for Grove: never available, until Grove says that it is.
 func TestGroveLosesTheTopology(t *testing.T) {
 	w := newWorld(t, "loses")
-	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
 	w.set(groveZoneRacks1)
 	w.is(levelsAvailable, yes, "AllTopologyLevelsAvailable")
 	w.groveServes()
@@ -102,7 +102,7 @@ func (w *world) told(want string) {
 // TestGroveRestarts tells of a restart under Grove: as an annotation of the cliques, one service after the other, until Grove has done it.
 func TestGroveRestarts(t *testing.T) {
 	w := newWorld(t, "restarts")
-	w.deploy(graph.EngineGrove, "zone", "", services{"Decode": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Decode": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
 	w.set(strings.ReplaceAll(groveZoneRacks2, "worker", "decode") + "\n  frontend 1 (least 1)")
 	w.groveServes()
 	w.serves()
@@ -177,7 +177,7 @@ func (w *world) change(object *unstructured.Unstructured, do func(o *unstructure
 func TestOthersChangeTheBinding(t *testing.T) {
 	const levels = "zone=example.com/zone > rack=example.com/rack > host=kubernetes.io/hostname"
 	w := newWorld(t, "bindings")
-	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
 	binding := w.binding(levels)
 	w.inSync(yes, "Grove")
 	cut := func(o *unstructured.Unstructured) {
@@ -217,7 +217,7 @@ func TestOthersChangeTheBinding(t *testing.T) {
 func TestOthersChangeTheTopologyOfKAI(t *testing.T) {
 	const levels = "example.com/zone > example.com/rack > kubernetes.io/hostname"
 	w := newWorld(t, "topologies", racks(2, 8, "a/r0")...)
-	w.deploy(graph.EngineKAI, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.deploy(graph.ProviderKAI, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
 	w.topologyOfKAI(levels)
 	w.inSync(yes, "KAI")
 	resource := client.Resource(resources["Topology"])
@@ -238,21 +238,21 @@ func TestOthersChangeTheTopologyOfKAI(t *testing.T) {
 	w.topologyOfKAI(levels)
 }
 
-// TestConstraintsByAnnotation: the annotations of KAI mean the same constraint under every engine.
+// TestConstraintsByAnnotation: the annotations of KAI mean the same constraint under every provider.
 func TestConstraintsByAnnotation(t *testing.T) {
-	for engine, want := range map[string]string{
-		graph.EngineKAI:   "g needs 1 in one zone, rack first\n  g-worker-all pods 1",
-		graph.EngineGrove: "g in one zone, rack first\n  worker 2 (least 1)",
+	for provider, want := range map[string]string{
+		graph.ProviderKAI:   "g needs 1 in one zone, rack first\n  g-worker-all pods 1",
+		graph.ProviderGrove: "g in one zone, rack first\n  worker 2 (least 1)",
 	} {
-		t.Run(engine, func(t *testing.T) {
-			w := newWorld(t, "by-"+strings.ToLower(engine), racks(2, 8, "a/r0", "a/r1")...)
+		t.Run(provider, func(t *testing.T) {
+			w := newWorld(t, "by-"+strings.ToLower(provider), racks(2, 8, "a/r0", "a/r1")...)
 			made(t, &nvidiav1alpha1.DynamoGraphDeployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name, Annotations: map[string]string{
-					graph.AnnotationEngine: engine, constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
+					graph.AnnotationProvider: provider, constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
 				}},
 				Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: services{"Worker": worker(2, 1, 8, "")}},
 			})
-			if engine == graph.EngineGrove {
+			if provider == graph.ProviderGrove {
 				w.set(want)
 				w.binding("zone=example.com/zone > rack=example.com/rack > host=kubernetes.io/hostname")
 				return

@@ -22,16 +22,16 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is one thing that holds for every user under every engine (docs/placement.md). test/e2e tells the same rules, by the same names, under the
-// engines whose schedulers run in a sandbox; here they are told through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
+// rule is one thing that holds for every user under every provider (docs/placement.md). test/e2e tells the same rules, by the same names, under the
+// providers whose schedulers run in a sandbox; here they are told through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
 // definitions are real and whose operators are played by hand. What makes the rule hold is checked exactly: what KAI and Grove are told, which
-// sets there are, and where pods are pinned. Where an engine does not keep a rule, what says so is checked instead.
+// sets there are, and where pods are pinned. Where a provider does not keep a rule, what says so is checked instead.
 type rule struct {
 	nodes            []host
 	level, preferred string
@@ -84,23 +84,23 @@ func (w *world) untold() {
 	}
 }
 
-// documented: the page on engines says this of an engine, in the item that begins so.
-func (w *world) documented(row, engine, want string) {
+// documented: the page on providers says this of a provider, in the item that begins so.
+func (w *world) documented(row, provider, want string) {
 	w.t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "engines.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "providers.md"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	_, item, found := strings.Cut(string(raw), "\n- **"+row+"**\n")
 	if !found {
-		w.t.Errorf("docs/engines.md has no item %q", row)
+		w.t.Errorf("docs/providers.md has no item %q", row)
 		return
 	}
 	item, _, _ = strings.Cut(item, "\n- ")
-	_, says, found := strings.Cut("\n"+item, "\n  - "+engine+": ")
+	_, says, found := strings.Cut("\n"+item, "\n  - "+provider+": ")
 	says, _, _ = strings.Cut(says, "\n  - ")
 	if says = strings.Join(strings.Fields(says), " "); !found || !strings.Contains(says, want) {
-		w.t.Errorf("docs/engines.md says of %q under %s: %q, want %q in it", row, engine, says, want)
+		w.t.Errorf("docs/providers.md says of %q under %s: %q, want %q in it", row, provider, says, want)
 	}
 }
 
@@ -130,26 +130,26 @@ func TestRulesAreThose(t *testing.T) {
 	}
 }
 
-// engines under which the rules are told: what a deployment is annotated with, and how the rule is told there.
-var engines = map[string]struct {
-	engine, workload string
-	tell             func(r rule) func(*world)
+// providers under which the rules are told: what a deployment is annotated with, and how the rule is told there.
+var providers = map[string]struct {
+	provider, workload string
+	tell               func(r rule) func(*world)
 }{
-	"KAI":                        {engine: graph.EngineKAI, tell: func(r rule) func(*world) { return r.kai }},
-	"Grove":                      {engine: graph.EngineGrove, tell: func(r rule) func(*world) { return r.grove }},
-	"Gates with LeaderWorkerSet": {engine: graph.EngineGates, workload: graph.WorkloadLeaderWorkerSet, tell: func(r rule) func(*world) { return r.kai }},
+	"KAI":                        {provider: graph.ProviderKAI, tell: func(r rule) func(*world) { return r.kai }},
+	"Grove":                      {provider: graph.ProviderGrove, tell: func(r rule) func(*world) { return r.grove }},
+	"Gates with LeaderWorkerSet": {provider: graph.ProviderGates, workload: graph.WorkloadLeaderWorkerSet, tell: func(r rule) func(*world) { return r.kai }},
 }
 
 func TestRules(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(rules)) {
 		r := rules[name]
-		for title, e := range engines {
+		for title, e := range providers {
 			if e.workload != "" && !r.multinode() {
 				continue // Trellis makes the pods of other services itself, as without sets
 			}
 			t.Run(title+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.engine), i, strings.ToLower(e.workload)), r.nodes...)
+				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.provider), i, strings.ToLower(e.workload)), r.nodes...)
 				if e.workload != "" {
 					w.sets = &lwsWorld{T: t, ns: watched, selector: graph.LabelGraph + "=" + w.name}
 				}
@@ -157,7 +157,7 @@ func TestRules(t *testing.T) {
 				for name, s := range r.services {
 					of[name] = s.DeepCopy()
 				}
-				w.deploy(e.engine, r.level, r.preferred, of)
+				w.deploy(e.provider, r.level, r.preferred, of)
 				e.tell(r)(w)
 				w.inSets()
 			})

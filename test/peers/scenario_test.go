@@ -14,9 +14,9 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/grove"
-	"github.com/trellis-k8s/trellis/internal/engine/peer/peertest"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 	"github.com/trellis-k8s/trellis/test/hub"
 )
 
@@ -36,7 +36,7 @@ type scenario struct {
 	groups []*trellisv1alpha1.ScalingGroup
 }
 
-func tell(t *testing.T, name, engineName string) scenario {
+func tell(t *testing.T, name, providerName string) scenario {
 	t.Helper()
 	dgd := deployment(t, name)
 	dgd.Spec.TopologyConstraint.ClusterTopologyName = name
@@ -51,7 +51,7 @@ func tell(t *testing.T, name, engineName string) scenario {
 	ct := peertest.Topology()
 	ct.Name, ct.UID = name, ""
 	made(t, ct)
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: ct, Engine: engineName})
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: ct, Provider: providerName})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/kai"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
 // Nobody schedules or runs pods here. act does by hand what schedulers and kubelets (and LeaderWorkerSet) would have done by now: a pod that was released is bound to

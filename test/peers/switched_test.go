@@ -38,16 +38,16 @@ func serve(t *testing.T, kind string, on bool) {
 	}
 }
 
-// switchOff ends a peer's API until the returned function, or the end of the test, brings it back. The engine gives the reason.
+// switchOff ends a peer's API until the returned function, or the end of the test, brings it back. The provider gives the reason.
 func (w *world) switchOff(kind, reason string) (on func()) {
 	w.t.Helper()
 	w.t.Cleanup(func() { serve(w.t, kind, true) })
 	serve(w.t, kind, false)
-	w.is(nvidiav1alpha1.ConditionEngineReady, no, reason, "is not served")
+	w.is(nvidiav1alpha1.ConditionProviderReady, no, reason, "is not served")
 	return func() {
 		w.t.Helper()
 		serve(w.t, kind, true)
-		w.is(nvidiav1alpha1.ConditionEngineReady, yes, "EngineAvailable")
+		w.is(nvidiav1alpha1.ConditionProviderReady, yes, "ProviderAvailable")
 	}
 }
 
@@ -72,14 +72,14 @@ func (w *world) stay(uids map[types.UID]bool) {
 // TestKAIIsSwitchedOffAndOn: what runs stays, what is new waits for the API and then joins.
 func TestKAIIsSwitchedOffAndOn(t *testing.T) {
 	w := newWorld(t, "kai-off", racks(2, 8, "a/r0", "a/r1")...)
-	w.deploy(graph.EngineKAI, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.deploy(graph.ProviderKAI, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
 	w.in("Worker", 0, 2, "a/r0")
 	w.serves()
 	running := graphs.UIDs(w.of("Worker"))
 
 	on := w.switchOff("PodGroup", "FieldsDropped") // as with a KAI that is too old
 	w.scale("Worker", 2)
-	w.is(placed, no, "EngineNotReady", "Worker-1")
+	w.is(placed, no, "ProviderNotReady", "Worker-1")
 	w.stay(running)
 
 	on()
@@ -92,7 +92,7 @@ func TestKAIIsSwitchedOffAndOn(t *testing.T) {
 // TestGroveIsSwitchedOffAndOn: the set and the pods that Grove made of it stay, and it is changed again when the API is back.
 func TestGroveIsSwitchedOffAndOn(t *testing.T) {
 	w := newWorld(t, "grove-off", racks(2, 8, "a/r0", "a/r1")...)
-	w.deploy(graph.EngineGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
+	w.deploy(graph.ProviderGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
 	w.set(groveZoneRacks1)
 	w.groveServes()
 	w.grovePod("Worker", "worker-ldr", 0, "a-r0-0")

@@ -23,9 +23,9 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine/lws"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/graphs"
 )
@@ -50,7 +50,7 @@ func operate(config *rest.Config) (stop func(), err error) {
 		defer close(done)
 		err := operator.Run(ctx, config, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{watched}, QPS: 500, Burst: 1000,
-			RequeueAfter: requeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, Engine: graph.EngineAuto,
+			RequeueAfter: requeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, Provider: graph.ProviderAuto,
 		})
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, "the operator ended:", err)
@@ -173,10 +173,10 @@ type services = graphs.Services
 
 var worker, frontend = graphs.Worker, graphs.Frontend
 
-// deploy creates the world's deployment for an engine.
-func (w *world) deploy(engine, level, preferred string, of services) {
+// deploy creates the world's deployment for a provider.
+func (w *world) deploy(provider, level, preferred string, of services) {
 	w.t.Helper()
-	annotations := map[string]string{graph.AnnotationEngine: engine}
+	annotations := map[string]string{graph.AnnotationProvider: provider}
 	if w.sets != nil {
 		annotations[graph.AnnotationWorkload] = graph.WorkloadLeaderWorkerSet
 	}

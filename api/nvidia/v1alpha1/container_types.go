@@ -92,12 +92,12 @@ type FrontendSidecar struct {
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
 }
 
-// GPUMemoryService keeps weights and caches in a process of its own, so that engines can share them.
+// GPUMemoryService keeps weights and caches in a process of its own, so that providers can share them.
 type GPUMemoryService struct {
 	// Enabled turns it on.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod, beside the engine, or interPod, in a pod of its own.
+	// Mode is intraPod, beside the provider, or interPod, in a pod of its own.
 	// +kubebuilder:validation:Enum=intraPod;interPod
 	// +kubebuilder:default=intraPod
 	// +optional
@@ -117,7 +117,7 @@ type GPUMemoryService struct {
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow engines that take over when the active one dies.
+// Failover keeps shadow providers that take over when the active one dies.
 type Failover struct {
 	// Enabled turns it on.
 	// +optional
@@ -127,7 +127,7 @@ type Failover struct {
 	// +kubebuilder:default=intraPod
 	// +optional
 	Mode string `json:"mode,omitempty"`
-	// NumShadows is the number of shadow engines, 1 or more.
+	// NumShadows is the number of shadow providers, 1 or more.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +optional

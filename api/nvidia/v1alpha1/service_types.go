@@ -117,10 +117,10 @@ type ServiceSpec struct {
 	// Checkpoint settings, kept as written.
 	// +optional
 	Checkpoint *FreeObject `json:"checkpoint,omitempty"`
-	// GPUMemoryService shares GPU memory between engine processes.
+	// GPUMemoryService shares GPU memory between provider processes.
 	// +optional
 	GPUMemoryService *GPUMemoryService `json:"gpuMemoryService,omitempty"`
-	// Failover keeps shadow engines ready to take over.
+	// Failover keeps shadow providers ready to take over.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
 	// TopologyConstraint of the service, equal to or narrower than the deployment's. Immutable: adding, removing and changing it

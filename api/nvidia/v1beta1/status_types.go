@@ -39,25 +39,25 @@ const (
 	ConditionMemoryReadable = "MemoryReadable"
 	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
 	ConditionRolledOut = "RolledOut"
-	// ConditionEngineReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
+	// ConditionProviderReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
 	// is made for the deployment, and nothing that runs is touched.
-	ConditionEngineReady = "EngineReady"
+	ConditionProviderReady = "ProviderReady"
 )
 
-// Reasons of ConditionEngineReady.
+// Reasons of ConditionProviderReady.
 const (
-	// ReasonEngineAvailable: the cluster serves all that the engine needs.
-	ReasonEngineAvailable = "EngineAvailable"
-	// ReasonEngineFrozen: the engine works; another one is asked for than the one the deployment's pods were made for.
-	ReasonEngineFrozen = "EngineFrozen"
-	// ReasonAPINotServed: the API server does not serve a kind that the engine needs.
+	// ReasonProviderAvailable: the cluster serves all that the provider needs.
+	ReasonProviderAvailable = "ProviderAvailable"
+	// ReasonProviderFrozen: the provider works; another one is asked for than the one the deployment's pods were made for.
+	ReasonProviderFrozen = "ProviderFrozen"
+	// ReasonAPINotServed: the API server does not serve a kind that the provider needs.
 	ReasonAPINotServed = "APINotServed"
-	// ReasonFieldsDropped: the API server takes the engine's objects and drops fields of them without a word.
+	// ReasonFieldsDropped: the API server takes the provider's objects and drops fields of them without a word.
 	ReasonFieldsDropped = "FieldsDropped"
-	// ReasonEngineUnsupported: the engine cannot hold this graph together.
-	ReasonEngineUnsupported = "EngineUnsupported"
-	// ReasonEngineNotChecked: the API server could not be asked.
-	ReasonEngineNotChecked = "EngineNotChecked"
+	// ReasonProviderUnsupported: the provider cannot hold this graph together.
+	ReasonProviderUnsupported = "ProviderUnsupported"
+	// ReasonProviderNotChecked: the API server could not be asked.
+	ReasonProviderNotChecked = "ProviderNotChecked"
 )
 
 // Reasons of ConditionRolledOut.
@@ -165,10 +165,10 @@ type DynamoGraphDeploymentStatus struct {
 	// Placement of the graph as a whole.
 	// +optional
 	Placement *PlacementStatus `json:"placement,omitempty"`
-	// Engine is what gets the deployment's gangs onto nodes: Gates, PodGroup, KAI or Grove.
+	// Provider is what gets the deployment's gangs onto nodes: Gates, PodGroup, KAI or Grove.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
-	Engine string `json:"engine,omitempty"`
+	Provider string `json:"engine,omitempty"`
 }
 
 // ComponentStatus counts one component's replicas.

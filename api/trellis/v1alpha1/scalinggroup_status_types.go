@@ -13,7 +13,7 @@ type ScalingGroupStatus struct {
 	// Replicas that exist, complete or not.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// Pods that exist and neither terminate nor have ended. Absent while there is none, and under an engine that makes the pods itself.
+	// Pods that exist and neither terminate nor have ended. Absent while there is none, and under a provider that makes the pods itself.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
 	// Selector selects the pods of the group, as a label selector in its string form.
@@ -39,7 +39,7 @@ type ScalingGroupStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Restart that was last rolled out as a whole, by an engine that makes the pods itself. Pods of Trellis' own carry it themselves.
+	// Restart that was last rolled out as a whole, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
 	// +optional
 	Restart string `json:"restart,omitempty"`
 	// Placements is the last domain of each replica. A replica that comes back tries it first; it never has to.

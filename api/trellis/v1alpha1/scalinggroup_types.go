@@ -25,10 +25,10 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="service is immutable"
 	Service string `json:"service"`
-	// Engine is what gets the gangs onto nodes: Gates, PodGroup, KAI or Grove. It stays as it is while the graph has pods.
+	// Provider is what gets the gangs onto nodes: Gates, PodGroup, KAI or Grove. It stays as it is while the graph has pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	Engine string `json:"engine"`
+	Provider string `json:"engine"`
 	// Workload makes the pods of each replica in Trellis' stead: LeaderWorkerSet, for multinode services of a graph that asks for it. Absent:
 	// Trellis makes them. It stays as it is while the graph has pods.
 	// +kubebuilder:validation:MaxLength=63
@@ -178,7 +178,7 @@ type Role struct {
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Replicas with every pod ready"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,description="Replicas at the current revision"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.spec.engine`,priority=1,description="What gets the gangs onto nodes"
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.engine`,priority=1,description="What gets the gangs onto nodes"
 // +kubebuilder:printcolumn:name="Pack Domain",type=string,JSONPath=`.spec.topology.packDomain`,priority=1,description="The level each unit is packed in"
 // +kubebuilder:printcolumn:name="Graph Domain",type=string,JSONPath=`.spec.topology.graphPackDomain`,priority=1,description="The level the whole graph is packed in"
 type ScalingGroup struct {

@@ -61,7 +61,7 @@ func (c *Cluster) up(ctx context.Context, operator bool) error {
 		return err
 	}
 	c.box, err = sandbox.Up(ctx, sandbox.Options{
-		Name: "bench", Dir: filepath.Join(c.dir, "s"), NodesFile: file, Engine: sandbox.PodGroup, Operator: operator, Progress: progress.Discard,
+		Name: "bench", Dir: filepath.Join(c.dir, "s"), NodesFile: file, Provider: sandbox.PodGroup, Operator: operator, Progress: progress.Discard,
 	})
 	if err != nil {
 		return err

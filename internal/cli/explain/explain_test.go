@@ -100,10 +100,10 @@ func TestText(t *testing.T) {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, strings.Replace(chat, "replicas: 2", "replicas: -2", 1))
 			return w.condition(nvidiav1beta1.ConditionValid, false, "Invalid", "the object would have been refused at admission")
 		},
-		"other-engine": func(t *testing.T) *world {
+		"other-provider": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve("")
 			for _, sg := range w.Groups {
-				sg.Spec.Engine = "Grove"
+				sg.Spec.Provider = "Grove"
 			}
 			return w.condition(placed, false, "Unschedulable", "Grove waits for capacity")
 		},

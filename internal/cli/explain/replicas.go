@@ -34,7 +34,7 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
 	}) {
-		if !graph.PlannedHere(sg.Spec.Engine) {
+		if !graph.PlannedHere(sg.Spec.Provider) {
 			continue // its pods are none of Trellis'
 		}
 		byOrdinal := map[int][]*corev1.Pod{}

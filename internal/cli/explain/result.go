@@ -37,8 +37,8 @@ func (s *Snapshot) result(plan whatif.Graph, planned bool) Result {
 var otherCauses = map[string]string{
 	gang.CodeRequeued:          "The gang could not be bound: it was evicted, and is placed again after a pause.",
 	gang.CodeCreating:          "Not all of its pods are created yet.",
-	gang.CodeEngineNotReady:    "The engine that places it is not ready.",
-	gang.CodeSchedulerRefuses:  "It is released, and the engine's scheduler does not bind it.",
+	gang.CodeProviderNotReady:  "The provider that places it is not ready.",
+	gang.CodeSchedulerRefuses:  "It is released, and the provider's scheduler does not bind it.",
 	gang.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
 }
 

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, manifests ...string) *world {
 // resolve makes the scaling groups, and the pods: "POD node NODE", "POD released", "POD gated", "POD leaving NODE", "POD crashing NODE".
 func (w *world) resolve(pods string) *world {
 	w.Helper()
-	in := graph.Inputs{Engine: graph.EngineGates}
+	in := graph.Inputs{Provider: graph.ProviderGates}
 	if len(w.Topologies) > 0 {
 		in.Topology = w.Topologies[0]
 	}

@@ -84,7 +84,7 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeploy
 		w.Fatal(err)
 	}
 	dgd := *hub.Of(&written)
-	resolved, err := graph.Resolve(&dgd, graph.Inputs{Topology: &w.Topologies[0], Engine: graph.EngineGates})
+	resolved, err := graph.Resolve(&dgd, graph.Inputs{Topology: &w.Topologies[0], Provider: graph.ProviderGates})
 	if err != nil {
 		w.Fatal(err)
 	}

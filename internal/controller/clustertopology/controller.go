@@ -31,15 +31,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 // Reconciler writes the status of ClusterTopologies.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Engines say which of Peers work here.
-	Engines *engine.Engines
+	// Providers say which of Peers work here.
+	Providers *provider.Registry
 	// Peers have a topology object of their own.
 	Peers []Peer
 

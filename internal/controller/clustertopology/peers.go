@@ -22,16 +22,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Peer is an engine with a topology object of its own.
+// Peer is a provider with a topology object of its own.
 type Peer struct {
-	Engine string
-	// For are other engines whose scheduler reads the object.
+	Provider string
+	// For are other providers whose scheduler reads the object.
 	For []string
-	// Keep brings the engine's object in step and says what cannot be, or "".
+	// Keep brings the provider's object in step and says what cannot be, or "".
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
 
-// peersChanged has all topologies looked at when an engine comes or goes, or when one of its topology objects, which are of no namespace, changed.
+// peersChanged has all topologies looked at when a provider comes or goes, or when one of its topology objects, which are of no namespace, changed.
 func (r *Reconciler) peersChanged() <-chan event.GenericEvent {
 	changed := make(chan event.GenericEvent, 64)
 	tell := func() {
@@ -40,8 +40,8 @@ func (r *Reconciler) peersChanged() <-chan event.GenericEvent {
 		default: // all are to be looked at anyway
 		}
 	}
-	r.Engines.OnState(func(string) { tell() })
-	r.Engines.OnChange(func(name types.NamespacedName) {
+	r.Providers.OnState(func(string) { tell() })
+	r.Providers.OnChange(func(name types.NamespacedName) {
 		if name.Namespace == "" {
 			tell()
 		}
@@ -57,14 +57,14 @@ func profileOfGroup(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.Profile}}}
 }
 
-// kept is what came of the topology objects of engines in use.
+// kept is what came of the topology objects of providers in use.
 type kept struct {
-	// engines in use that are ready, by name.
-	engines []string
-	differs []string
+	// providers in use that are ready, by name.
+	providers []string
+	differs   []string
 }
 
-// keepPeers writes topology objects only for engines that deployments with this topology use: the others may not even know it.
+// keepPeers writes topology objects only for providers that deployments with this topology use: the others may not even know it.
 func (r *Reconciler) keepPeers(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {
@@ -74,32 +74,32 @@ func (r *Reconciler) keepPeers(ctx context.Context, ct *grovev1alpha1.ClusterTop
 	var failures []error
 	for _, peer := range r.Peers {
 		used := slices.ContainsFunc(groups.Items, func(sg trellisv1alpha1.ScalingGroup) bool {
-			return (sg.Spec.Engine == peer.Engine || slices.Contains(peer.For, sg.Spec.Engine)) && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
+			return (sg.Spec.Provider == peer.Provider || slices.Contains(peer.For, sg.Spec.Provider)) && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
 		})
-		if !used || ct.DeletionTimestamp != nil || !r.Engines.State(ctx, peer.Engine).Ready {
+		if !used || ct.DeletionTimestamp != nil || !r.Providers.State(ctx, peer.Provider).Ready {
 			continue
 		}
-		out.engines = append(out.engines, peer.Engine)
+		out.providers = append(out.providers, peer.Provider)
 		why, err := peer.Keep(ctx, ct)
 		if err != nil {
 			why = err.Error()
 			failures = append(failures, err)
 		}
 		if why != "" {
-			out.differs = append(out.differs, peer.Engine+": "+why)
+			out.differs = append(out.differs, peer.Provider+": "+why)
 		}
 	}
 	return out, errors.Join(failures...)
 }
 
 func setPeers(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTopologyStatus, k kept) {
-	if len(k.engines) == 0 {
+	if len(k.providers) == 0 {
 		meta.RemoveStatusCondition(&status.Conditions, grovev1alpha1.ConditionSchedulersInSync)
 		return
 	}
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionSchedulersInSync, Status: metav1.ConditionTrue, ObservedGeneration: ct.Generation,
-		Reason: grovev1alpha1.ReasonTopologiesAgree, Message: "the topology objects of " + strings.Join(k.engines, ", ") + " say the same",
+		Reason: grovev1alpha1.ReasonTopologiesAgree, Message: "the topology objects of " + strings.Join(k.providers, ", ") + " say the same",
 	}
 	if len(k.differs) > 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, limit.Text(strings.Join(k.differs, "; "), limit.Condition)

@@ -47,7 +47,7 @@ func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condi
 	})
 }
 
-// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under an engine that makes the pods
+// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under a provider that makes the pods
 // itself the levels have to be there for it too. The condition is absent without a constraint.
 func topologyCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
@@ -70,7 +70,7 @@ func topologyCondition(o observed) *condition {
 	}
 }
 
-// levelsOfWorkload: the engine that makes the pods finds the levels lacking. What it said before stands while it cannot be read: then the
+// levelsOfWorkload: the provider that makes the pods finds the levels lacking. What it said before stands while it cannot be read: then the
 // condition is nil, which leaves it as it is.
 func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
@@ -129,7 +129,7 @@ func placedCondition(o observed, p *problem) *condition {
 	switch {
 	case p != nil && len(o.groups) == 0:
 		return no(kind, p.reason, p.message)
-	case o.workload != nil && o.workload.Blind && o.engine.state.Ready && meta.FindStatusCondition(o.dgd.Status.Conditions, kind) != nil:
+	case o.workload != nil && o.workload.Blind && o.provider.state.Ready && meta.FindStatusCondition(o.dgd.Status.Conditions, kind) != nil:
 		return nil // for a moment, as when the operator has just started
 	case o.workload != nil:
 		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}

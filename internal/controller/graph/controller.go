@@ -29,9 +29,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -53,9 +53,9 @@ type Reconciler struct {
 	// Results of the scheduler; Changed delivers an event when one has changed.
 	Results *scheduler.Results
 	Changed <-chan event.GenericEvent
-	// Engines by name, and Engine, the one for deployments that name none.
-	Engines *engine.Engines
-	Engine  string
+	// Providers by name, and Provider, the one for deployments that name none.
+	Providers *provider.Registry
+	Provider  string
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
 	// Platform is where pods reach what all graphs share.
@@ -99,7 +99,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(scalingadapter.DeploymentOf)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
+		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(workers)).
 		Complete(r)
 }
@@ -108,9 +108,9 @@ func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []recon
 	return r.deploymentsBy(ctx, IndexByProfile, profile.GetName())
 }
 
-// concernedBy are the deployments that a change of an engine concerns.
+// concernedBy are the deployments that a change of a provider concerns.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
-	if name, one := engine.GraphOf(change); one {
+	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
 	}
 	return r.deployments(ctx)
@@ -132,10 +132,10 @@ type observed struct {
 	// result of the scheduler; judged is false while there is none since the operator started.
 	result gang.Result
 	judged bool
-	// engine of the deployment, and whether it works.
-	engine engineView
-	// workload is what has come of it under an engine that makes the pods itself; nil under others.
-	workload *engine.Observation
+	// provider of the deployment, and whether it works.
+	provider providerView
+	// workload is what has come of it under a provider that makes the pods itself; nil under others.
+	workload *provider.Observation
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
 }
@@ -218,7 +218,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 			o.profile = profile
 		}
 	}
-	o.engine = r.engineOf(ctx, o)
+	o.provider = r.providerOf(ctx, o)
 	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
 		return o, err
 	}

@@ -31,7 +31,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	}
 	in := graph.Inputs{
 		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
-		Engine: o.engine.Name, Workload: o.engine.workload, Restarts: restartsOf(o), Platform: platform,
+		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform,
 	}
 	resolved, err := graph.Resolve(o.settled, in)
 	switch {

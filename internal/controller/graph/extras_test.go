@@ -79,7 +79,7 @@ func TestNothingIsMadeBehindALeftover(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "new"},
 		Spec:       nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{{Name: "Worker", Type: "worker"}}},
 	}
-	wanted, err := graph.Resolve(dgd, graph.Inputs{Engine: graph.EngineGates})
+	wanted, err := graph.Resolve(dgd, graph.Inputs{Provider: graph.ProviderGates})
 	if err != nil {
 		t.Fatal(err)
 	}

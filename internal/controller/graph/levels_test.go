@@ -10,43 +10,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// Under an engine that makes the pods itself the levels are there when its word and the ClusterTopology agree that they are. A topology
+// Under a provider that makes the pods itself the levels are there when its word and the ClusterTopology agree that they are. A topology
 // that has vanished for one of the two never reads as available.
 func TestLevelsOfAWorkload(t *testing.T) {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
-	gone := &engine.Levels{Reason: nvidiav1beta1.ReasonTopologyDefinitionNotFound, Message: "Grove: gone"}
-	there := &engine.Levels{Available: true, Reason: nvidiav1beta1.ReasonAllTopologyLevelsAvailable, Message: "there"}
+	gone := &provider.Levels{Reason: nvidiav1beta1.ReasonTopologyDefinitionNotFound, Message: "Grove: gone"}
+	there := &provider.Levels{Available: true, Reason: nvidiav1beta1.ReasonAllTopologyLevelsAvailable, Message: "there"}
 	type says struct{ status, reason, message string }
 	available := says{"True", "AllTopologyLevelsAvailable", "All required topology levels are available in the cluster topology"}
 	cases := map[string]struct {
 		// before is the condition's reason, False; "" for none.
 		before        string
-		workload      engine.Observation
+		workload      provider.Observation
 		withoutLevel  bool
 		withoutItself bool
 		want          says
 	}{
-		"both find them":                {workload: engine.Observation{Levels: there}, want: available},
-		"the engine has not judged yet": {workload: engine.Observation{}, want: available},
-		"the engine does not":           {workload: engine.Observation{Levels: gone}, want: says{"False", "TopologyDefinitionNotFound", "Grove: gone"}},
-		"the engine finds them again":   {before: "TopologyDefinitionNotFound", workload: engine.Observation{Levels: there}, want: available},
-		"the engine cannot be read, and did not find them": {
-			before: "TopologyDefinitionNotFound", workload: engine.Observation{Blind: true}, want: says{"False", "TopologyDefinitionNotFound", "before"},
+		"both find them":                  {workload: provider.Observation{Levels: there}, want: available},
+		"the provider has not judged yet": {workload: provider.Observation{}, want: available},
+		"the provider does not":           {workload: provider.Observation{Levels: gone}, want: says{"False", "TopologyDefinitionNotFound", "Grove: gone"}},
+		"the provider finds them again":   {before: "TopologyDefinitionNotFound", workload: provider.Observation{Levels: there}, want: available},
+		"the provider cannot be read, and did not find them": {
+			before: "TopologyDefinitionNotFound", workload: provider.Observation{Blind: true}, want: says{"False", "TopologyDefinitionNotFound", "before"},
 		},
-		"the engine cannot be read, and has said nothing yet": {workload: engine.Observation{Blind: true}, want: available},
-		"the level is gone, which the engine does not know yet": {
-			workload: engine.Observation{Levels: there}, withoutLevel: true,
+		"the provider cannot be read, and has said nothing yet": {workload: provider.Observation{Blind: true}, want: available},
+		"the level is gone, which the provider does not know yet": {
+			workload: provider.Observation{Levels: there}, withoutLevel: true,
 			want: says{"False", "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology"},
 		},
-		"the level is gone, and the engine cannot be read": {
-			workload: engine.Observation{Blind: true}, withoutLevel: true,
+		"the level is gone, and the provider cannot be read": {
+			workload: provider.Observation{Blind: true}, withoutLevel: true,
 			want: says{"False", "TopologyLevelsUnavailable", "Topology level 'rack' is no longer available in the cluster topology"},
 		},
-		"the topology is gone, which the engine does not know yet": {
-			workload: engine.Observation{Levels: there}, withoutItself: true,
+		"the topology is gone, which the provider does not know yet": {
+			workload: provider.Observation{Levels: there}, withoutItself: true,
 			want: says{"False", "TopologyDefinitionNotFound", `ClusterTopology "p" not found; nothing new is placed until it is created`},
 		},
 	}

@@ -63,7 +63,7 @@ func TestPrerequisitesAreForgotten(t *testing.T) {
 func TestClaimsAreNotCounted(t *testing.T) {
 	o := fine()
 	sg := o.groups["work"]
-	sg.Spec.Engine, sg.Spec.Multinode = graph.EngineGates, true
+	sg.Spec.Provider, sg.Spec.Multinode = graph.ProviderGates, true
 	message := func() string {
 		return meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1beta1.ConditionPlaced).Message
 	}

@@ -12,13 +12,13 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// That engine and levels are there from the start is no news; that they are back is, and so is a place, however soon it is found.
+// That provider and levels are there from the start is no news; that they are back is, and so is a place, however soon it is found.
 func TestEventForWhatTurnsTrue(t *testing.T) {
 	cases := []struct {
 		condition        string
 		atFirst, wasLost string
 	}{
-		{nvidiav1beta1.ConditionEngineReady, "", corev1.EventTypeNormal},
+		{nvidiav1beta1.ConditionProviderReady, "", corev1.EventTypeNormal},
 		{nvidiav1beta1.ConditionTopologyLevelsAvailable, "", corev1.EventTypeNormal},
 		{nvidiav1beta1.ConditionPlaced, corev1.EventTypeNormal, corev1.EventTypeNormal},
 		{nvidiav1beta1.ConditionReady, corev1.EventTypeNormal, corev1.EventTypeNormal},

@@ -17,7 +17,7 @@ import (
 //
 //	Sequential   a service gets the request once those before it in the order serve again; within it the update's bounds hold
 //	Parallel     all stop; once nothing of the graph is left, all start, so that it may choose its domain again.
-//	             An engine that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
+//	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
 //
 // A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
 func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {

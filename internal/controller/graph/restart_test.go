@@ -15,7 +15,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 // restarting is a graph of services a, b and c, whose groups do what they are told when the test says so.
@@ -166,8 +166,8 @@ func TestRestart(t *testing.T) {
 		}, []string{
 			"a is told 1 (stop)", "b is told 1 (stop)", "c is told 1 (stop)", "1 Pending", "1 Restarting a,b,c", "b is told 1", "c is told 1",
 		}},
-		"all at once, under an engine that makes the pods itself: nothing stops": {func(r *restarting) {
-			r.o.workload = &engine.Observation{}
+		"all at once, under a provider that makes the pods itself: nothing stops": {func(r *restarting) {
+			r.o.workload = &provider.Observation{}
 			r.ask(parallel("1"))
 			r.until()
 			for _, name := range []string{"a", "b", "c"} {

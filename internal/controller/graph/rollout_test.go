@@ -124,7 +124,7 @@ func TestRolloutCondition(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := fine()
-			o.groups["work"].Spec.Engine = graph.EngineGates
+			o.groups["work"].Spec.Provider = graph.ProviderGates
 			c.change(&o)
 			got := rolloutCondition(o)
 			if c.reason == "" {

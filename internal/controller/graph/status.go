@@ -27,7 +27,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	}
 	status.Components, status.Summary = servicesOf(o, services), summaryOf(services)
 	status.Placement = placementOf(o)
-	status.Engine = o.engine.Name
+	status.Provider = o.provider.Name
 
 	set(&status, o, topologyCondition(o))
 	if drift := driftCondition(o); drift != nil {
@@ -50,7 +50,8 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionWithinPodLimit)
 	}
-	set(&status, o, engineCondition(o))
+	set(&status, o, providerCondition(o))
+	meta.RemoveStatusCondition(&status.Conditions, formerProviderReady)
 	if c := prerequisitesCondition(o); c != nil {
 		set(&status, o, c)
 	} else if p == nil {

@@ -236,8 +236,8 @@ func TestConditions(t *testing.T) {
 			var lines []string
 			message := ""
 			for _, cond := range got.Conditions {
-				if cond.Type == nvidiav1beta1.ConditionEngineReady {
-					continue // TestEngineCondition
+				if cond.Type == nvidiav1beta1.ConditionProviderReady {
+					continue // TestProviderCondition
 				}
 				lines = append(lines, fmt.Sprintf("%s=%s/%s", cond.Type, cond.Status, cond.Reason))
 				if cond.Type == nvidiav1beta1.ConditionReady {

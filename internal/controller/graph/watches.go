@@ -88,7 +88,7 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 	return out
 }
 
-// movedElsewhere lets through pods that an engine makes itself when they get a node or go, or their scheduler says something else of them:
+// movedElsewhere lets through pods that a provider makes itself when they get a node or go, or their scheduler says something else of them:
 // where they are and why not is in the condition Placed. Pods of Trellis' own are their scaling group's matter.
 func movedElsewhere() predicate.Funcs {
 	theirs := func(o client.Object) bool {

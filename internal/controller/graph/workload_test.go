@@ -10,37 +10,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
-	"github.com/trellis-k8s/trellis/internal/engine/lws/maker"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
 )
 
 // sets is LeaderWorkerSet in a certain state.
 type sets struct {
 	maker.Maker
-	state engine.State
+	state provider.State
 }
 
-func (s sets) Probe(context.Context) (engine.State, error) { return s.state, nil }
+func (s sets) Probe(context.Context) (provider.State, error) { return s.state, nil }
 
 // What makes the pods has to work as well as what places them, and stays while there are pods.
 func TestWorkloadCondition(t *testing.T) {
-	notServed := engine.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: "they are not served"}
+	notServed := provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: "they are not served"}
 	const inSets = "Gates, chosen by default; multinode services have the workload LeaderWorkerSet"
 	const stays = "; what the annotation trellis.dev/workload asks for takes its place once the deployment has no pods: scale all its services to 0 and back, or recreate it"
 	cases := map[string]struct {
-		annotation, engine string
-		single             bool
-		state              engine.State
-		frozen             string
-		replicas           int32
-		workload           string
-		want               condition
+		annotation, provider string
+		single               bool
+		state                provider.State
+		frozen               string
+		replicas             int32
+		workload             string
+		want                 condition
 	}{
 		"asked for and there": {
-			annotation: "LeaderWorkerSet", state: engine.Ready(), workload: "LeaderWorkerSet",
-			want: condition{is: true, reason: "EngineAvailable", message: inSets},
+			annotation: "LeaderWorkerSet", state: provider.Ready(), workload: "LeaderWorkerSet",
+			want: condition{is: true, reason: "ProviderAvailable", message: inSets},
 		},
 		"not served": {
 			annotation: "LeaderWorkerSet", state: notServed, workload: "LeaderWorkerSet",
@@ -48,24 +48,24 @@ func TestWorkloadCondition(t *testing.T) {
 		},
 		"nothing is multinode": {
 			annotation: "LeaderWorkerSet", single: true, state: notServed,
-			want: condition{is: true, reason: "EngineAvailable", message: "Gates, chosen by default"},
+			want: condition{is: true, reason: "ProviderAvailable", message: "Gates, chosen by default"},
 		},
-		"an engine that cannot place them, before anything is made": {
-			annotation: "LeaderWorkerSet", engine: graph.EnginePodGroup, state: engine.Ready(), workload: "LeaderWorkerSet",
-			want: condition{reason: "EngineUnsupported", message: "PodGroup, chosen by the operator's flag --engine; multinode services have the workload LeaderWorkerSet, cannot place this graph: " +
+		"a provider that cannot place them, before anything is made": {
+			annotation: "LeaderWorkerSet", provider: graph.ProviderPodGroup, state: provider.Ready(), workload: "LeaderWorkerSet",
+			want: condition{reason: "ProviderUnsupported", message: "PodGroup, chosen by the operator's flag --provider; multinode services have the workload LeaderWorkerSet, cannot place this graph: " +
 				"LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation trellis.dev/workload"},
 		},
 		"asked for, and there are pods of our own": {
 			annotation: "LeaderWorkerSet", state: notServed, replicas: 1,
-			want: condition{is: true, reason: "EngineFrozen", message: "Gates, chosen by default; multinode services have the workload Pods" + stays},
+			want: condition{is: true, reason: "ProviderFrozen", message: "Gates, chosen by default; multinode services have the workload Pods" + stays},
 		},
 		"not asked for any more, and there are pods": {
-			state: engine.Ready(), frozen: "LeaderWorkerSet", replicas: 1, workload: "LeaderWorkerSet",
-			want: condition{is: true, reason: "EngineFrozen", message: inSets + stays},
+			state: provider.Ready(), frozen: "LeaderWorkerSet", replicas: 1, workload: "LeaderWorkerSet",
+			want: condition{is: true, reason: "ProviderFrozen", message: inSets + stays},
 		},
 		"not asked for any more, and there are none": {
-			state: engine.Ready(), frozen: "LeaderWorkerSet",
-			want: condition{is: true, reason: "EngineAvailable", message: "Gates, chosen by default"},
+			state: provider.Ready(), frozen: "LeaderWorkerSet",
+			want: condition{is: true, reason: "ProviderAvailable", message: "Gates, chosen by default"},
 		},
 	}
 	for name, c := range cases {
@@ -77,15 +77,15 @@ func TestWorkloadCondition(t *testing.T) {
 				o.dgd.Component("work").Multinode = nil
 			}
 			sg := o.groups["work"]
-			sg.Spec.Multinode, sg.Spec.Engine, sg.Spec.Workload, sg.Status.Replicas = !c.single, graph.EngineGates, c.frozen, c.replicas
-			podGroup := picky{name: graph.EnginePodGroup, state: engine.Ready()}
-			r := &Reconciler{Engines: engine.New(engine.Options{}, gates.Placer{}, podGroup, sets{state: c.state}), Engine: c.engine}
-			o.engine = r.engineOf(t.Context(), o)
-			if o.engine.workload != c.workload {
-				t.Errorf("workload %q, want %q", o.engine.workload, c.workload)
+			sg.Spec.Multinode, sg.Spec.Provider, sg.Spec.Workload, sg.Status.Replicas = !c.single, graph.ProviderGates, c.frozen, c.replicas
+			podGroup := picky{name: graph.ProviderPodGroup, state: provider.Ready()}
+			r := &Reconciler{Providers: provider.New(provider.Options{}, gates.Placer{}, podGroup, sets{state: c.state}), Provider: c.provider}
+			o.provider = r.providerOf(t.Context(), o)
+			if o.provider.workload != c.workload {
+				t.Errorf("workload %q, want %q", o.provider.workload, c.workload)
 			}
-			c.want.kind = nvidiav1beta1.ConditionEngineReady
-			if diff := cmp.Diff(c.want, *engineCondition(o), cmp.AllowUnexported(condition{})); diff != "" {
+			c.want.kind = nvidiav1beta1.ConditionProviderReady
+			if diff := cmp.Diff(c.want, *providerCondition(o), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Error(diff)
 			}
 		})

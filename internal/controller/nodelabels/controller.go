@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodelabels copies labels of nodes to the bound pods that ask for them by annotation: the workers of graphs with a transfer policy for KV
-// caches, whichever engine placed them. A file in the pod is made of the label, which the worker waits for at its start.
+// caches, whichever provider placed them. A file in the pod is made of the label, which the worker waits for at its start.
 //
 //	pod annotation nvidia.com/topology-label-key: example.com/rack     label example.com/rack of its node
 //	pod annotation nvidia.com/topology-cluster-topology-name: gb200    a label nvidia.com/dynamo-topology.LEVEL for each level

@@ -28,10 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
-	"github.com/trellis-k8s/trellis/internal/engine/podgroup"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
 )
 
 // server is a real API server without kubelets and schedulers: the test plays them, and calls Reconcile itself.
@@ -78,7 +78,7 @@ func newServer(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, c: c, r: &Reconciler{
-		Client: c, Live: cl.GetAPIReader(), Engines: engine.New(engine.Options{}, gates.Placer{Client: c, Live: cl.GetAPIReader()}),
+		Client: c, Live: cl.GetAPIReader(), Providers: provider.New(provider.Options{}, gates.Placer{Client: c, Live: cl.GetAPIReader()}),
 	}}
 	s.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}))
 	s.must(c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"rack": "r"}}}))
@@ -141,7 +141,7 @@ func (s *server) picture() string {
 	return strings.Join(out, " ")
 }
 
-// run plays the engine, the scheduler and the kubelet for the pods of one replica.
+// run plays the provider, the scheduler and the kubelet for the pods of one replica.
 func (s *server) run(ordinal int) {
 	s.t.Helper()
 	for _, pod := range s.pods() {
@@ -237,14 +237,14 @@ func TestGroupOnAnAPIServer(t *testing.T) {
 	}
 }
 
-// TestAPIServerDropsWhatTheEngineNeeds: the engine is held to be ready, by a look that is not true any more, and the API server takes the
+// TestAPIServerDropsWhatTheProviderNeeds: the provider is held to be ready, by a look that is not true any more, and the API server takes the
 // group out of every pod, as one whose gate GenericWorkload is off does. Such a pod would be scheduled on its own.
-func TestAPIServerDropsWhatTheEngineNeeds(t *testing.T) {
+func TestAPIServerDropsWhatTheProviderNeeds(t *testing.T) {
 	s := newServer(t)
 	placer := switched{Placer: podgroup.Placer{Placer: gates.Placer{Client: s.c, Live: s.r.Live}}, on: true}
-	s.r.Engines = engine.New(engine.Options{}, placer)
+	s.r.Providers = provider.New(provider.Options{}, placer)
 	sg := group(2, 2)
-	sg.UID, sg.Spec.Engine = "", graph.EnginePodGroup
+	sg.UID, sg.Spec.Provider = "", graph.ProviderPodGroup
 	for i := range sg.Spec.Roles {
 		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
 	}
@@ -252,7 +252,7 @@ func TestAPIServerDropsWhatTheEngineNeeds(t *testing.T) {
 
 	err := s.reconcile()
 	for _, pod := range []string{"g-worker-0-0", "g-worker-0-1", "g-worker-1-0", "g-worker-1-1"} {
-		want := fmt.Sprintf("creating pod %s: the API server dropped what the engine PodGroup needs; the pod is deleted", pod)
+		want := fmt.Sprintf("creating pod %s: the API server dropped what the provider PodGroup needs; the pod is deleted", pod)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -265,7 +265,7 @@ func TestAPIServerDropsWhatTheEngineNeeds(t *testing.T) {
 		}
 	}
 	if c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c == nil || c.Status != metav1.ConditionFalse ||
-		!strings.Contains(c.Message, "dropped what the engine PodGroup needs") {
+		!strings.Contains(c.Message, "dropped what the provider PodGroup needs") {
 		t.Errorf("PodsInSync = %+v, want it to say so", c)
 	}
 }

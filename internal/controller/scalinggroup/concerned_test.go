@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
 )
 
-func TestGroupsThatAnEngineConcerns(t *testing.T) {
+func TestGroupsThatAnProviderConcerns(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := trellisv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -28,19 +28,19 @@ func TestGroupsThatAnEngineConcerns(t *testing.T) {
 		}
 	}
 	r := &Reconciler{
-		Engines: engine.New(engine.Options{}, gates.Placer{}),
+		Providers: provider.New(provider.Options{}, gates.Placer{}),
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-			group("a", "g", "g-made-by-the-engine", "LeaderWorkerSet"), group("a", "g", "g-pods", ""),
-			group("a", "h", "h-made-by-the-engine", "LeaderWorkerSet"), group("b", "g", "g-made-by-the-engine", "LeaderWorkerSet"),
+			group("a", "g", "g-made-by-the-provider", "LeaderWorkerSet"), group("a", "g", "g-pods", ""),
+			group("a", "h", "h-made-by-the-provider", "LeaderWorkerSet"), group("b", "g", "g-made-by-the-provider", "LeaderWorkerSet"),
 		).Build(),
 	}
 	for name, tc := range map[string]struct {
 		change metav1.ObjectMeta
 		want   []string
 	}{
-		"an object of one graph": {metav1.ObjectMeta{Namespace: "a", Name: "g"}, []string{"a/g-made-by-the-engine"}},
-		"the engine's state": {metav1.ObjectMeta{}, []string{
-			"a/g-made-by-the-engine", "a/g-pods", "a/h-made-by-the-engine", "b/g-made-by-the-engine",
+		"an object of one graph": {metav1.ObjectMeta{Namespace: "a", Name: "g"}, []string{"a/g-made-by-the-provider"}},
+		"the provider's state": {metav1.ObjectMeta{}, []string{
+			"a/g-made-by-the-provider", "a/g-pods", "a/h-made-by-the-provider", "b/g-made-by-the-provider",
 		}},
 	} {
 		var got []string

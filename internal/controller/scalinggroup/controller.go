@@ -3,7 +3,7 @@
 
 // Package scalinggroup makes the pods of scaling groups and counts their replicas.
 //
-// A pod is created once and never changed here: placing it is the engine's, replacing it is the way to update it. Names are
+// A pod is created once and never changed here: placing it is the provider's, replacing it is the way to update it. Names are
 // deterministic, so creating a pod twice is harmless; every deletion names the pod's UID, so a successor is never hit.
 package scalinggroup
 
@@ -30,8 +30,8 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
-	"github.com/trellis-k8s/trellis/internal/engine"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 const (
@@ -47,8 +47,8 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache, before something is destroyed because it seems gone.
 	Live client.Reader
-	// Engines by name.
-	Engines *engine.Engines
+	// Providers by name.
+	Providers *provider.Registry
 	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
 	MaxPods int64
 
@@ -77,7 +77,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
-		WatchesRawSource(source.Channel(r.Engines.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
+		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(16)). // they wait for the API server most of the time
 		Complete(r)
 }
@@ -116,19 +116,19 @@ func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []rec
 	return out
 }
 
-// concernedBy are the scaling groups that a change of an engine concerns: all of them, or those of one graph whose replicas the engine makes.
+// concernedBy are the scaling groups that a change of a provider concerns: all of them, or those of one graph whose replicas the provider makes.
 // What others have come to shows in their pods.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
-	name, one := engine.GraphOf(change)
+	name, one := provider.GraphOf(change)
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.InNamespace(name.Namespace)); err != nil {
-		log.FromContext(ctx).Error(err, "listing the scaling groups that a change of an engine concerns", "graph", name)
+		log.FromContext(ctx).Error(err, "listing the scaling groups that a change of a provider concerns", "graph", name)
 		return nil
 	}
 	var out []reconcile.Request
 	for i := range groups.Items {
 		sg := &groups.Items[i]
-		if !one || sg.Spec.Graph == name.Name && (r.Engines.Workload(sg.Spec.Engine) != nil || sg.Spec.Workload != "") {
+		if !one || sg.Spec.Graph == name.Name && (r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "") {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
 		}
 	}
@@ -180,7 +180,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if failure != nil || apierrors.IsNotFound(err) {
 		return ctrl.Result{}, failure
 	}
-	if workload := r.Engines.Workload(sg.Spec.Engine); workload != nil {
+	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
 		return ctrl.Result{}, r.countWorkload(ctx, sg, workload)
 	}
 	replicas := replicasOf(sg, pods, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })

@@ -28,7 +28,7 @@ func group(replicas, size int32) *trellisv1alpha1.ScalingGroup {
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-worker", UID: "sg"},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: "Worker", Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
+			Graph: "g", Service: "Worker", Provider: graph.ProviderGates, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
 			Topology: &trellisv1alpha1.ResolvedTopology{Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack"}}, PackDomain: "rack"},
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 // A replica whose pods Trellis does not make is made and taken down by the one object they come from, its set. What a replica has come to
@@ -23,29 +23,29 @@ func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 	if sg.Spec.Workload == "" {
 		return true
 	}
-	maker := r.Engines.Maker(sg.Spec.Workload)
-	return maker != nil && r.Engines.State(ctx, sg.Spec.Workload).Ready && maker.Unsuited([]*trellisv1alpha1.ScalingGroup{sg}) == ""
+	maker := r.Providers.Maker(sg.Spec.Workload)
+	return maker != nil && r.Providers.State(ctx, sg.Spec.Workload).Ready && maker.Unsuited([]*trellisv1alpha1.ScalingGroup{sg}) == ""
 }
 
 // lookForSets adds what the replicas' pods come from. While the API is not served there is nothing to see: then the pods alone count.
 func (r *Reconciler) lookForSets(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
-	maker := r.Engines.Maker(sg.Spec.Workload)
-	if maker == nil || !r.Engines.State(ctx, sg.Spec.Workload).Ready {
+	maker := r.Providers.Maker(sg.Spec.Workload)
+	if maker == nil || !r.Providers.State(ctx, sg.Spec.Workload).Ready {
 		return nil
 	}
-	sets, err := maker.Sets(ctx, r.Engines.Own(sg.Spec.Workload), sg)
+	sets, err := maker.Sets(ctx, r.Providers.Own(sg.Spec.Workload), sg)
 	addSets(sg, replicas, sets)
 	return err
 }
 
 // make has the maker make replicas, with pods as the group's placer prepares them.
 func (r *Reconciler) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32) error {
-	placer := r.Engines.Placer(sg.Spec.Engine)
-	err := r.Engines.Maker(sg.Spec.Workload).Make(ctx, sg, ordinals, func(ordinal int32, pod *corev1.Pod) {
+	placer := r.Providers.Placer(sg.Spec.Provider)
+	err := r.Providers.Maker(sg.Spec.Workload).Make(ctx, sg, ordinals, func(ordinal int32, pod *corev1.Pod) {
 		placer.Prepare(sg, ordinal, []*corev1.Pod{pod}, nil)
 	})
-	if errors.Is(err, engine.ErrDropped) {
-		r.Engines.Suspect()
+	if errors.Is(err, provider.ErrDropped) {
+		r.Providers.Suspect()
 	}
 	return err
 }
@@ -54,7 +54,7 @@ func (r *Reconciler) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 // is gone, since no kubelet will say that it has ended.
 func (r *Reconciler) unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, gone removal) error {
 	log.FromContext(ctx).Info("taking a replica down", "replica", gone.ordinal, "why", gone.why)
-	maker := r.Engines.Maker(sg.Spec.Workload)
+	maker := r.Providers.Maker(sg.Spec.Workload)
 	if maker == nil {
 		return fmt.Errorf("this version of Trellis has no workload %q", sg.Spec.Workload)
 	}

@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/engine"
-	"github.com/trellis-k8s/trellis/internal/engine/gates"
-	"github.com/trellis-k8s/trellis/internal/engine/lws"
-	"github.com/trellis-k8s/trellis/internal/engine/lws/maker"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
 )
 
 // served is LeaderWorkerSet in a cluster that may not serve it.
@@ -28,8 +28,8 @@ type served struct {
 	on bool
 }
 
-func (s served) Probe(context.Context) (engine.State, error) {
-	return engine.State{Ready: s.on, Reason: "APINotServed"}, nil
+func (s served) Probe(context.Context) (provider.State, error) {
+	return provider.State{Ready: s.on, Reason: "APINotServed"}, nil
 }
 
 // What the rollout wants becomes sets to make and to take down. A replica's pods decide where there are some; the set does where there
@@ -38,7 +38,7 @@ func TestSets(t *testing.T) {
 	const there, leaving, older = "there", "leaving", "older"
 	cases := map[string]struct {
 		replicas int32
-		engine   string
+		provider string
 		off      bool
 		// sets by ordinal, "" for none.
 		sets []string
@@ -83,22 +83,22 @@ func TestSets(t *testing.T) {
 			replicas: 2, sets: []string{older, older}, pods: [][]state{{old(running), old(running)}, {old(running), old(running)}},
 			want: "take down 1", status: "2 0 2 2",
 		},
-		"gated pods of another engine: the set is recreated": {
+		"gated pods of another provider: the set is recreated": {
 			replicas: 1, sets: []string{there}, pods: [][]state{{other, other}}, want: "take down 0", status: "1 1 0 0",
 		},
 		"off: nothing is made or taken down": {
 			replicas: 1, off: true, pods: [][]state{{running, failed}, {running, running}}, status: "2 1 1 0",
 		},
-		"an engine that cannot place them makes none": {replicas: 1, engine: graph.EnginePodGroup, status: "0 0 0 0"},
+		"a provider that cannot place them makes none": {replicas: 1, provider: graph.ProviderPodGroup, status: "0 0 0 0"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sg := group(c.replicas, 2)
 			sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
-			if c.engine != "" {
-				sg.Spec.Engine = c.engine
+			if c.provider != "" {
+				sg.Spec.Provider = c.provider
 			}
-			r := &Reconciler{Engines: engine.New(engine.Options{}, gates.Placer{}, switched{on: true}, served{on: !c.off})}
+			r := &Reconciler{Providers: provider.New(provider.Options{}, gates.Placer{}, switched{on: true}, served{on: !c.off})}
 			var pods []*corev1.Pod
 			for ordinal, states := range c.pods {
 				pods = append(pods, podsOf(sg, int32(ordinal), states...)...)
@@ -140,9 +140,9 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// other: made for another engine.
+// other: made for another provider.
 func other(pod *corev1.Pod) {
-	pod.Annotations = map[string]string{graph.AnnotationEngine: graph.EngineKAI}
+	pod.Annotations = map[string]string{graph.AnnotationPodProvider: graph.ProviderKAI}
 }
 
 // TestPodsOfSetsAreFound: a pod that a StatefulSet owns brings its scaling group to be looked at, one of somebody else does not.

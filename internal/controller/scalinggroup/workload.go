@@ -11,26 +11,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/engine"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// countWorkload reports what an engine that makes the pods itself has come to. There is nothing else to do for such a group.
-func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload engine.Workload) error {
-	seen, err := workload.Observe(ctx, r.Engines.Own(sg.Spec.Engine), []*trellisv1alpha1.ScalingGroup{sg})
+// countWorkload reports what a provider that makes the pods itself has come to. There is nothing else to do for such a group.
+func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) error {
+	seen, err := workload.Observe(ctx, r.Providers.Own(sg.Spec.Provider), []*trellisv1alpha1.ScalingGroup{sg})
 	if err != nil {
-		return fmt.Errorf("reading what has come of the workload of engine %s: %w", sg.Spec.Engine, err)
+		return fmt.Errorf("reading what has come of the workload of provider %s: %w", sg.Spec.Provider, err)
 	}
 	counts := seen.Counts[sg.Spec.Service]
-	if seen.Blind && r.Engines.State(ctx, sg.Spec.Engine).Ready { // for a moment, as when the operator has just started
+	if seen.Blind && r.Providers.State(ctx, sg.Spec.Provider).Ready { // for a moment, as when the operator has just started
 		s := &sg.Status
-		counts = engine.Counts{Replicas: s.Replicas, Updated: s.UpdatedReplicas, Scheduled: s.ScheduledReplicas, Ready: s.ReadyReplicas}
+		counts = provider.Counts{Replicas: s.Replicas, Updated: s.UpdatedReplicas, Scheduled: s.ScheduledReplicas, Ready: s.ReadyReplicas}
 	}
 	return r.report(ctx, sg, workloadStatus(sg, counts))
 }
 
-// workloadStatus takes over the engine's counts. An update or restart begins when the group asks for another revision or restart than was
-// rolled out last, and is over when the engine says so; from then on it is over, whatever else the engine replaces in the graph.
-func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts engine.Counts) trellisv1alpha1.ScalingGroupStatus {
+// workloadStatus takes over the provider's counts. An update or restart begins when the group asks for another revision or restart than was
+// rolled out last, and is over when the provider says so; from then on it is over, whatever else the provider replaces in the graph.
+func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration, status.FailedReplicas = sg.Generation, nil
 	meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPodsHealthy)

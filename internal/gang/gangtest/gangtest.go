@@ -39,7 +39,7 @@ func Group(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopo
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + service, UID: types.UID(service)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: service, Engine: graph.EngineGates, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
+			Graph: "g", Service: service, Provider: graph.ProviderGates, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
 		},
 	}
 }

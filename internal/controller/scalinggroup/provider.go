@@ -1,0 +1,90 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// fit turns a plan into steps that the group's provider can follow: pods get what only new pods can be given, pods of another provider are
+// recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not come back.
+func (r *Reconciler) fit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan) steps {
+	if !graph.Gated(sg) {
+		s := stepsOf(sg, replicas, next)
+		if router, ok := r.Providers.Get(sg.Spec.Provider).(provider.Router); ok {
+			router.Route(sg, s.create)
+		}
+		return s
+	}
+	if !r.makes(ctx, sg) {
+		return steps{} // what the pods come from can be neither made nor taken down
+	}
+	placer := r.Providers.Placer(sg.Spec.Provider)
+	if placer == nil || !r.Providers.State(ctx, sg.Spec.Provider).Ready {
+		return stepsOf(sg, replicas, next.OnlyScaleIn())
+	}
+	s := stepsOf(sg, replicas, next)
+	s.replaceForeign(sg, placer, replicas)
+	fresh := map[int32][]*corev1.Pod{}
+	for _, pod := range s.create {
+		ordinal, _, _ := graph.ReplicaOf(pod)
+		fresh[ordinal] = append(fresh[ordinal], pod)
+	}
+	for ordinal, pods := range fresh {
+		placer.Prepare(sg, ordinal, pods, replicas[ordinal].living())
+	}
+	return s
+}
+
+// replaceForeign has replicas recreated that still wait and are not as the provider makes them. What was released goes on as it is.
+func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider.Placer, replicas map[int32]*replica) {
+	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
+		r := replicas[ordinal]
+		pods := r.living()
+		if r.released() || len(pods) == 0 || placer.Kept(pods) {
+			continue
+		}
+		of := func(pod *corev1.Pod) bool { o, _, _ := graph.ReplicaOf(pod); return o == ordinal }
+		s.create = slices.DeleteFunc(s.create, of)
+		s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
+		s.make = slices.DeleteFunc(s.make, func(o int32) bool { return o == ordinal })
+		s.unmake = slices.DeleteFunc(s.unmake, func(u removal) bool { return u.ordinal == ordinal })
+		s.remove(sg, r, "it was made for another provider, or in two halves")
+	}
+}
+
+// living are the pods of a replica, in index order; none when there is no such replica.
+func (r *replica) living() []*corev1.Pod {
+	if r == nil {
+		return nil
+	}
+	pods := make([]*corev1.Pod, 0, len(r.pods))
+	for _, index := range r.indexes() {
+		pods = append(pods, r.pods[index])
+	}
+	return pods
+}
+
+// checkKept deletes a pod again that the API server has stripped of what its provider needs: scheduled like that, it would be on its own.
+func (r *Reconciler) checkKept(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
+	placer := r.Providers.Placer(sg.Spec.Provider)
+	if placer == nil || !graph.Gated(sg) || placer.Kept([]*corev1.Pod{pod}) {
+		return nil
+	}
+	r.Providers.Suspect()
+	if err := r.deletePod(ctx, deletion{pod: pod, why: "the API server dropped what its provider needs"}); err != nil {
+		return err
+	}
+	return fmt.Errorf("creating pod %s: the API server dropped what the provider %s needs; the pod is deleted", pod.Name, sg.Spec.Provider)
+}

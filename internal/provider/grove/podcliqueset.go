@@ -1,0 +1,189 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+)
+
+const (
+	startAnyOrder = "CliqueStartupTypeAnyOrder"
+	// terminationDelay is how long Grove waits before it recreates a broken gang, the same as Dynamo's.
+	terminationDelay = 15 * time.Minute
+)
+
+// Graph is one deployment as Grove is to see it.
+type Graph struct {
+	Namespace, Name string
+	// Queue of KAI Scheduler; "" where Grove uses another scheduler.
+	Queue string
+	// UpdateStrategy that the deployment asks for; "": Grove's default.
+	UpdateStrategy string
+	// Overrides of topology constraints that the deployment asks for.
+	Overrides graph.Overrides
+	// Groups are the scaling groups of the deployment, one a service.
+	Groups []*trellisv1alpha1.ScalingGroup
+}
+
+// Render returns the whole deployment. Owner references are the caller's.
+func Render(g Graph, d Schema) *PodCliqueSet {
+	n := nameAll(g.Name, g.Groups)
+	t := constraint.TopologyOf(g.Groups)
+	pcs := &PodCliqueSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: PodCliqueSetKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: n.set, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(g.Name)}},
+		Spec: PodCliqueSetSpec{Replicas: 1, Template: Template{
+			CliqueStartupType:     startAnyOrder,
+			HeadlessServiceConfig: &HeadlessServiceConfig{PublishNotReadyAddresses: true},
+			PriorityClassName:     graph.PriorityClass(g.Groups),
+			TerminationDelay:      &metav1.Duration{Duration: terminationDelay},
+			TopologyConstraint:    overridden(d.constraint(t, constraint.OfGraph(t)), g.Overrides.Set),
+		}},
+	}
+	if g.UpdateStrategy != "" && d.UpdateStrategy {
+		pcs.Spec.UpdateStrategy = &UpdateStrategy{Type: g.UpdateStrategy}
+	}
+	template := &pcs.Spec.Template
+	for _, sg := range graph.SortedGroups(g.Groups) {
+		own := g.Overrides.Services[sg.Spec.Service]
+		unit := overridden(d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology)), own.Unit)
+		if !sg.Spec.Multinode {
+			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), graph.MinAvailable(sg))
+			clique.TopologyConstraint = unit
+			template.Cliques = append(template.Cliques, clique)
+			continue
+		}
+		group := ScalingGroup{Name: n.of(sg), Replicas: ptr.To(templateReplicas(sg)), MinAvailable: ptr.To(graph.MinAvailable(sg)), TopologyConstraint: unit}
+		for i := range sg.Spec.Roles {
+			role := &sg.Spec.Roles[i]
+			name, override := n.of(sg)+leaderSuffix, own.Leader
+			if role.Name == graph.RoleWorker {
+				name, override = n.of(sg)+workerSuffix, own.Worker
+			}
+			clique := g.clique(n, sg, role, name, role.Count, role.Count)
+			clique.TopologyConstraint = overridden(nil, override)
+			template.Cliques = append(template.Cliques, clique)
+			group.CliqueNames = append(group.CliqueNames, name)
+		}
+		template.PodCliqueScalingGroups = append(template.PodCliqueScalingGroups, group)
+	}
+	return pcs
+}
+
+// overridden lays what a deployment writes for Grove over a constraint.
+func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstraint {
+	if len(override) == 0 {
+		return c
+	}
+	out := TopologyConstraint{}
+	if c != nil {
+		out = *c
+		if c.Pack != nil {
+			out.Pack = ptr.To(*c.Pack)
+		}
+	}
+	if json.Unmarshal(override, &out) != nil { // it was read before
+		return c
+	}
+	return &out
+}
+
+// clique makes one run of pods. It has no constraint of its own in a multinode service, unless an override gives it one: the replica it is
+// part of has.
+func (g Graph) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas, minAvailable int32) Clique {
+	c := Clique{
+		Name:        name,
+		Labels:      maps.Clone(role.Template.Labels),
+		Annotations: maps.Clone(role.Template.Annotations),
+		Spec:        CliqueSpec{RoleName: name, PodSpec: n.podSpec(sg, role), Replicas: replicas, MinAvailable: ptr.To(minAvailable)},
+	}
+	if c.Labels == nil {
+		c.Labels = map[string]string{}
+	}
+	maps.Copy(c.Labels, graph.Selector(sg.Spec.Graph, sg.Name))
+	c.Labels[graph.LabelRole] = role.Name
+	c.Labels[graph.LabelRevision] = graph.LabelValue(sg.Spec.Revision)
+	if sg.Spec.Restart != nil { // Grove replaces the pods of a clique whose annotations change
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[graph.AnnotationRestart] = sg.Spec.Restart.ID
+	}
+	if g.Queue != "" && (c.Spec.PodSpec.SchedulerName == "" || c.Spec.PodSpec.SchedulerName == kai.SchedulerName) {
+		c.Spec.PodSpec.SchedulerName = kai.SchedulerName
+		c.Labels[kai.LabelQueue] = graph.LabelValue(g.Queue)
+	}
+	return c
+}
+
+// QueueOf is the queue that a set's cliques name, or "". Grove replaces the pods of a clique whose labels change.
+func QueueOf(pcs *PodCliqueSet) string {
+	for i := range pcs.Spec.Template.Cliques {
+		if queue := pcs.Spec.Template.Cliques[i].Labels[kai.LabelQueue]; queue != "" {
+			return queue
+		}
+	}
+	return ""
+}
+
+// templateReplicas: Grove takes no template with fewer than minAvailable; Scales brings the made object down.
+func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return max(sg.Spec.Replicas, graph.MinAvailable(sg))
+}
+
+// unit is what a service asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
+// which the service's wish holds too.
+func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
+	graph, unit := constraint.OfGraph(t), constraint.OfService(t)
+	if graph.Preferred != "" && unit.Preferred != "" && constraint.Level(t, unit.Preferred) < constraint.Level(t, graph.Preferred) {
+		unit.Preferred = graph.Preferred
+	}
+	return unit
+}
+
+// constraint writes a constraint in the schema; nil when there is nothing it can say.
+func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
+	switch {
+	case c.Empty(), d.Shape == ShapeNone:
+		return nil
+	case d.Shape == ShapePack:
+		return &TopologyConstraint{TopologyName: t.Profile, Pack: &Pack{Required: c.Required, Preferred: c.Preferred}}
+	case c.Required == "":
+		return nil
+	case d.Shape == ShapeNamed:
+		return &TopologyConstraint{TopologyName: t.Profile, PackDomain: c.Required}
+	}
+	return &TopologyConstraint{PackDomain: c.Required}
+}
+
+// Scale is what /scale of one of Grove's objects is to be set to.
+type Scale struct {
+	// Kind is PodClique or PodCliqueScalingGroup.
+	Kind, Name string
+	Replicas   int32
+}
+
+// Scales returns the replicas of every service. Grove scales the objects it made, not the template.
+func Scales(g Graph) []Scale {
+	n := nameAll(g.Name, g.Groups)
+	var out []Scale
+	for _, sg := range graph.SortedGroups(g.Groups) {
+		s := Scale{Kind: PodCliqueKind.Kind, Name: n.object(sg), Replicas: sg.Spec.Replicas}
+		if sg.Spec.Multinode {
+			s.Kind = PodCliqueScalingGroupKind.Kind
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package grove
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Place is where one bound pod sits: the domain of its node.
+type Place struct {
+	Service string
+	// Replica of a multinode service; 0 in any other.
+	Replica int32
+	// Made is when the pod was created.
+	Made   time.Time
+	Domain topology.Path
+}
+
+// Strays is what does not hold of the domains that are required.
+type Strays struct {
+	// Graph: pods are outside the domain of the deployment. Otherwise Message is about replicas and services, or "".
+	Graph   bool
+	Message string
+}
+
+// FindStrays compares where pods sit with the domains required. Grove's scheduler keeps a required domain when it places a gang whole. A pod
+// that is made again is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is checked, of
+// the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
+func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
+	var out Strays
+	t := constraint.TopologyOf(groups)
+	required := constraint.OfGraph(t).Required
+	if required != "" {
+		if home, away := split(places, constraint.Level(t, required)); len(away) > 0 {
+			out.Graph = true
+			out.Message = fmt.Sprintf("the deployment is in %s %s, but Grove placed %s (%d of %d pods); %s",
+				required, home, list(described(groups, away, constraint.Level(t, required))), len(away), known(places, constraint.Level(t, required)), fixOfGraph(groups, away))
+		}
+	}
+	var parts []string
+	for _, sg := range graph.SortedGroups(groups) {
+		unit := constraint.OfService(sg.Spec.Topology).Required
+		if unit == "" || unit == required {
+			continue
+		}
+		level := constraint.Level(sg.Spec.Topology, unit)
+		for _, of := range units(sg, places) {
+			if home, away := split(of, level); len(away) > 0 {
+				parts = append(parts, fmt.Sprintf("%s is in %s %s, but Grove placed %d of its %d pods in %s",
+					unitName(sg, of[0]), unit, home, len(away), known(of, level), list(domains(away, level))))
+			}
+		}
+	}
+	if len(parts) > 0 {
+		if out.Message != "" {
+			out.Message += "; "
+		}
+		out.Message += list(parts) + "; delete all pods of it at once, so that they are placed as one gang, or use another provider"
+	}
+	return out
+}
+
+// split finds the domain of a level that most pods are in, and the pods outside of it. Pods whose place is not known count nowhere.
+func split(places []Place, level int) (home topology.Path, away []Place) {
+	type tally struct {
+		path  topology.Path
+		pods  int
+		since time.Time
+	}
+	tallies := map[string]*tally{}
+	for _, p := range places {
+		if p.Domain.Level() < level {
+			continue
+		}
+		path := p.Domain.Truncate(level)
+		found := tallies[path.String()]
+		if found == nil {
+			found = &tally{path: path, since: p.Made}
+			tallies[path.String()] = found
+		}
+		found.pods++
+		if p.Made.Before(found.since) {
+			found.since = p.Made
+		}
+	}
+	best := slices.SortedFunc(maps.Values(tallies), func(a, b *tally) int {
+		return cmp.Or(cmp.Compare(b.pods, a.pods), a.since.Compare(b.since), a.path.Compare(b.path))
+	})
+	if len(best) < 2 {
+		return nil, nil
+	}
+	for _, p := range places {
+		if p.Domain.Level() >= level && !best[0].path.Contains(p.Domain) {
+			away = append(away, p)
+		}
+	}
+	return best[0].path, away
+}
+
+func known(places []Place, level int) int {
+	n := 0
+	for _, p := range places {
+		if p.Domain.Level() >= level {
+			n++
+		}
+	}
+	return n
+}
+
+// units are the pods of a service that have to be together: of each replica in a multinode service, else all.
+func units(sg *trellisv1alpha1.ScalingGroup, places []Place) [][]Place {
+	by := map[int32][]Place{}
+	for _, p := range places {
+		if p.Service == sg.Spec.Service {
+			by[p.Replica] = append(by[p.Replica], p)
+		}
+	}
+	out := make([][]Place, 0, len(by))
+	for _, replica := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, by[replica])
+	}
+	return out
+}
+
+func unitName(sg *trellisv1alpha1.ScalingGroup, p Place) string {
+	if sg.Spec.Multinode {
+		return fmt.Sprintf("%s-%d", p.Service, p.Replica)
+	}
+	return p.Service
+}
+
+// described names the replicas that pods are of, and where they are.
+func described(groups []*trellisv1alpha1.ScalingGroup, places []Place, level int) []string {
+	var out []string
+	for _, p := range places {
+		for _, sg := range groups {
+			if sg.Spec.Service == p.Service {
+				out = append(out, fmt.Sprintf("%s in %s", unitName(sg, p), p.Domain.Truncate(level)))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func domains(places []Place, level int) []string {
+	var out []string
+	for _, p := range places {
+		out = append(out, p.Domain.Truncate(level).String())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// fixOfGraph: replicas after the first are gangs of their own to Grove, which no deletion brings back; the others are one gang.
+func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []Place) string {
+	for _, p := range away {
+		for _, sg := range groups {
+			if sg.Spec.Service == p.Service && (!sg.Spec.Multinode || p.Replica == 0) {
+				return "delete all pods of the deployment at once, so that they are placed as one gang, or use another provider"
+			}
+		}
+	}
+	return "scale the service down to move them, or use another provider"
+}

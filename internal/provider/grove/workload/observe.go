@@ -1,0 +1,203 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Codes in the condition Placed under Grove.
+const (
+	// CodeWaitsForGrove means that Grove, or the scheduler behind it, has not placed every replica yet.
+	CodeWaitsForGrove = "WaitsForGrove"
+	// CodeOutsideGraphDomain means that Grove placed pods outside the domain that the deployment has to be in.
+	CodeOutsideGraphDomain = "OutsideGraphDomain"
+	// CodeOutsideReplicaDomain means that Grove placed pods of a replica, or of a single-node service, outside the domain of the others.
+	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
+)
+
+// Observe implements provider.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
+func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (provider.Observation, error) {
+	out := provider.Observation{Counts: map[string]provider.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet", Blind: true}
+	if own == nil || len(groups) == 0 {
+		return out, nil
+	}
+	all, err := w.siblings(ctx, groups[0])
+	if err != nil {
+		return out, err
+	}
+	if len(all) == 0 { // deleted since they were read, with their deployment
+		out.Message = "the scaling groups of the deployment are gone"
+		return out, nil
+	}
+	out.Blind = false
+	g := w.graphOf(all, "")
+	pcs := &grove.PodCliqueSet{}
+	found, err := read(ctx, own, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g), pcs)
+	if err != nil {
+		return out, err
+	}
+	pods, err := w.podsOf(ctx, g)
+	if err != nil {
+		return out, err
+	}
+	var waiting []string
+	for _, sg := range groups {
+		s, err := service(ctx, own, g, sg)
+		if err != nil {
+			return out, err
+		}
+		current := found && grove.Current(g, sg, pcs)
+		out.Counts[sg.Spec.Service] = provider.Counts{
+			Replicas: s.Replicas, Updated: s.Updated, Scheduled: s.Scheduled, Ready: s.Ready,
+			Current: current, RolledOut: current && grove.Updated(pcs) && s.Done,
+		}
+		if s.Waiting != "" {
+			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfService(pods, sg.Spec.Service))))
+		}
+	}
+	strays := w.strays(ctx, g, pods)
+	if found {
+		if levels, judged := grove.TopologyLevels(pcs); judged {
+			out.Levels = new(provider.Levels(levels))
+		}
+		if refusal := grove.Refusal(pcs); refusal != "" {
+			waiting = append(waiting, refusal)
+		}
+	}
+	w.judge(g, waiting, strays, &out)
+	return out, nil
+}
+
+// judge says whether all is where it has to be.
+func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, out *provider.Observation) {
+	switch levels := out.Levels; {
+	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:
+		out.Reason, out.Message = levels.Reason, levels.Message
+	case strays.Message != "": // before what waits: that ends by itself, this does not
+		out.Reason = CodeOutsideReplicaDomain
+		if strays.Graph {
+			out.Reason = CodeOutsideGraphDomain
+		}
+		out.Message = strings.Join(append([]string{strays.Message}, waiting...), "; ")
+	case len(waiting) > 0:
+		out.Reason, out.Message = CodeWaitsForGrove, peer.Message(strings.Join(waiting, "; "))
+	default:
+		out.Placed, out.Reason = true, nvidiav1beta1.ReasonAllReplicasPlaced
+		out.Message = "Grove has scheduled all replicas"
+		if limits := grove.Limits(g, w.last().schema); len(limits) > 0 {
+			out.Message = peer.Message(out.Message + "; " + strings.Join(limits, "; "))
+		}
+	}
+}
+
+func (w *Workload) siblings(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
+	all := &trellisv1alpha1.ScalingGroupList{}
+	if err := w.Client.List(ctx, all, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(sg.Spec.Graph)}); err != nil {
+		return nil, fmt.Errorf("listing the scaling groups of the graph: %w", err)
+	}
+	var out []*trellisv1alpha1.ScalingGroup
+	for i := range all.Items {
+		if all.Items[i].Spec.Graph == sg.Spec.Graph {
+			out = append(out, &all.Items[i])
+		}
+	}
+	return out, nil
+}
+
+func service(ctx context.Context, own client.Reader, g grove.Graph, sg *trellisv1alpha1.ScalingGroup) (grove.Service, error) {
+	if sg.Spec.Multinode {
+		group := &grove.PodCliqueScalingGroup{}
+		found, err := read(ctx, own, grove.PodCliqueScalingGroupKind, g.Namespace, grove.Multinode(g, sg, nil).Name, group)
+		if !found {
+			group = nil
+		}
+		return grove.Multinode(g, sg, group), err
+	}
+	clique := &grove.PodClique{}
+	found, err := read(ctx, own, grove.PodCliqueKind, g.Namespace, grove.SingleNode(g, sg, nil).Name, clique)
+	if !found {
+		clique = nil
+	}
+	return grove.SingleNode(g, sg, clique), err
+}
+
+func read(ctx context.Context, own client.Reader, kind schema.GroupVersionKind, namespace, name string, into any) (bool, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if err := own.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return true, peer.Read(object, into)
+}
+
+func withReason(waiting, reason string) string {
+	if reason == "" {
+		return waiting
+	}
+	return waiting + "; " + reason
+}
+
+// podsOf are the pods that Grove has made of the graph.
+func (w *Workload) podsOf(ctx context.Context, g grove.Graph) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(g.Name)}); err != nil {
+		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
+	}
+	out := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+func podsOfService(pods []*corev1.Pod, service string) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[graph.LabelComponent] != service })
+}
+
+// strays looks where the pods are, by the labels of their nodes.
+func (w *Workload) strays(ctx context.Context, g grove.Graph, pods []*corev1.Pod) grove.Strays {
+	t := constraint.TopologyOf(g.Groups)
+	if t == nil {
+		return grove.Strays{}
+	}
+	var levels topology.Levels
+	for _, level := range t.Levels {
+		levels = append(levels, topology.Level(level))
+	}
+	var places []grove.Place
+	for _, pod := range pods {
+		node := &corev1.Node{}
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || over(pod) || w.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node) != nil {
+			continue
+		}
+		ordinal, _ := strconv.ParseInt(pod.Labels[grove.LabelReplica], 10, 32)
+		places = append(places, grove.Place{
+			Service: pod.Labels[graph.LabelComponent], Replica: int32(ordinal), Made: pod.CreationTimestamp.Time, Domain: levels.PathOf(node.Labels),
+		})
+	}
+	return grove.FindStrays(g.Groups, places)
+}
+
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

@@ -1,0 +1,244 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workload is the provider Grove: it makes the pods from one PodCliqueSet for each deployment, and Trellis plans nothing.
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/write"
+)
+
+// Definitions of Grove's kinds, and the one that shows that Grove has KAI to schedule for it.
+const (
+	podCliqueSets = "podcliquesets.grove.io"
+	bindings      = "clustertopologybindings.grove.io"
+	kaiPodGroups  = "podgroups.scheduling.run.ai"
+)
+
+// Workload is the provider Grove.
+type Workload struct {
+	write.Writer
+	// TopologyKept says whether Trellis keeps KAI's Topology of a ClusterTopology. Without it Grove makes its own.
+	TopologyKept func(context.Context) bool
+
+	mu     sync.Mutex
+	served served
+}
+
+// served is what the last probe found.
+type served struct {
+	schema        grove.Schema
+	kai, bindings bool
+}
+
+var _ provider.Workload = &Workload{}
+
+// New returns the provider.
+func New(writer client.Client, live client.Reader) *Workload {
+	return &Workload{Writer: write.Writer{Client: writer, Live: live}, TopologyKept: func(context.Context) bool { return false }}
+}
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podcliquesets.grove.io;clustertopologybindings.grove.io;podgroups.scheduling.run.ai,verbs=get
+// +kubebuilder:rbac:groups=grove.io,resources=podcliquesets,verbs=create;get;list;patch;watch
+// +kubebuilder:rbac:groups=grove.io,resources=podcliques;podcliquescalinggroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=grove.io,resources=podcliques/scale;podcliquescalinggroups/scale,verbs=patch
+// +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=create;get;list;patch;watch
+
+// Name implements provider.Provider.
+func (*Workload) Name() string { return graph.ProviderGrove }
+
+// Probe implements provider.Provider: PodCliqueSets are served, and which words they understand.
+func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
+	var now served
+	for _, name := range []string{podCliqueSets, bindings, kaiPodGroups} {
+		crd, err := w.Definition(ctx, name)
+		if err != nil {
+			return provider.State{}, err
+		}
+		if crd != nil {
+			if why := write.NamesRefused(crd); why != "" {
+				return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: why}, nil
+			}
+		}
+		switch name {
+		case podCliqueSets:
+			known := false
+			if crd != nil {
+				now.schema, known = grove.ReadSchema(crd)
+			}
+			if !known {
+				return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: name + " is not served; install Grove"}, nil
+			}
+		case bindings:
+			now.bindings = crd != nil
+		case kaiPodGroups:
+			now.kai = crd != nil
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served = now
+	return provider.Ready(), nil
+}
+
+func (w *Workload) last() served {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.served
+}
+
+// Unsuited implements provider.Provider.
+func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().schema), "; ")
+}
+
+// graphOf groups, of which there is at least one. Where KAI is there, Grove's pods are KAI's. queue "" is the default one then.
+func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Graph {
+	g := grove.Graph{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
+	if w.last().kai {
+		g.Queue = queue
+		if queue == "" {
+			g.Queue = kai.DefaultQueue
+		}
+	}
+	return g
+}
+
+// Watches implements provider.Provider: what Grove makes of a deployment; and its bindings, where it has them, which are of no deployment and so
+// of no namespace.
+func (w *Workload) Watches() []provider.Watch {
+	var out []provider.Watch
+	if w.last().bindings {
+		binding := &unstructured.Unstructured{}
+		binding.SetGroupVersionKind(grove.ClusterTopologyBindingKind)
+		out = append(out, provider.Watch{Object: binding, Graph: provider.TopologyOf})
+	}
+	for _, kind := range []schema.GroupVersionKind{grove.PodCliqueSetKind, grove.PodCliqueKind, grove.PodCliqueScalingGroupKind} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		out = append(out, provider.Watch{Object: object, Graph: deploymentOf})
+	}
+	return out
+}
+
+// deploymentOf reads whose an object is: a set by its owner, what Grove made of it by a label. A set whose name was shortened is found by
+// its owner alone; its status follows the others'.
+func deploymentOf(o client.Object) (types.NamespacedName, bool) {
+	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "DynamoGraphDeployment" {
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
+	}
+	set := o.GetLabels()[grove.LabelPartOf]
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: set}, set != ""
+}
+
+// Apply implements provider.Workload.
+func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	g := w.graphOf(groups, "")
+	have, err := w.Get(ctx, grove.PodCliqueSetKind, g.Namespace, grove.SetName(g))
+	if err != nil {
+		return err
+	}
+	present := &grove.PodCliqueSet{}
+	if have != nil {
+		if err := peer.Read(have, present); err != nil {
+			return err
+		}
+	}
+	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
+	g.UpdateStrategy, g.Overrides = dgd.Annotations[graph.AnnotationGroveUpdate], graph.GroveOverrides(dgd)
+	set := grove.Render(g, w.last().schema)
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	if have != nil {
+		grove.KeepPods(set, present)
+	}
+	want, err := peer.Object(set)
+	if err != nil {
+		return err
+	}
+	if err := w.Writer.Apply(ctx, dgd, want, have); err != nil {
+		return err
+	}
+	for _, scale := range grove.Scales(g) {
+		if err := w.scale(ctx, g.Namespace, scale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scale sets the replicas of an object that Grove made. One that is not there yet is made with them.
+func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) error {
+	kind := grove.PodCliqueKind
+	if to.Kind == grove.PodCliqueScalingGroupKind.Kind {
+		kind = grove.PodCliqueScalingGroupKind
+	}
+	object, err := w.Get(ctx, kind, namespace, to.Name)
+	if object == nil || err != nil {
+		return err
+	}
+	if now, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas"); now == int64(to.Replicas) {
+		return nil
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, to.Replicas))
+	if err := w.Client.SubResource("scale").Patch(ctx, object, patch, provider.Unwatched); err != nil {
+		return fmt.Errorf("scaling %s %s: %w", to.Kind, to.Name, err)
+	}
+	return nil
+}
+
+// KeepBinding brings Grove's binding in step with a ClusterTopology, where this Grove has bindings, and says what cannot be, or "".
+func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
+	seen := w.last()
+	if !seen.bindings {
+		return "", nil
+	}
+	have, err := w.Get(ctx, grove.ClusterTopologyBindingKind, "", ct.Name)
+	if err != nil {
+		return "", err
+	}
+	if have != nil && !metav1.IsControlledBy(have, ct) {
+		binding := &grove.ClusterTopologyBinding{}
+		if err := peer.Read(have, binding); err != nil {
+			return "", err
+		}
+		return grove.BindingDrift(ct, binding), nil
+	}
+	kaiTopology := ""
+	if name, managed := kai.Reference(ct); managed && w.TopologyKept(ctx) {
+		kaiTopology = name
+	}
+	binding, err := grove.RenderBinding(ct, kaiTopology)
+	if err != nil {
+		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
+	}
+	want, err := peer.Object(binding)
+	if err != nil {
+		return "", err
+	}
+	return "", w.Writer.Apply(ctx, ct, want, have)
+}

@@ -1,0 +1,151 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Opener makes a cache for some kinds; it is started and stopped with them.
+type Opener func() (cache.Cache, error)
+
+// syncTimeout bounds the first list of a provider's kinds.
+const syncTimeout = 30 * time.Second
+
+// informers run for one provider while its kinds are served. They have a cache of their own: one that watches a kind that is not there
+// fails, and must not take the manager's with it.
+type informers struct {
+	reader client.Reader
+	// kinds that are watched.
+	kinds  string
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// watch starts the informers of a provider that is ready and stops those of one that is not, or that has other kinds by now. Once they run
+// it is reported like a change of state: what looked before could not read them. Only Start calls it.
+func (e *Registry) watch(ctx context.Context, name string, state State) {
+	e.mu.Lock()
+	running := e.informers[name]
+	e.mu.Unlock()
+	if running != nil && (!state.Ready || running.kinds != kindsOf(e.byName[name].Watches())) {
+		e.set(name, nil)
+		running.stop()
+		running = nil
+	}
+	if !state.Ready || running != nil {
+		return
+	}
+	started, err := e.open(ctx, e.byName[name])
+	if err != nil {
+		log.FromContext(ctx).Error(err, "watching the provider's kinds; it is tried again", "provider", name)
+		return
+	}
+	if started != nil {
+		e.set(name, started)
+		e.tell(name)
+	}
+}
+
+func kindsOf(watches []Watch) string {
+	var kinds strings.Builder
+	for _, w := range watches {
+		fmt.Fprintf(&kinds, "%T %s\n", w.Object, w.Object.GetObjectKind().GroupVersionKind())
+	}
+	return kinds.String()
+}
+
+func (e *Registry) set(name string, running *informers) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if running == nil {
+		delete(e.informers, name)
+		return
+	}
+	e.informers[name] = running
+}
+
+func (e *Registry) open(ctx context.Context, one Provider) (*informers, error) {
+	watches := one.Watches()
+	if len(watches) == 0 || e.options.Open == nil {
+		return nil, nil
+	}
+	own, err := e.options.Open()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range watches {
+		informer, err := own.GetInformer(ctx, w.Object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", w.Object, err)
+		}
+		if _, err := informer.AddEventHandler(e.handler(w)); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", w.Object, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	running := &informers{reader: own, kinds: kindsOf(watches), cancel: cancel}
+	running.ended.Go(func() {
+		if err := own.Start(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "watching the provider's kinds", "provider", one.Name())
+		}
+	})
+	// A kind may go away while it is listed for the first time; the next look tries again.
+	first, enough := context.WithTimeout(ctx, syncTimeout)
+	defer enough()
+	if !own.WaitForCacheSync(first) {
+		running.stop()
+		return nil, fmt.Errorf("the first list of %s's kinds did not come", one.Name())
+	}
+	return running, nil
+}
+
+func (i *informers) stop() {
+	i.cancel()
+	i.ended.Wait()
+}
+
+func (e *Registry) closeAll() {
+	for _, name := range e.asked() {
+		e.mu.Lock()
+		running := e.informers[name]
+		delete(e.informers, name)
+		e.mu.Unlock()
+		if running != nil {
+			running.stop()
+		}
+	}
+}
+
+func (e *Registry) handler(w Watch) toolscache.ResourceEventHandler {
+	tell := func(obj any) {
+		if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		object, ok := obj.(client.Object)
+		if !ok {
+			return
+		}
+		if graph, ok := w.Graph(object); ok {
+			e.changed(graph)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell}
+}
+
+func (e *Registry) changed(graph types.NamespacedName) {
+	for _, f := range e.watchers {
+		f(graph)
+	}
+}

@@ -1,0 +1,164 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+)
+
+// forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be released at a time, and the list of one
+// must not leave out the other.
+type forming struct {
+	mu   sync.Mutex
+	pods map[types.UID]map[types.UID]bool // by deployment
+}
+
+func newForming() *forming { return &forming{pods: map[types.UID]map[types.UID]bool{}} }
+
+// Form implements provider.Placer: the deployment's PodGroup lists the replicas of this gang beside those released before.
+func (p Placer) Form(ctx context.Context, gang provider.Gang) error {
+	p.forming.mu.Lock() // one PodGroup for the graph: one writer at a time
+	defer p.forming.mu.Unlock()
+	released, err := p.released(ctx, gang)
+	if err != nil {
+		return err
+	}
+	g := kai.Graph{
+		Namespace: gang.Graph.Namespace, Name: gang.Graph.Name, Groups: gang.Groups,
+		Ordinals: 1,
+		Released: func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool { return released[replica{sg.Name, ordinal}] },
+	}
+	for one := range released {
+		g.Ordinals = max(g.Ordinals, one.ordinal+1)
+	}
+	if g.Topology, err = p.topologyName(ctx, gang.Groups); err != nil {
+		return err
+	}
+	have, err := p.Get(ctx, kai.PodGroupKind, g.Namespace, g.Name)
+	if err != nil {
+		return err
+	}
+	existing := &kai.PodGroup{}
+	if have != nil {
+		if err := peer.Read(have, existing); err != nil {
+			return err
+		}
+	}
+	g.Queue = kai.Queue(gang.Graph.Annotations, gang.Graph.Labels, existing.Spec.Queue)
+	want := kai.RenderPodGroup(g)
+	if want == nil {
+		return nil
+	}
+	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gang.Graph, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	kai.Keep(want, existing)
+	object, err := peer.Object(want)
+	if err != nil {
+		return err
+	}
+	return p.Apply(ctx, gang.Graph, object, have)
+}
+
+type replica struct {
+	group   string
+	ordinal int32
+}
+
+// released are the replicas with a pod that was released, or is about to be. Called with the lock held.
+func (p Placer) released(ctx context.Context, gang provider.Gang) (map[replica]bool, error) {
+	pods := &corev1.PodList{}
+	err := p.Writer.Client.List(ctx, pods, client.InNamespace(gang.Graph.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(gang.Graph.Name)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
+	}
+	before, now := p.forming.pods[gang.Graph.UID], map[types.UID]bool{}
+	out := map[replica]bool{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		ordinal, _, ok := graph.ReplicaOf(pod)
+		if !ok || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if before[pod.UID] && graph.GateClosed(pod) {
+			now[pod.UID] = true
+		}
+		if now[pod.UID] || !graph.GateClosed(pod) {
+			out[replica{pod.Labels[graph.LabelScalingGroup], ordinal}] = true
+		}
+	}
+	for _, r := range gang.Replicas {
+		out[replica{r.Group.Name, r.Ordinal}] = true
+		for _, pod := range r.Pods {
+			now[pod.UID] = true
+		}
+	}
+	p.forming.pods[gang.Graph.UID] = now
+	return out, nil
+}
+
+// topologyName is KAI's Topology for the graph's ClusterTopology.
+func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (string, error) {
+	t := constraint.TopologyOf(groups)
+	if t == nil {
+		return "", nil
+	}
+	ct := &grovev1alpha1.ClusterTopology{}
+	if err := p.Writer.Client.Get(ctx, client.ObjectKey{Name: t.Profile}, ct); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading ClusterTopology %q: %w", t.Profile, err)
+	} else if err != nil {
+		return t.Profile, nil //nolint:nilerr // gone: gangs that need it wait, the others have nothing to say of it
+	}
+	name, _ := kai.Reference(ct)
+	return name, nil
+}
+
+// KeepTopology brings KAI's Topology in step with a ClusterTopology and says what cannot be, or "". Levels cannot be changed, so that another
+// order of them takes a new object; KAI leaves running pods alone.
+func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
+	name, _ := kai.Reference(ct)
+	object, err := p.Get(ctx, kai.TopologyKind, "", name)
+	if err != nil {
+		return "", err
+	}
+	var have *kai.Topology
+	if object != nil {
+		have = &kai.Topology{}
+		if err := peer.Read(object, have); err != nil {
+			return "", err
+		}
+	}
+	step, why := kai.CompareTopology(ct, have)
+	if step == kai.InSync || step == kai.Drifted {
+		return why, nil
+	}
+	topology, err := kai.RenderTopology(ct)
+	if err != nil {
+		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
+	}
+	want, err := peer.Object(topology)
+	if err != nil {
+		return "", err
+	}
+	if step == kai.Replace {
+		if err := p.Delete(ctx, object); err != nil {
+			return "", err
+		}
+	}
+	return "", p.Apply(ctx, ct, want, nil)
+}

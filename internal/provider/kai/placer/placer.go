@@ -1,0 +1,184 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placer is the provider KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
+//
+// The pods of a gang are gated until it is placed. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
+// is gone or waits again leaves the list.
+package placer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/write"
+)
+
+// Definitions of KAI's kinds.
+const (
+	podGroups  = "podgroups.scheduling.run.ai"
+	topologies = "topologies.kai.scheduler"
+)
+
+// Placer is the provider KAI. A gang is released and requeued as under Gates.
+type Placer struct {
+	gates.Placer
+	write.Writer
+	forming *forming
+}
+
+var (
+	_ provider.Placer  = Placer{}
+	_ provider.Router  = Placer{}
+	_ provider.Trimmer = Placer{}
+)
+
+// New returns the provider.
+func New(writer client.Client, live client.Reader) Placer {
+	return Placer{
+		Placer: gates.Placer{Client: writer, Live: live}, Writer: write.Writer{Client: writer, Live: live}, forming: newForming(),
+	}
+}
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podgroups.scheduling.run.ai;topologies.kai.scheduler,verbs=get
+// +kubebuilder:rbac:groups=scheduling.run.ai,resources=podgroups,verbs=create;get;list;patch;watch
+// +kubebuilder:rbac:groups=kai.scheduler,resources=topologies,verbs=create;delete;get;list;patch;watch
+
+// Name implements provider.Provider.
+func (Placer) Name() string { return graph.ProviderKAI }
+
+// Probe implements provider.Provider: both kinds are served, and PodGroups know all that is written.
+func (p Placer) Probe(ctx context.Context) (provider.State, error) {
+	for _, name := range []string{podGroups, topologies} {
+		crd, err := p.Definition(ctx, name)
+		if err != nil {
+			return provider.State{}, err
+		}
+		if crd == nil {
+			return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: fmt.Sprintf("%s is not served; install KAI Scheduler 0.15 or newer", name)}, nil
+		}
+		if name != podGroups {
+			continue
+		}
+		if why := kai.Served(crd); why != "" {
+			return provider.State{Reason: nvidiav1beta1.ReasonFieldsDropped, Message: why}, nil
+		}
+	}
+	return provider.Ready(), nil
+}
+
+// Unsuited implements provider.Provider.
+func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+	return strings.Join(kai.Graph{Groups: groups}.Problems(), "; ")
+}
+
+// Watches implements provider.Provider: KAI's report on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
+func (Placer) Watches() []provider.Watch {
+	podGroup, topology := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	podGroup.SetGroupVersionKind(kai.PodGroupKind)
+	topology.SetGroupVersionKind(kai.TopologyKind)
+	return []provider.Watch{
+		{Object: podGroup, Graph: func(o client.Object) (types.NamespacedName, bool) {
+			owner := metav1.GetControllerOf(o)
+			if owner == nil || owner.Kind != "DynamoGraphDeployment" {
+				return types.NamespacedName{}, false
+			}
+			return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
+		}},
+		{Object: topology, Graph: provider.TopologyOf},
+	}
+}
+
+// Prepare implements provider.Placer.
+func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*corev1.Pod) {
+	for _, pod := range fresh {
+		kai.Graph{}.Prepare(pod, sg)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationPodProvider, graph.ProviderKAI)
+	}
+}
+
+// Route implements provider.Router: pods without a constraint are KAI's too, or they would use what their queue has not been granted. KAI's own
+// grouper makes a PodGroup of each.
+func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
+	for _, pod := range fresh {
+		pod.Spec.SchedulerName = kai.SchedulerName
+		if pod.Labels[kai.LabelQueue] == "" {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, kai.LabelQueue, graph.LabelValue(kai.Queue(sg.Annotations, nil, "")))
+		}
+	}
+}
+
+// Kept implements provider.Placer.
+func (Placer) Kept(pods []*corev1.Pod) bool {
+	for _, pod := range pods {
+		if pod.Annotations[graph.AnnotationPodProvider] != graph.ProviderKAI || !kai.Prepared(pod) {
+			return false
+		}
+	}
+	return true
+}
+
+// Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI chooses whom it evicts in an
+// order of its own, and goes on until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that come before those
+// that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of its leaf.
+func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
+	if pin.Preempts {
+		pin.Labels, pin.Node, pin.Nodes = pin.Wide, "", nil
+	}
+	pin.PodLabels, pin.PodAnnotations = kai.Membership(pin.Graph, pod)
+	return p.Placer.Release(ctx, pod, pin)
+}
+
+// Object implements provider.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
+func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
+	out := map[types.UID]gang.Objection{}
+	word, said := reportOnGroup(ctx, own, unbound[0])
+	for _, pod := range unbound {
+		switch why := wordOnPod(pod); {
+		case pod.Status.NominatedNodeName != "": // it waits for those who free capacity
+		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
+			out[pod.UID] = gang.Objection{Message: word.Message, Anywhere: word.Anywhere}
+		case why != "":
+			out[pod.UID] = gang.Objection{Message: why, Passing: kai.Stale(why), Anywhere: kai.Anywhere(why)}
+		}
+	}
+	return out
+}
+
+// reportOnGroup is KAI's last report on the graph's PodGroup; KAI leaves it in place when all is well again.
+func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Waiting, bool) {
+	if own == nil {
+		return kai.Waiting{}, false
+	}
+	object, pg := &unstructured.Unstructured{}, &kai.PodGroup{}
+	object.SetGroupVersionKind(kai.PodGroupKind)
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}
+	if own.Get(ctx, key, object) != nil || peer.Read(object, pg) != nil {
+		return kai.Waiting{}, false // gone, or not to be read: nothing is known
+	}
+	return kai.WhyWaiting(pg)
+}
+
+func wordOnPod(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return peer.Message("KAI: " + c.Message)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placer
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+)
+
+// TestMembersFromTheirReleaseOn: KAI reports gated members unschedulable, so a pod becomes a member when its gate opens. Pods made members
+// when they were created, as before, stay so.
+func TestMembersFromTheirReleaseOn(t *testing.T) {
+	dgd := peertest.Deployment(t, `
+metadata: {name: g, namespace: ns}
+spec:
+  topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
+  services:
+    Deep: {componentType: worker, replicas: 2, multinode: {nodeCount: 2}}
+    Flat: {componentType: worker}`)
+	leaves := map[string]string{"Deep": "g-deep-1", "Flat": "g-flat-all"}
+	for _, sg := range peertest.Groups(t, dgd, graph.ProviderKAI) {
+		for _, earlier := range []bool{false, true} {
+			pod := graph.BuildPod(sg, 1, 0)
+			pod.UID = "uid"
+			New(nil, nil).Prepare(sg, 1, []*corev1.Pod{pod}, nil)
+			if pod.Labels[kai.LabelSubGroup] != "" || pod.Annotations[kai.AnnotationPodGroup] != "" {
+				t.Errorf("%s is a member while it is gated: %v %v", pod.Name, pod.Labels, pod.Annotations)
+			}
+			if pod.Spec.SchedulerName != kai.SchedulerName || pod.Annotations[kai.AnnotationSkipGrouper] != "true" {
+				t.Errorf("%s would be grouped by KAI, or scheduled by another: %q %v", pod.Name, pod.Spec.SchedulerName, pod.Annotations)
+			}
+			if earlier {
+				pod.Labels[kai.LabelSubGroup], pod.Annotations[kai.AnnotationPodGroup] = leaves[sg.Spec.Service], "g"
+			}
+			c := fake.NewClientBuilder().WithObjects(pod).Build()
+			p := New(c, c)
+			if !p.Kept([]*corev1.Pod{pod}) {
+				t.Errorf("%s would be replaced", pod.Name)
+			}
+			live := &corev1.Pod{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Release(t.Context(), live, gang.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a"}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+				t.Fatal(err)
+			}
+			if graph.GateClosed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[graph.AnnotationGang] != "g-1" {
+				t.Errorf("%s released as %v %v", live.Name, live.Labels, live.Annotations)
+			}
+		}
+	}
+}
+
+// TestPreemptorsArePinnedWide: which rack, and which hosts, KAI finds by the victims it chooses.
+func TestPreemptorsArePinnedWide(t *testing.T) {
+	pin := gang.Pin{Graph: "g", Gang: "g-1", Labels: map[string]string{"zone": "a", "rack": "r1"}, Node: "n1", Preempts: true, Wide: map[string]string{"zone": "a"}}
+	for _, preempts := range []bool{true, false} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Labels: map[string]string{graph.LabelScalingGroup: "g-deep"}}}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		c := fake.NewClientBuilder().WithObjects(pod).Build()
+		live := &corev1.Pod{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+			t.Fatal(err)
+		}
+		pin.Preempts = preempts
+		if err := New(c, c).Release(t.Context(), live, pin); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
+			t.Fatal(err)
+		}
+		if rack, host := live.Spec.NodeSelector["rack"], gang.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != preempts || (host == "") != preempts {
+			t.Errorf("preempts %v: pinned to %v and host %q", preempts, live.Spec.NodeSelector, host)
+		}
+	}
+}
+
+// TestObjections: KAI's report on a pod is shown, unless it is about an earlier PodGroup; what another place would not change is marked.
+func TestObjections(t *testing.T) {
+	for message, want := range map[string]gang.Objection{
+		"no nodes": {Message: "KAI: no nodes"},
+		`Pod references subgroup "g-0", which does not exist in PodGroup ns/g`:                        {Message: `KAI: Pod references subgroup "g-0", which does not exist in PodGroup ns/g`, Passing: true},
+		"Queue 'dynamo' does not exist":                                                               {Message: "KAI: Queue 'dynamo' does not exist", Anywhere: true},
+		"team quota has reached the allowable limit of GPUs. Limit is 8 GPUs":                         {Message: "KAI: team quota has reached the allowable limit of GPUs. Limit is 8 GPUs", Anywhere: true},
+		"Non-preemptible workload is over quota. Workload requested 8 GPUs, but team quota is 4 GPUs": {Message: "KAI: Non-preemptible workload is over quota. Workload requested 8 GPUs, but team quota is 4 GPUs", Anywhere: true},
+	} {
+		pod := &corev1.Pod{}
+		pod.UID = "uid"
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
+		if got := New(nil, nil).Object(t.Context(), nil, []*corev1.Pod{pod}, nil)["uid"]; got != want {
+			t.Errorf("%s: %+v, want %+v", message, got, want)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package maker has LeaderWorkerSets make the pods of multinode services: one set for each replica, which belongs to the scaling group.
+//
+// The provider of the deployment stays what it is. The pods come from the set as that provider's placer prepares them, so they wait behind the
+// gate and are planned, pinned, released and counted like pods of our own. A set is deleted in the foreground: its name is free again when
+// the last of its pods is gone, and not before.
+package maker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/peer/write"
+)
+
+// Maker makes LeaderWorkerSets.
+type Maker struct{ write.Writer }
+
+var _ provider.Maker = Maker{}
+
+// New returns the maker.
+func New(writer client.Client, live client.Reader) Maker {
+	return Maker{write.Writer{Client: writer, Live: live}}
+}
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=leaderworkersets.leaderworkerset.x-k8s.io,verbs=get
+// +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets,verbs=create;delete;get;list;watch
+
+// Name implements provider.Provider.
+func (Maker) Name() string { return graph.WorkloadLeaderWorkerSet }
+
+// Probe implements provider.Provider: the kind is served, and keeps all that is written.
+func (m Maker) Probe(ctx context.Context) (provider.State, error) {
+	crd, err := m.Definition(ctx, lws.Definition)
+	if err != nil {
+		return provider.State{}, err
+	}
+	if crd == nil {
+		return provider.State{Reason: nvidiav1beta1.ReasonAPINotServed, Message: lws.Definition + " is not served; install LeaderWorkerSet"}, nil
+	}
+	if reason, message := lws.Served(crd); reason != "" {
+		return provider.State{Reason: reason, Message: message}, nil
+	}
+	return provider.Ready(), nil
+}
+
+// Unsuited implements provider.Provider. A pod group of PodGroup has its pods by a name that is new with every generation, and the pods of a set
+// are made again from one template.
+func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+	for _, sg := range groups {
+		if graph.InSets(sg) && !graph.TakesSets(sg.Spec.Provider) {
+			return fmt.Sprintf("LeaderWorkerSets can be placed by Gates and KAI, not by %s; choose one of them, or remove the annotation %s", sg.Spec.Provider, graph.AnnotationWorkload)
+		}
+	}
+	return ""
+}
+
+// Watches implements provider.Provider.
+func (Maker) Watches() []provider.Watch {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(lws.Kind)
+	return []provider.Watch{{Object: object, Graph: func(o client.Object) (types.NamespacedName, bool) {
+		name := o.GetAnnotations()[graph.AnnotationGraph]
+		owner := metav1.GetControllerOf(o)
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && owner != nil && owner.Kind == "ScalingGroup"
+	}}}
+}
+
+// Sets implements provider.Maker.
+func (m Maker) Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error) {
+	if own == nil {
+		own = m.Live
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))
+	err := own.List(ctx, list, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelScalingGroup: sg.Name})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the LeaderWorkerSets of the group: %w", err)
+	}
+	out := map[int32]client.Object{}
+	for i := range list.Items {
+		set := &list.Items[i]
+		if ordinal, ok := graph.OrdinalOf(set); ok && metav1.IsControlledBy(set, sg) {
+			out[ordinal] = set
+		}
+	}
+	return out, nil
+}
+
+// Make implements provider.Maker.
+func (m Maker) Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(int32, *corev1.Pod)) error {
+	if len(ordinals) == 0 {
+		return nil
+	}
+	templates := lws.For(sg)
+	failures := make([]error, 0, len(ordinals))
+	for _, ordinal := range ordinals {
+		failures = append(failures, m.make(ctx, sg, templates.Render(ordinal, func(pod *corev1.Pod) { prepare(ordinal, pod) })))
+	}
+	return errors.Join(failures...)
+}
+
+func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *lws.LeaderWorkerSet) error {
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
+	sent, err := peer.Object(set)
+	if err != nil {
+		return err
+	}
+	got := sent.DeepCopy()
+	err = m.Client.Create(ctx, got, provider.Unwatched)
+	if apierrors.IsAlreadyExists(err) {
+		return m.taken(ctx, sg, set.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("creating LeaderWorkerSet %s: %w", set.Name, err)
+	}
+	if at := peer.Missing(sent, got); at != "" {
+		return errors.Join(fmt.Errorf("creating LeaderWorkerSet %s: %w: %s; it is deleted", set.Name, provider.ErrDropped, at), m.delete(ctx, got))
+	}
+	return nil
+}
+
+// taken says whose the set of that name is. One of ours is the same set, not in the cache yet, or on its way out: its end is an event.
+func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string) error {
+	have, err := m.Get(ctx, lws.Kind, sg.Namespace, name)
+	if err != nil || have == nil || metav1.IsControlledBy(have, sg) {
+		return err
+	}
+	return fmt.Errorf("creating LeaderWorkerSet %s: one of this name exists and is not this group's; it is left alone", name)
+}
+
+// Unmake implements provider.Maker.
+func (m Maker) Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error) {
+	set, err := m.Get(ctx, lws.Kind, sg.Namespace, graph.SetName(sg, ordinal))
+	if set == nil || err != nil || !metav1.IsControlledBy(set, sg) {
+		return false, err
+	}
+	if set.GetDeletionTimestamp() != nil {
+		return true, nil
+	}
+	return true, m.delete(ctx, set)
+}
+
+func (m Maker) delete(ctx context.Context, set *unstructured.Unstructured) error {
+	uid := set.GetUID()
+	err := m.Client.Delete(ctx, set, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground), provider.Unwatched)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting LeaderWorkerSet %s: %w", set.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Object implements provider.Placer: the words of the scheduler on a pod and on its group, or else what keeps the scheduler from looking at
+// the group at all.
+func (Placer) Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
+	known := read(ctx, own, unbound[0], all)
+	out := map[types.UID]gang.Objection{}
+	for _, pod := range unbound {
+		if o := known.object(pod); o.Message != "" {
+			out[pod.UID] = o
+		}
+	}
+	return out
+}
+
+// seen are the pod groups of a graph.
+type seen struct {
+	watched bool
+	byName  map[string]*schedulingv1beta1.PodGroup
+	// members of each tree, by the name of its root.
+	members map[string][]*schedulingv1beta1.PodGroup
+	// released pods of each group.
+	released map[string]int32
+}
+
+func read(ctx context.Context, own client.Reader, of *corev1.Pod, all []*corev1.Pod) seen {
+	s := seen{byName: map[string]*schedulingv1beta1.PodGroup{}, members: map[string][]*schedulingv1beta1.PodGroup{}, released: map[string]int32{}}
+	groups := &schedulingv1beta1.PodGroupList{}
+	s.watched = own != nil && own.List(ctx, groups, client.InNamespace(of.Namespace), client.MatchingLabels{graph.LabelGraph: of.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy) == nil
+	for i := range groups.Items {
+		group := &groups.Items[i]
+		s.byName[group.Name] = group
+		if parent := ptr.Deref(group.Spec.ParentCompositePodGroupName, ""); parent != "" {
+			s.members[parent] = append(s.members[parent], group)
+		}
+	}
+	for _, pod := range all {
+		if pod.DeletionTimestamp == nil && !graph.GateClosed(pod) {
+			s.released[groupOf(pod)]++
+		}
+	}
+	return s
+}
+
+func (s seen) object(pod *corev1.Pod) gang.Objection {
+	if pod.Status.NominatedNodeName != "" {
+		return gang.Objection{} // it waits for those who free capacity
+	}
+	group := s.byName[groupOf(pod)]
+	if said := words(pod, group); said != "" {
+		return gang.Objection{Message: "the kube-scheduler says: " + short(said)}
+	}
+	switch {
+	case !s.watched:
+		return gang.Objection{}
+	case group == nil:
+		return gang.Objection{Passing: true, Message: fmt.Sprintf("its PodGroup %s is gone", groupOf(pod))}
+	}
+	return gang.Objection{Passing: true, Message: s.incomplete(group)}
+}
+
+// longest is how much is passed on of what the scheduler says: with many nodes and reasons that is long.
+const longest = 400
+
+func short(s string) string {
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest-3], "") + "..."
+}
+
+// words are what the scheduler said last, of the pod and of its group, each thing once.
+func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
+	var said []string
+	add := func(message string) {
+		message = strings.TrimSpace(message)
+		if message != "" && !strings.Contains(strings.Join(said, "; "), message) {
+			said = append(said, message)
+		}
+	}
+	if group != nil {
+		if c := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); c != nil && c.Status == metav1.ConditionFalse {
+			add(c.Message)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			(c.Reason == corev1.PodReasonUnschedulable || c.Reason == corev1.PodReasonSchedulerError) {
+			add(c.Message)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// incomplete says that a tree cannot be taken because members of it are not there: one was lost before the gang was bound, or is still
+// gated. The rest would wait for it for ever, since its successor is of another group.
+func (s seen) incomplete(group *schedulingv1beta1.PodGroup) string {
+	members := []*schedulingv1beta1.PodGroup{group}
+	if parent := group.Spec.ParentCompositePodGroupName; parent != nil {
+		members = s.members[*parent]
+		if wanted, _ := strconv.Atoi(group.Annotations[annotationGroups]); len(members) < wanted {
+			return fmt.Sprintf("its gang has %d of %d pod groups", len(members), wanted)
+		}
+	}
+	for _, member := range members {
+		gang := member.Spec.SchedulingPolicy.Gang
+		if gang != nil && s.released[member.Name] < gang.MinCount {
+			return fmt.Sprintf("%d of the %d pods of %s in its gang are there", s.released[member.Name], gang.MinCount, member.Name)
+		}
+	}
+	return ""
+}

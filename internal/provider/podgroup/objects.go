@@ -1,0 +1,234 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+)
+
+const (
+	// annotationGraph is the deployment's name in full; the label may be shortened.
+	annotationGraph = "trellis.dev/graph"
+	// annotationGroups is how many groups the tree of a group has.
+	annotationGroups = "trellis.dev/groups-of-gang"
+	// baseTemplate names the tree in the Workload.
+	baseTemplate = "base-gang"
+	// otherTemplate stands in the Workload for shapes beyond those it can list.
+	otherTemplate = "other"
+)
+
+// workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed, so
+// its name says what is in it.
+func workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
+	w := &schedulingv1beta1.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: dgd.Namespace, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(dgd.Name)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))},
+		},
+		Spec: schedulingv1beta1.WorkloadSpec{ControllerRef: &schedulingv1beta1.TypedLocalObjectReference{
+			APIGroup: nvidiav1beta1.GroupVersion.Group, Kind: "DynamoGraphDeployment", Name: dgd.Name,
+		}},
+	}
+	templates := podGroupTemplates(groups)
+	if key := graphKey(groups); key == "" {
+		w.Spec.PodGroupTemplates = templates
+	} else {
+		w.Spec.CompositePodGroupTemplates = []schedulingv1beta1.CompositePodGroupTemplate{{
+			Name:             baseTemplate,
+			SchedulingPolicy: schedulingv1beta1.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1beta1.CompositeGangSchedulingPolicy{MinGroupCount: baseGroups(groups)}},
+			SchedulingConstraints: &schedulingv1beta1.CompositePodGroupSchedulingConstraints{
+				Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}},
+			},
+			PodGroupTemplates: templates,
+		}}
+	}
+	raw, err := json.Marshal(w.Spec)
+	if err != nil {
+		panic("a Workload does not marshal: " + err.Error()) // plain data; cannot happen
+	}
+	sum := sha256.Sum256(raw)
+	w.Name = graph.LabelValue(dgd.Name) + "-" + hex.EncodeToString(sum[:5])
+	return w
+}
+
+// baseGroups counts the replicas of the base gang. A service without replicas counts too, since a Workload does not follow their number.
+func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
+	var n int32
+	for _, sg := range groups {
+		n += graph.MinAvailable(sg)
+	}
+	return n
+}
+
+// podGroupTemplates lists the different shapes, the largest first, as many as a Workload may hold.
+func podGroupTemplates(groups []*trellisv1alpha1.ScalingGroup) []schedulingv1beta1.PodGroupTemplate {
+	var out []schedulingv1beta1.PodGroupTemplate
+	for _, sg := range bySize(groups) {
+		name := shapeName(sg)
+		if slices.ContainsFunc(out, func(t schedulingv1beta1.PodGroupTemplate) bool { return t.Name == name }) {
+			continue
+		}
+		t := schedulingv1beta1.PodGroupTemplate{Name: name, SchedulingPolicy: gangOf(graph.PodsPerReplica(sg)), SchedulingConstraints: constraint(packKey(sg))}
+		if len(out) == schedulingv1beta1.WorkloadMaxPodGroupTemplates-1 {
+			t = schedulingv1beta1.PodGroupTemplate{Name: otherTemplate, SchedulingPolicy: gangOf(1)}
+			return append(out, t)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func bySize(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
+	sorted := slices.Clone(groups)
+	slices.SortFunc(sorted, func(a, b *trellisv1alpha1.ScalingGroup) int {
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.Name, b.Name))
+	})
+	return sorted
+}
+
+func shapeName(sg *trellisv1alpha1.ScalingGroup) string {
+	name := fmt.Sprintf("gang-of-%d", graph.PodsPerReplica(sg))
+	if t := sg.Spec.Topology; t != nil && t.PackDomain != "" {
+		name += "-in-one-" + t.PackDomain
+	}
+	if len(name) > 63 {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:52] + "-" + hex.EncodeToString(sum[:5])
+	}
+	return name
+}
+
+// templateName is the template of a group's shape.
+func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGroup) string {
+	templates := w.Spec.PodGroupTemplates
+	for i := range w.Spec.CompositePodGroupTemplates {
+		templates = w.Spec.CompositePodGroupTemplates[i].PodGroupTemplates
+	}
+	name := shapeName(sg)
+	if slices.ContainsFunc(templates, func(t schedulingv1beta1.PodGroupTemplate) bool { return t.Name == name }) {
+		return name
+	}
+	return otherTemplate
+}
+
+// tree is the root of a base gang. It belongs to its groups.
+func tree(gang provider.Gang, w *schedulingv1beta1.Workload, members []*schedulingv1beta1.PodGroup) *schedulingv1alpha3.CompositePodGroup {
+	root := &schedulingv1alpha3.CompositePodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: gang.Graph.Namespace, Name: gang.Name,
+			Labels: map[string]string{graph.LabelGraph: graph.LabelValue(gang.Graph.Name)}, Annotations: map[string]string{annotationGraph: gang.Graph.Name},
+		},
+		Spec: schedulingv1alpha3.CompositePodGroupSpec{
+			WorkloadRef:       &schedulingv1alpha3.WorkloadReference{WorkloadName: w.Name, TemplateName: baseTemplate},
+			SchedulingPolicy:  schedulingv1alpha3.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(len(members))}},
+			PriorityClassName: priorityClass(gang.Replicas[0].Group),
+		},
+	}
+	if key := graphKey(gang.Groups); key != "" {
+		root.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: []schedulingv1alpha3.TopologyConstraint{{Key: key}}}
+	}
+	for _, member := range members {
+		root.OwnerReferences = append(root.OwnerReferences, metav1.OwnerReference{
+			APIVersion: schedulingv1beta1.SchemeGroupVersion.String(), Kind: "PodGroup", Name: member.Name, UID: member.UID,
+		})
+	}
+	return root
+}
+
+// group is the PodGroup of one replica. It belongs to the replica's pods.
+func group(gang provider.Gang, replica provider.Replica, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
+	sg := replica.Group
+	pods := graph.PodsPerReplica(sg)
+	out := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: gang.Graph.Namespace, Name: groupOf(replica.Pods[0]),
+			Labels: map[string]string{
+				graph.LabelGraph: graph.LabelValue(gang.Graph.Name), graph.LabelScalingGroup: sg.Name, graph.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
+			},
+			Annotations: map[string]string{annotationGraph: gang.Graph.Name, graph.AnnotationGang: gang.Name},
+		},
+		Spec: schedulingv1beta1.PodGroupSpec{
+			WorkloadRef:           &schedulingv1beta1.WorkloadReference{WorkloadName: w.Name, TemplateName: templateName(w, sg)},
+			SchedulingPolicy:      gangOf(pods),
+			SchedulingConstraints: constraint(packKey(sg)),
+			PriorityClassName:     priorityClass(sg),
+		},
+	}
+	if pods > 1 { // it lives and dies whole
+		out.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	}
+	if gang.Base {
+		out.Spec.ParentCompositePodGroupName = &gang.Name
+		out.Annotations[annotationGroups] = strconv.Itoa(len(gang.Replicas))
+	}
+	for _, pod := range replica.Pods {
+		out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
+	}
+	return out
+}
+
+func gangOf(pods int32) schedulingv1beta1.PodGroupSchedulingPolicy {
+	return schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: pods}}
+}
+
+func constraint(key string) *schedulingv1beta1.PodGroupSchedulingConstraints {
+	if key == "" {
+		return nil
+	}
+	return &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}}}
+}
+
+// packKey is the node label of the level that one replica is packed in, or "".
+func packKey(sg *trellisv1alpha1.ScalingGroup) string {
+	if t := sg.Spec.Topology; t != nil {
+		return keyOf(t, t.PackDomain)
+	}
+	return ""
+}
+
+// graphKey is the node label of the level that the whole graph is packed in, or "".
+func graphKey(groups []*trellisv1alpha1.ScalingGroup) string {
+	for _, sg := range groups {
+		if t := sg.Spec.Topology; t != nil && t.GraphPackDomain != "" {
+			return keyOf(t, t.GraphPackDomain)
+		}
+	}
+	return ""
+}
+
+func keyOf(t *trellisv1alpha1.ResolvedTopology, domain string) string {
+	for _, level := range t.Levels {
+		if domain != "" && level.Domain == domain {
+			return level.Key
+		}
+	}
+	return ""
+}
+
+func priorityClass(sg *trellisv1alpha1.ScalingGroup) string {
+	return podSpec(sg).PriorityClassName
+}
+
+func podSpec(sg *trellisv1alpha1.ScalingGroup) *corev1.PodSpec {
+	if len(sg.Spec.Roles) == 0 {
+		return &corev1.PodSpec{}
+	}
+	return &sg.Spec.Roles[0].Template.Spec
+}

@@ -1,0 +1,69 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Unsuited implements provider.Provider. The kube-scheduler takes a tree only when all its pods agree on what it calls its validity: one
+// scheduler, one priority, one preemption policy. A pod has one group, so it can have no other of its own.
+func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+	var first *trellisv1alpha1.ScalingGroup
+	for _, sg := range groups {
+		if !graph.Gated(sg) {
+			continue
+		}
+		if why := ownGroup(sg); why != "" {
+			return why
+		}
+		if graphKey(groups) == "" {
+			continue // no tree
+		}
+		if first == nil {
+			first = sg
+			continue
+		}
+		for _, field := range treeFields {
+			if a, b := field.of(podSpec(first)), field.of(podSpec(sg)); a != b {
+				return fmt.Sprintf("its pods are one tree of pod groups, which must have one %s: service %s has %q, service %s has %q; make them equal, or use the provider Gates",
+					field.name, first.Spec.Service, a, sg.Spec.Service, b)
+			}
+		}
+	}
+	return ""
+}
+
+var treeFields = []struct {
+	name string
+	of   func(*corev1.PodSpec) string
+}{
+	{"priorityClassName", func(s *corev1.PodSpec) string { return s.PriorityClassName }},
+	{"schedulerName", func(s *corev1.PodSpec) string { return cmp.Or(s.SchedulerName, corev1.DefaultSchedulerName) }},
+	{"preemptionPolicy", func(s *corev1.PodSpec) string {
+		if s.PreemptionPolicy == nil {
+			return string(corev1.PreemptLowerPriority)
+		}
+		return string(*s.PreemptionPolicy)
+	}},
+}
+
+func ownGroup(sg *trellisv1alpha1.ScalingGroup) string {
+	for i := range sg.Spec.Roles {
+		spec := &sg.Spec.Roles[i].Template.Spec
+		switch {
+		case spec.SchedulingGroup != nil:
+			return fmt.Sprintf("service %s names a schedulingGroup of its own; remove it from extraPodSpec, or use the provider Gates", sg.Spec.Service)
+		case len(spec.EvictionResponders) > 0:
+			return fmt.Sprintf("service %s has evictionResponders, which pods of a group may not have; remove them from extraPodSpec, or use the provider Gates", sg.Spec.Service)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provider is the seam between deciding where a gang goes and getting it there.
+//
+// The planner decides under every provider whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each pod
+// to its domain. A Placer makes it so. Pods wait behind the gate trellis.dev/placement until their gang is placed; then
+//
+//	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
+//	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
+//	Release   a pod                     pins added, gate opened, one patch
+//	Object    while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
+//	Evict     a pod that cannot bind    deleted, to be planned again
+//
+// The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
+//
+//	plan: frontend-0 -> zone-a   worker-0-{0..3} -> zone-a/rack-1
+//	Gates: nodeSelector {zone: zone-a, rack: rack-1} added, gate trellis.dev/placement removed, one patch a pod
+//
+// A Workload makes the pods itself from the resolved graph (Grove): Trellis then plans nothing and reads back what has come of it.
+//
+// A Maker makes the pods of multinode replicas from one object a replica (LeaderWorkerSet), and a Placer gets them placed all the same: its
+// objects hold pods as the placer prepares them, gate and all, and Trellis plans, pins and releases what comes of them.
+//
+// A Registry holds those there are, looks again and again whether the cluster serves what each needs, and runs the informers of their own
+// kinds only while it does. While a provider is not ready nothing new is made for its graphs, and nothing that runs is touched.
+package provider
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+)
+
+// ErrPodGone says that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
+var ErrPodGone = errors.New("the pod is gone")
+
+// ErrStale says that objects of an earlier gang, which cannot be changed, stand in the way of forming this one with these pods.
+var ErrStale = errors.New("objects of an earlier gang are in the way")
+
+// ErrDropped says that the API server did not keep all of an object that was written.
+var ErrDropped = errors.New("the API server dropped what was sent")
+
+// Provider is one way of getting gangs onto nodes.
+type Provider interface {
+	// Name as in ScalingGroup.spec.engine.
+	Name() string
+	// Probe finds out whether the cluster serves all that the provider needs and keeps every field it writes. An error means that it could
+	// not be found out, and leaves what was known.
+	Probe(ctx context.Context) (State, error)
+	// Unsuited says why the provider cannot hold this graph together, and the fix; "" when it can. It looks at the graph alone.
+	Unsuited(groups []*trellisv1alpha1.ScalingGroup) string
+	// Watches are the provider's own kinds whose changes concern a graph.
+	Watches() []Watch
+}
+
+// Watch is a kind of a provider's own and how to tell whose an object of it is.
+type Watch struct {
+	Object client.Object
+	// Graph is the deployment an object belongs to; ok is false for objects of others. See TopologyOf for those of no deployment.
+	Graph func(client.Object) (graph types.NamespacedName, ok bool)
+}
+
+// TopologyOf is the Graph of a watch of a provider's topology objects. They are of no deployment: it gives their name, without a namespace.
+func TopologyOf(o client.Object) (types.NamespacedName, bool) {
+	return types.NamespacedName{Name: o.GetName()}, true
+}
+
+// State is whether a provider works in this cluster.
+type State struct {
+	Ready bool
+	// Reason is one of the reasons of the condition ProviderReady. Message says what is missing and the fix; "" when nothing is.
+	Reason, Message string
+}
+
+// Ready is the state of a provider that lacks nothing.
+func Ready() State { return State{Ready: true, Reason: nvidiav1beta1.ReasonProviderAvailable} }
+
+// Gang is what goes together.
+type Gang struct {
+	Name  string
+	Graph *nvidiav1beta1.DynamoGraphDeployment
+	// Groups of the whole graph.
+	Groups []*trellisv1alpha1.ScalingGroup
+	// Base: one replica of every service of a graph that sits in one domain. Other gangs are one replica.
+	Base     bool
+	Replicas []Replica
+}
+
+// Replica is one replica of a service in a gang, with those of its pods that are still to be released.
+type Replica struct {
+	Group   *trellisv1alpha1.ScalingGroup
+	Ordinal int32
+	Pods    []*corev1.Pod
+}
+
+// Placer enforces the planner's decisions. All calls but Prepare are safe to repeat.
+type Placer interface {
+	Provider
+	// Prepare completes the pods of one replica that are about to be created. made are those that exist already; when none does, this is a
+	// new generation of the replica.
+	Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod)
+	// Kept says whether pods of one replica still are what Prepare made of them, all of one generation: the API server may have dropped
+	// a field, or another provider may have made them.
+	Kept(pods []*corev1.Pod) bool
+	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
+	Form(ctx context.Context, of Gang) error
+	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, and nil when the pod had been released before.
+	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
+	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
+	Evict(ctx context.Context, pod *corev1.Pod) error
+	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
+	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
+	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
+}
+
+// Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether or
+// not the provider is ready.
+type Router interface {
+	// Route sends pods of a group that is not gated, about to be created, to the provider's scheduler.
+	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
+}
+
+// Trimmer is a Placer whose objects list the replicas of a graph.
+type Trimmer interface {
+	// Trim takes replicas off that have no released pod any more. pods are all of the graph. It reads own first and writes only when there is
+	// something to take off.
+	Trim(ctx context.Context, own client.Reader, of Gang, pods []*corev1.Pod) error
+}
+
+// Workload is a provider that makes the pods itself.
+type Workload interface {
+	Provider
+	// Apply writes the workload of a graph from its scaling groups as they are wanted. What is right already is not written.
+	Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
+	// Observe reads what has come of it. own reads the kinds of Watches from the cache; nil while they are not watched.
+	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
+}
+
+// Maker makes the pods of multinode replicas, of groups that name it as their workload, from objects of its own, one for each replica.
+type Maker interface {
+	Provider
+	// Sets are the objects of a group by ordinal. own reads them from the cache; nil while they are not watched.
+	Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error)
+	// Make makes the objects of replicas. prepare completes the pods in them as the placer wants them. An object that is there already is left as it is.
+	// It returns ErrDropped when the API server did not keep all of one; then that is deleted again.
+	Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(ordinal int32, pod *corev1.Pod)) error
+	// Unmake deletes the object of a replica, and with it its pods. It returns false when there is none.
+	Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error)
+}
+
+// Observation is what has become of a workload.
+type Observation struct {
+	// Counts by service.
+	Counts map[string]Counts
+	// Placed says whether every gang is placed; Reason and Message go into the condition Placed.
+	Placed          bool
+	Reason, Message string
+	// Levels is the provider's own word on the levels that the graph is packed by; nil while it has given none.
+	Levels *Levels
+	// Blind: the provider's objects could not be read now. Nothing is known to have changed.
+	Blind bool
+}
+
+// Levels is whether a provider finds the levels of the topology, for the condition TopologyLevelsAvailable.
+type Levels struct {
+	Available       bool
+	Reason, Message string
+}
+
+// Counts are replicas of one service.
+type Counts struct {
+	Replicas, Updated, Scheduled, Ready int32
+	// Current: the provider has taken up the service as it is wanted. Before that, Updated is about an earlier template.
+	Current bool
+	// RolledOut: it has, nothing of an earlier template is left, and as many replicas as are wanted serve.
+	RolledOut bool
+}

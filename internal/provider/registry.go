@@ -1,0 +1,218 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// DefaultLookEvery is how often the cluster is asked whether it serves what providers in use need. An API that is switched on or off
+// sends no event of its own.
+const DefaultLookEvery = 10 * time.Second
+
+// Options of a Registry; the zero value is the default.
+type Options struct {
+	LookEvery time.Duration
+	Clock     clock.Clock
+	// Open starts informers of kinds; nil: providers' own kinds are not watched.
+	Open Opener
+}
+
+// Registry holds all there are, and whether each works in this cluster.
+type Registry struct {
+	byName  map[string]Provider
+	options Options
+	// again asks for a look before it is time.
+	again chan struct{}
+
+	mu     sync.Mutex
+	states map[string]State
+	// subscribers hear of a provider whose state changed, watchers of a graph one of whose objects did.
+	subscribers []func(provider string)
+	watchers    []func(graph types.NamespacedName)
+	informers   map[string]*informers
+}
+
+// New returns the given providers.
+func New(o Options, all ...Provider) *Registry {
+	o.LookEvery = cmp.Or(o.LookEvery, DefaultLookEvery)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	e := &Registry{
+		byName: map[string]Provider{}, options: o, again: make(chan struct{}, 1), states: map[string]State{}, informers: map[string]*informers{},
+	}
+	for _, one := range all {
+		e.byName[one.Name()] = one
+	}
+	return e
+}
+
+// OnState has f called, outside any lock, with the name of a provider whose state changed or whose own kinds can be read by now. Call it
+// before Start.
+func (e *Registry) OnState(f func(provider string)) { e.subscribers = append(e.subscribers, f) }
+
+// OnChange has f called with the graph that an object of a provider's own kinds belongs to, when the object changed. Call it before Start.
+func (e *Registry) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
+
+// changesBuffered is how many changes wait for a controller that is busy.
+const changesBuffered = 4096
+
+// Changes delivers an event for every change that [Registry.OnState] and [Registry.OnChange] report, for a controller to watch; [GraphOf] reads
+// it. Call it before Start.
+func (e *Registry) Changes() <-chan event.GenericEvent {
+	changes := make(chan event.GenericEvent, changesBuffered)
+	deliver := func(graph types.NamespacedName) {
+		changes <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: graph.Namespace, Name: graph.Name}}}
+	}
+	e.OnState(func(string) { deliver(types.NamespacedName{}) })
+	e.OnChange(func(graph types.NamespacedName) {
+		if graph.Namespace != "" { // else it is a topology object, which is of no graph
+			deliver(graph)
+		}
+	})
+	return changes
+}
+
+// GraphOf is the deployment that a change concerns; false for one that concerns those of all namespaces: the state of a provider changed.
+func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
+	return client.ObjectKeyFromObject(change), change.GetName() != ""
+}
+
+// Placer returns the placer of that name, or nil.
+func (e *Registry) Placer(name string) Placer {
+	placer, _ := e.byName[name].(Placer)
+	return placer
+}
+
+// Workload returns the workload of that name, or nil.
+func (e *Registry) Workload(name string) Workload {
+	workload, _ := e.byName[name].(Workload)
+	return workload
+}
+
+// Maker returns the maker of that name, or nil.
+func (e *Registry) Maker(name string) Maker {
+	maker, _ := e.byName[name].(Maker)
+	return maker
+}
+
+// Get returns the provider of that name, or nil.
+func (e *Registry) Get(name string) Provider { return e.byName[name] }
+
+// State says whether a provider works. The first to ask waits for the answer; from then on it is kept up to date.
+func (e *Registry) State(ctx context.Context, name string) State {
+	e.mu.Lock()
+	state, known := e.states[name]
+	e.mu.Unlock()
+	if known {
+		return state
+	}
+	return e.look(ctx, name)
+}
+
+// Suspect asks for a look at once: something that a provider wrote did not come out as it should.
+func (e *Registry) Suspect() {
+	select {
+	case e.again <- struct{}{}:
+	default:
+	}
+}
+
+// Own reads the provider's own kinds from the cache; nil while they are not watched.
+func (e *Registry) Own(name string) client.Reader {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if running := e.informers[name]; running != nil {
+		return running.reader
+	}
+	return nil
+}
+
+// NeedLeaderElection says yes: only the leader writes.
+func (e *Registry) NeedLeaderElection() bool { return true }
+
+// Start looks after the providers that were asked for until ctx ends.
+func (e *Registry) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("providers"))
+	defer e.closeAll()
+	for {
+		for _, name := range e.asked() {
+			e.watch(ctx, name, e.look(ctx, name))
+		}
+		timer := e.options.Clock.NewTimer(e.options.LookEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-e.again:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+func (e *Registry) asked() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := make([]string, 0, len(e.states))
+	for name := range e.states {
+		names = append(names, name)
+	}
+	return names
+}
+
+// look probes one provider and tells of a change.
+func (e *Registry) look(ctx context.Context, name string) State {
+	now, err := e.probe(ctx, name)
+	e.mu.Lock()
+	before, known := e.states[name]
+	if err != nil && known {
+		now = before
+	}
+	e.states[name] = now
+	e.mu.Unlock()
+	if err != nil {
+		log.FromContext(ctx).Error(err, "asking the cluster what it serves", "provider", name)
+	}
+	if !known {
+		e.Suspect() // the loop shall watch its kinds
+	}
+	if known && before != now {
+		log.FromContext(ctx).Info("provider", "provider", name, "ready", now.Ready, "reason", now.Reason, "message", now.Message)
+		e.tell(name)
+	}
+	return now
+}
+
+func (e *Registry) tell(name string) {
+	for _, f := range e.subscribers {
+		f(name)
+	}
+}
+
+func (e *Registry) probe(ctx context.Context, name string) (State, error) {
+	one := e.byName[name]
+	if one == nil {
+		return State{Reason: nvidiav1beta1.ReasonProviderUnsupported, Message: fmt.Sprintf("this version of Trellis has no provider %q", name)}, nil
+	}
+	state, err := one.Probe(ctx)
+	if err != nil {
+		return State{Reason: nvidiav1beta1.ReasonProviderNotChecked, Message: "the cluster could not be asked what it serves: " + err.Error()}, err
+	}
+	return state, nil
+}
