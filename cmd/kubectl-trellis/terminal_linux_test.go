@@ -5,7 +5,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -74,7 +73,7 @@ func TestOnATerminal(t *testing.T) {
 			if !strings.Contains(got, "chat") {
 				t.Errorf("got %q", got)
 			}
-			t.Log(fmt.Sprintf("\n%s", got))
+			t.Logf("\n%s", got)
 		})
 	}
 }

@@ -37,7 +37,7 @@ func alerting(t *testing.T, r rule) *rules.AlertingRule {
 func firing(t *testing.T, r rule, series string, until time.Duration) []string {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m\n"+series)
-	query := rules.ProviderQueryFunc(promqltest.NewTestProvider(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), storage)
+	query := rules.EngineQueryFunc(promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), storage)
 	alert := alerting(t, r)
 	for at := time.Duration(0); at <= until; at += time.Minute {
 		if _, err := alert.Eval(t.Context(), 0, time.Unix(0, 0).Add(at), query, nil, 0); err != nil {

@@ -30,7 +30,7 @@ func TestDuring(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
-				if err := during(&out, "reading", func() error { time.Sleep(tc.takes); return errWork }); !errors.Is(err, errWork) {
+				if err := during(&out, "reading", func() error { <-time.After(tc.takes); return errWork }); !errors.Is(err, errWork) {
 					t.Errorf("error %v", err)
 				}
 				if out.String() != tc.want {
@@ -49,7 +49,7 @@ func TestDuringIsForTerminals(t *testing.T) {
 	}
 	defer file.Close()
 	synctest.Test(t, func(t *testing.T) {
-		if err := During(file, "reading", func() error { time.Sleep(time.Minute); return nil }); err != nil {
+		if err := During(file, "reading", func() error { <-time.After(time.Minute); return nil }); err != nil {
 			t.Error(err)
 		}
 	})

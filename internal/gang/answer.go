@@ -51,7 +51,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 	return a
 }
 
-// WaitsForCreation: a base gang goes together, so it is not released while a member of it is still to be created.
+// WaitsForCreation says that nothing is released yet: a base gang goes together, and a member of it is still to be created.
 func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return false

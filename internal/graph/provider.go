@@ -23,8 +23,9 @@ const (
 var ProviderNames = []string{ProviderAuto, ProviderGates, ProviderPodGroup, ProviderKAI, ProviderGrove}
 
 const (
-	// AnnotationProvider on a deployment names its provider. AnnotationFormerProvider is its former name, which is read for one minor version.
-	AnnotationProvider       = "trellis.dev/provider"
+	// AnnotationProvider on a deployment names its provider.
+	AnnotationProvider = "trellis.dev/provider"
+	// AnnotationFormerProvider is the former name of AnnotationProvider, which is read for one minor version.
 	AnnotationFormerProvider = "trellis.dev/engine"
 	// AnnotationWorkloadProvider is that of Dynamo's operator. Its value [WorkloadProviderGrove] names Grove, [WorkloadProviderComponent] rules it
 	// out. The others win over it.

@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -62,7 +61,7 @@ func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidia
 		return nil
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", client.ObjectKey(name))
+		log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", name)
 		s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
 		return nil
 	}

@@ -29,7 +29,6 @@ func Frozen(graphDomain, serviceDomain string) *trellisv1alpha1.ResolvedTopology
 	}
 }
 
-// newGroup is a service of replicas replicas with size pods each.
 // Group is a scaling group of the graph g in the namespace ns, of replicas of so many pods.
 func Group(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopology) *trellisv1alpha1.ScalingGroup {
 	roles := []trellisv1alpha1.Role{{Name: graph.RoleMain, Count: 1}}
@@ -44,8 +43,7 @@ func Group(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopo
 	}
 }
 
-// newPod is a pod of the group: gated when path is empty, else released and pinned there.
-// Pod is one pod of a group, released into the domain if there is a path.
+// Pod is one pod of a group: gated without a path, else released and pinned there.
 func Pod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, path ...string) *corev1.Pod {
 	pod := graph.BuildPod(sg, ordinal, index)
 	pod.UID = types.UID(pod.Name)
