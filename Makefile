@@ -158,7 +158,7 @@ control-plane: build ## Build the control plane that tests and sandboxes run (on
 
 .PHONY: lint
 lint: ## Run golangci-lint
-	@# Its cache holds paths: shared between two clones, one would be told of the other's lines.
+	@# Its cache holds paths: shared between two clones, one would get the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
 	@for module in bench browser dashboards peers release; do \
 		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \

@@ -265,3 +265,23 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestProseIsWrapped: a line ends within 100 characters, unless what makes it longer cannot be broken.
+func TestProseIsWrapped(t *testing.T) {
+	const width = 100
+	for file, text := range pages(t) {
+		if filepath.Base(file) == generated {
+			continue
+		}
+		code := false
+		for i, line := range strings.Split(text, "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			prose := !code && !strings.HasPrefix(line, "|") && !strings.ContainsAny(line, "`<") && !strings.Contains(line, "](")
+			if prose && len([]rune(line)) > width {
+				t.Errorf("%s:%d has %d characters, more than %d", file, i+1, len([]rune(line)), width)
+			}
+		}
+	}
+}

@@ -84,8 +84,8 @@ func TestHeat(t *testing.T) {
 			if d.Node {
 				return
 			}
-			room := maps.RoomIn(d, pod)
-			expected[path] = fmt.Sprintf("%d/%d heat%d", room.Fits, room.Free, room.Heat())
+			free := maps.FreeIn(d, pod)
+			expected[path] = fmt.Sprintf("%d/%d heat%d", free.Fits, free.Free, free.Heat())
 			for _, child := range d.Children {
 				walk(child, strings.TrimPrefix(path+"/"+child.Name, "/"))
 			}

@@ -99,7 +99,7 @@ func TestLive(t *testing.T) {
 	}
 	p.run(chromedp.WaitVisible(`.host[data-name="zone-0-block-0-rack-0-host-0"].out`, chromedp.ByQuery))
 	want(p, "chosen graph", `state.graph + ' ' + document.querySelectorAll('.on').length`, "team-a/chat 5")
-	p.quiet = true // the browser's console tells of the lost connection
+	p.quiet = true // the browser's console reports the lost connection
 	web.CloseClientConnections()
 	p.run(chromedp.WaitVisible(`#stamp.lost`, chromedp.ByQuery))
 }

@@ -149,7 +149,7 @@ func (l *lookout) each(f func(sighting)) error {
 	}
 }
 
-// awaitEvent waits for an event about a graph: it comes a moment after the condition that it tells of.
+// awaitEvent waits for an event about a graph: it comes a moment after the condition that it is about.
 func (d *demo) awaitEvent(ctx context.Context, graph, reason string) error {
 	c, err := newClient(d.sandbox)
 	if err != nil {

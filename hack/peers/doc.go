@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers runs the real KAI Scheduler, Grove and LeaderWorkerSet as plain processes beside a sandbox, and tells the rules of
+// Package peers runs the real KAI Scheduler, Grove and LeaderWorkerSet as plain processes beside a sandbox, and checks the rules of
 // docs/providers.md on them: make test-peers.
 //
 // Each has the rights and the webhooks of its own chart. It needs what this machine has of them, in two folders:

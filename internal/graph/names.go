@@ -18,8 +18,8 @@ import (
 // Space that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
 const (
 	maxName             = validation.DNS1123LabelMaxLength
-	ordinalRoom         = len("-99999")
-	multinodeSuffixRoom = len("-99999-9999")
+	ordinalLength         = len("-99999")
+	multinodeSuffixLength = len("-99999-9999")
 )
 
 // headlessSuffix ends the name of the Service that gives a multinode service's pods their DNS names.
@@ -114,9 +114,9 @@ func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, service string) serviceNa
 	_, multinode := dgd.Component(service).PodsPerReplica()
 	full := strings.Trim(dnsLabel(dgd.Name)+"-"+dnsLabel(service), "-")
 	identity := dgd.Name + "/" + service
-	limit := maxName - ordinalRoom
+	limit := maxName - ordinalLength
 	if multinode {
-		limit = maxName - multinodeSuffixRoom
+		limit = maxName - multinodeSuffixLength
 	}
 	names := serviceNames{group: fit(full, identity, limit), service: fit(startWithLetter(full), identity, maxName)}
 	if !multinode && shadowsMultinode(dgd, service) {

@@ -31,7 +31,7 @@ type gangAt struct {
 }
 
 // clear tries one domain. Everything is put back.
-func (p *planner) clear(g *Group, d topology.DomainID) *room {
+func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	c := &clearing{p: p, group: g, domain: d, victims: map[topology.NodeID][]topology.Victim{}, gone: map[topology.NodeID]bool{}}
 	if !c.collect() {
 		return nil
@@ -97,7 +97,7 @@ func (c *clearing) search() *search {
 }
 
 // sparing puts as many gangs back as it can, the more important ones first and then in the given order, and places the group on what is left.
-func (c *clearing) sparing(order func(a, b gangAt) int) *room {
+func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	gangs := slices.Clone(c.gangs)
 	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })
 	before := c.gone
@@ -145,14 +145,14 @@ func (c *clearing) spare(gangs []gangAt) {
 }
 
 // place puts the group on what is free and sees which pods then have to leave for good.
-func (c *clearing) place() *room {
+func (c *clearing) place() *freeing {
 	u, s := prepare(c.p.tree, c.group), c.search()
 	if !s.place(u, c.domain) {
 		return nil
 	}
 	taken := slices.Clone(s.taken)
 	s.settle()
-	r := &room{domain: c.domain, unit: u, cost: cost{highest: math.MinInt32}}
+	r := &freeing{domain: c.domain, unit: u, cost: cost{highest: math.MinInt32}}
 	for n := range c.gone {
 		for _, v := range c.p.cluster.SpareWhatFits(c.victims[n]) {
 			r.cost.gangs = append(r.cost.gangs, v.Gang)

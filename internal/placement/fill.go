@@ -127,10 +127,10 @@ func (s *search) every(g *goal) bool {
 		return cmp.Or(cmp.Compare(a.fit, b.fit), cmp.Compare(a.home, b.home), cmp.Compare(a.alike, b.alike))
 	})
 	s.steps -= len(hosts) / 16
-	room := 0
+	total := 0
 	for i := range slices.Backward(hosts) {
-		room += hosts[i].fit
-		hosts[i].room = room
+		total += hosts[i].fit
+		hosts[i].total = total
 	}
 	return s.over(g, hosts, len(g.demand.pods), len(g.demand.pods))
 }
@@ -138,7 +138,7 @@ func (s *search) every(g *goal) bool {
 // candidateHost is a candidate for the pods of one demand; capacity is what it and all candidates after it hold.
 type candidateHost struct {
 	node            topology.NodeID
-	fit, home, room int
+	fit, home, total int
 	alike           uint64
 }
 
@@ -147,7 +147,7 @@ func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	if left == 0 {
 		return s.promising(g.next) && s.solve(g.next)
 	}
-	if len(hosts) == 0 || hosts[0].room < left || !s.step() {
+	if len(hosts) == 0 || hosts[0].total < left || !s.step() {
 		return false
 	}
 	first, mark := hosts[0], len(s.taken)

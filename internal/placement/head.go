@@ -112,10 +112,10 @@ func (p *planner) preemptHead(a *attempt, si, n int) {
 	if bound == topology.Nowhere {
 		bound = topology.Root
 	}
-	room := p.makeRoom(g, max(g.Required, p.graph.Required), bound)
-	if room == nil {
+	freed := p.freeCapacity(g, max(g.Required, p.graph.Required), bound)
+	if freed == nil {
 		return
 	}
-	room.reserve(p)
-	a.settleHead(si, room.unit, func(r *ReplicaResult) { r.Refusal, r.Preempts = nil, room.cost.preemption() })
+	freed.reserve(p)
+	a.settleHead(si, freed.unit, func(r *ReplicaResult) { r.Refusal, r.Preempts = nil, freed.cost.preemption() })
 }

@@ -63,14 +63,14 @@ func (a *attempt) refusedBase() *Refusal {
 
 func (p *planner) preemptBase(refused *attempt) *attempt {
 	g := newAttempt(p, topology.Root).baseGroup()
-	room := p.makeRoom(g, p.graph.Required, topology.Root)
-	if room == nil {
+	freed := p.freeCapacity(g, p.graph.Required, topology.Root)
+	if freed == nil {
 		return refused
 	}
-	a := newAttempt(p, room.domain)
-	room.reserve(p)
-	for _, sub := range room.unit.subs {
-		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base, r.Preempts = true, room.cost.preemption() })
+	a := newAttempt(p, freed.domain)
+	freed.reserve(p)
+	for _, sub := range freed.unit.subs {
+		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base, r.Preempts = true, freed.cost.preemption() })
 	}
 	for si, s := range p.services {
 		for ri := s.first(); ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
@@ -85,19 +85,19 @@ func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
 	if bound == topology.Nowhere {
 		bound = topology.Root
 	}
-	room := p.makeRoom(g, max(g.Required, p.graph.Required), bound)
-	if room == nil {
+	freed := p.freeCapacity(g, max(g.Required, p.graph.Required), bound)
+	if freed == nil {
 		return false
 	}
-	room.reserve(p)
+	freed.reserve(p)
 	a.results[si][ri].Refusal = nil
-	a.settle(si, ri, room.unit)
-	a.results[si][ri].Preempts = room.cost.preemption()
+	a.settle(si, ri, freed.unit)
+	a.results[si][ri].Preempts = freed.cost.preemption()
 	return true
 }
 
 // capacity is a place for a gang, and what it costs others. The unit's demands know their hosts.
-type room struct {
+type freeing struct {
 	domain topology.DomainID
 	unit   *unit
 	cost   cost
@@ -118,7 +118,7 @@ func (c *cost) compare(o *cost) int {
 func (c *cost) preemption() *Preemption { return &Preemption{Gangs: c.gangs, Pods: c.pods} }
 
 // reserve books the gang's hosts beside the pods that still have to leave them.
-func (r *room) reserve(p *planner) {
+func (r *freeing) reserve(p *planner) {
 	r.unit.all(func(x *unit) {
 		pin := p.tree.Levels().Selector(p.tree.Path(x.domain))
 		for _, d := range x.own {
@@ -129,9 +129,9 @@ func (r *room) reserve(p *planner) {
 	})
 }
 
-// makeRoom finds the domain of a level in which a group gets its capacity at the least cost; nil when none does. Domains that lack least are
+// freeCapacity finds the domain of a level in which a group gets its capacity at the least cost; nil when none does. Domains that lack least are
 // tried first.
-func (p *planner) makeRoom(g *Group, level int, bound topology.DomainID) *room {
+func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *freeing {
 	withoutPreference(g)
 	u := prepare(p.tree, g)
 	if u.gone {
@@ -142,7 +142,7 @@ func (p *planner) makeRoom(g *Group, level int, bound topology.DomainID) *room {
 			level = p.tree.LevelOf(bound)
 		}
 	}
-	var best *room
+	var best *freeing
 	found := 0
 	for i, d := range p.nearest(u, max(level, p.tree.LevelOf(bound)), bound) {
 		if i == preemptTries || found == preemptChoices {

@@ -121,7 +121,7 @@ func TestPreempt(t *testing.T) {
 				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: serviceOf("w", 1, none, 3, 1, gpus(8)).Waiting}}},
 			[]string{"w-0 z/r1: b0", "w-1 z/r1: b1", "w-2 BaseGangWaits"}, []string{"w-0 preempts 2 of y", "w-1 preempts 2 of y"},
 		},
-		"and nobody makes room for a part of them": {
+		"and nobody frees capacity for a part of them": {
 			twoRacks, []string{"a0 x 0 8", "a1 z 20 8", "b0 y 0 8", "b1 y 20 8"},
 			Graph{Levels: ls, Required: none, Preferred: none, Priority: 10, Preempts: true, Services: []Service{
 				{Name: "w", Required: 1, Preferred: none, MinAvailable: 2, Waiting: serviceOf("w", 1, none, 2, 1, gpus(8)).Waiting}}},
@@ -153,7 +153,7 @@ func TestPreempt(t *testing.T) {
 }
 
 // A victim's capacity stays counted until it is gone, and so does the reservation of the gang that gets it: nobody else is planned there.
-func TestPreemptedRoomIsTaken(t *testing.T) {
+func TestPreemptedCapacityIsTaken(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8")
 	runs(c, "a0 x 0 8")
@@ -178,7 +178,7 @@ func TestPreemptedRoomIsTaken(t *testing.T) {
 
 // With priorities drawn at random, a gang finds capacity exactly when it would if everything of lower priority were gone, and nothing of its own or
 // a higher priority is ever asked to leave. What is said to be preempted makes the capacity.
-func TestPreemptionFindsRoomExactlyWhenThereIs(t *testing.T) {
+func TestPreemptionFindsCapacityExactlyWhenThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ls := levels("zone", "rack")
 		nodes, running := drawBusyRacks(t)

@@ -22,8 +22,8 @@ func (w *world) plan(g *Group) (*GroupResult, *Refusal) {
 	return PlanGroup(w.cluster(inOrder(len(w.paths))), w.levels, nil, g, ample)
 }
 
-// TestMoreRoomNeverHurts: a node more, or a pod less, never turns a placed group into a refused one.
-func TestMoreRoomNeverHurts(t *testing.T) {
+// TestMoreCapacityNeverHurts: a node more, or a pod less, never turns a placed group into a refused one.
+func TestMoreCapacityNeverHurts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		left := 8

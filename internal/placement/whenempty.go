@@ -13,8 +13,8 @@ import (
 // emptyTries is how many domains are tried by WhenEmpty.
 const emptyTries = 64
 
-// EmptyRoom is where a gang fits once the pods that run on its hosts have ended.
-type EmptyRoom struct {
+// EmptyHosts is where a gang fits once the pods that run on its hosts have ended.
+type EmptyHosts struct {
 	// Domain holds the gang; of the level that its constraint requires.
 	Domain topology.Path
 	// Hosts are the hosts of the domain that the gang needs, sorted by name.
@@ -27,7 +27,7 @@ type EmptyRoom struct {
 //
 // It returns nil when no domain would do, even empty, when each needs more than most hosts, and for gangs that need no single domain. In the
 // second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
-func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most int, o Options) (room *EmptyRoom, needs int) {
+func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	group, level, bound := p.firstRefused(r)
 	if group == nil || level == topology.NoLevel {
@@ -45,7 +45,7 @@ func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most i
 	for _, d := range list[:min(emptyTries, len(list))] {
 		hosts := p.hostsWhenEmpty(group, d, most)
 		if 0 < len(hosts) && len(hosts) <= most {
-			return &EmptyRoom{Domain: p.tree.Path(d), Hosts: hosts}, 0
+			return &EmptyHosts{Domain: p.tree.Path(d), Hosts: hosts}, 0
 		}
 		if len(hosts) > 0 && (needs == 0 || len(hosts) < needs) {
 			needs = len(hosts)

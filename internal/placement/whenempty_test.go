@@ -66,10 +66,10 @@ func TestWhenEmpty(t *testing.T) {
 			c.Begin()
 			r := PlanGraph(c, tc.graph, Options{})
 			c.Rollback()
-			room, needs := WhenEmpty(c, tc.graph, &r, nil, tc.most, Options{})
+			empty, needs := WhenEmpty(c, tc.graph, &r, nil, tc.most, Options{})
 			got := ""
-			if room != nil {
-				got = room.Domain.String() + ": " + strings.Join(room.Hosts, " ")
+			if empty != nil {
+				got = empty.Domain.String() + ": " + strings.Join(empty.Hosts, " ")
 			}
 			if got != tc.want || needs != tc.needs {
 				t.Errorf("%q, needs %d; want %q, needs %d", got, needs, tc.want, tc.needs)

@@ -26,7 +26,7 @@ func TestRandomOrders(t *testing.T) {
 			checkStep(t, s, highest)
 		}
 		s.want.Stopped, s.broken = false, map[int]bool{}
-		s.room = max(s.room, s.want.Replicas+s.want.MaxSurge)
+		s.capacity = max(s.capacity, s.want.Replicas+s.want.MaxSurge)
 		if !s.settle() {
 			t.Fatalf("it does not settle:\n%s", s.log.String())
 		}
@@ -44,7 +44,7 @@ func act(s *simulation, number func(int, int, string) int) {
 	case 2:
 		s.broken[number(0, 3, "revision")] = number(0, 1, "broken") == 1
 	case 3:
-		s.room = number(0, 12, "capacity")
+		s.capacity = number(0, 12, "capacity")
 	case 4, 5:
 		for _, ordinal := range sortedKeys(s.replicas) { // a pod of some replica dies, or one stops serving
 			if r := s.replicas[ordinal]; r.state >= Starting && number(0, 4, "this one") == 0 {

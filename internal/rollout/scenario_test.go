@@ -33,18 +33,18 @@ func later(title string, change func(*simulation)) chapter {
 // cut leaves the service on its way.
 func (c chapter) cut(rounds int) chapter { c.rounds = rounds; return c }
 
-// TestStories tells what becomes of a service, step by step: the golden files are what a reviewer reads.
+// TestStories says what becomes of a service, step by step: the golden files are what a reviewer reads.
 func TestStories(t *testing.T) {
 	inPlace, surge := Group{Replicas: 3, MaxUnavailable: 1}, Group{Replicas: 3, MaxSurge: 1}
 	both := Group{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1}
 	cases := map[string]struct {
 		want     Group
-		room     int
+		capacity     int
 		chapters []chapter
 	}{
 		"update-in-place":                 {inPlace, 3, []chapter{edit("edited")}},
 		"update-with-surge":               {surge, 4, []chapter{edit("edited"), edit("edited again")}},
-		"surge-without-capacity-blocks":   {surge, 3, []chapter{edit("edited"), later("capacity for one more", func(s *simulation) { s.room++ })}},
+		"surge-without-capacity-blocks":   {surge, 3, []chapter{edit("edited"), later("capacity for one more", func(s *simulation) { s.capacity++ })}},
 		"surge-without-capacity-in-place": {both, 3, []chapter{edit("edited")}},
 		"recreate":                        {Group{Replicas: 2, Recreate: true}, 2, []chapter{edit("edited")}},
 		"change-in-the-middle":            {inPlace, 3, []chapter{edit("edited").cut(3), edit("edited again")}},
@@ -76,8 +76,8 @@ func TestStories(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := newSimulation(c.want, c.room)
-			fmt.Fprintf(&s.log, "# %d wanted, %d may be missing, %d more, capacity for %d\n", c.want.Replicas, c.want.MaxUnavailable, c.want.MaxSurge, c.room)
+			s := newSimulation(c.want, c.capacity)
+			fmt.Fprintf(&s.log, "# %d wanted, %d may be missing, %d more, capacity for %d\n", c.want.Replicas, c.want.MaxUnavailable, c.want.MaxSurge, c.capacity)
 			for _, chapter := range c.chapters {
 				fmt.Fprintf(&s.log, "\n## %s\n", chapter.title)
 				chapter.change(s)

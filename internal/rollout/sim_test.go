@@ -27,15 +27,15 @@ type simulation struct {
 	revision int
 	broken   map[int]bool
 	// capacity for so many replicas.
-	room       int
+	capacity       int
 	now        int64
 	replicas   map[int]*simulated
 	remembered map[int]bool
 	log        strings.Builder
 }
 
-func newSimulation(want Group, room int) *simulation {
-	s := &simulation{want: want, room: room, broken: map[int]bool{}, replicas: map[int]*simulated{}, remembered: map[int]bool{}}
+func newSimulation(want Group, capacity int) *simulation {
+	s := &simulation{want: want, capacity: capacity, broken: map[int]bool{}, replicas: map[int]*simulated{}, remembered: map[int]bool{}}
 	s.settle()
 	s.log.Reset()
 	return s
@@ -92,7 +92,7 @@ func (s *simulation) placer() bool {
 		}
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
-		if r := s.replicas[ordinal]; r.state == Waiting && taken < s.room {
+		if r := s.replicas[ordinal]; r.state == Waiting && taken < s.capacity {
 			r.placed, r.state = true, Starting
 			s.remembered[ordinal] = true
 			return true

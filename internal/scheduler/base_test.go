@@ -14,7 +14,7 @@ import (
 
 // A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
 // anew, or they might choose a domain that has no capacity for it.
-func TestBaseGangWaitsForWhatIsMadeAnew(t *testing.T) {
+func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 1, 0)
 	front, work := newGroup("front", 1, 1, frozen("rack", "")), newGroup("work", 1, 1, frozen("rack", ""))

@@ -37,7 +37,7 @@ func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.L
 
 // A decision from a list of pods that is older than the cluster cache gives capacity to pods that have theirs already, on other hosts: what
 // is decided from is read while the picture stands still.
-func TestDecidesFromWhatIsNotOlderThanThePicture(t *testing.T) {
+func TestDecidesFromWhatIsNotOlderThanTheClusterCache(t *testing.T) {
 	s := New(nil, provider.New(provider.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
 	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
 	s.reader = w

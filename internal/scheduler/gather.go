@@ -137,13 +137,13 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 	}
 	domains := map[string]int{}
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(s.options.MetricResources))) { // each once: equal series are an error
-		room := s.room(resource, profiles.Items)
-		for _, level := range room.Levels {
+		capacity := s.capacityOf(resource, profiles.Items)
+		for _, level := range capacity.Levels {
 			domains[level.Level] = level.Domains
 			r.gauge(levelCapacity, float64(level.Capacity), level.Level, resource)
 			r.gauge(levelFree, float64(level.Free), level.Level, resource)
 			r.gauge(levelUnlabelled, float64(level.Unlabelled), level.Level, resource)
-			for i, size := range room.Sizes {
+			for i, size := range capacity.Sizes {
 				r.gauge(levelLargestGang, float64(level.Largest[i]), level.Level, resource, strconv.FormatInt(size, 10))
 				r.gauge(levelFragmented, level.Fragmentation(i), level.Level, resource, strconv.FormatInt(size, 10))
 			}
@@ -154,8 +154,8 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 	}
 }
 
-// room counts one resource. Planning waits meanwhile, hence one resource at a time.
-func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopology) topology.Room {
+// capacityOf counts one resource. Planning waits meanwhile, hence one resource at a time.
+func (s *Scheduler) capacityOf(resource string, profiles []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var trees []*topology.Tree
@@ -164,5 +164,5 @@ func (s *Scheduler) room(resource string, profiles []grovev1alpha1.ClusterTopolo
 			trees = append(trees, s.cluster.Tree(gang.LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
 		}
 	}
-	return s.cluster.Room(resource, trees...)
+	return s.cluster.CapacityByLevel(resource, trees...)
 }

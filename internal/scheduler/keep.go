@@ -90,8 +90,8 @@ func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	s.mark("")
 	entry, waited := s.keeper.line[name], now.Sub(s.keeper.line[name].since)
 	entry.tooMany = ""
-	room, most, needs := s.roomWhenEmpty(r, result, nil)
-	if room == nil {
+	empty, most, needs := s.hostsWhenEmpty(r, result, nil)
+	if empty == nil {
 		if needs > 0 {
 			entry.tooMany = fmt.Sprintf("no hosts are kept for it, because it needs %d and at most %d may be kept", needs, most)
 		}
@@ -108,7 +108,7 @@ func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	}
 	k := &keptHosts{
 		graph: name, priority: r.Graph.Priority, created: dgd.CreationTimestamp.Time, levels: r.Graph.Levels,
-		domain: room.Domain, nodes: room.Hosts, until: now.Add(s.keeper.lasts),
+		domain: empty.Domain, nodes: empty.Hosts, until: now.Add(s.keeper.lasts),
 	}
 	s.keeper.current = k
 	s.markCurrent()
@@ -122,17 +122,17 @@ func (s *Scheduler) startKeeping(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 // renewKept chooses the hosts of the kept domain again: some may have become free meanwhile, and the graph may need others.
 func (s *Scheduler) renewKept(r *gang.Request, result *placement.Result) {
 	s.mark("")
-	if room, _, _ := s.roomWhenEmpty(r, result, s.keeper.current.domain); room != nil && !slices.Equal(room.Hosts, s.keeper.current.nodes) {
-		s.keeper.current.nodes = room.Hosts
+	if empty, _, _ := s.hostsWhenEmpty(r, result, s.keeper.current.domain); empty != nil && !slices.Equal(empty.Hosts, s.keeper.current.nodes) {
+		s.keeper.current.nodes = empty.Hosts
 		s.queue.wakeWaiting()
 	}
 	s.markCurrent()
 }
 
-func (s *Scheduler) roomWhenEmpty(r *gang.Request, result *placement.Result, in topology.Path) (room *placement.EmptyRoom, most, needs int) {
+func (s *Scheduler) hostsWhenEmpty(r *gang.Request, result *placement.Result, in topology.Path) (empty *placement.EmptyHosts, most, needs int) {
 	most = s.keeper.most(s.cluster.Tree(r.Graph.Levels, r.Graph.NodeSelector).Size(topology.Root))
-	room, needs = placement.WhenEmpty(s.cluster, r.Graph, result, in, most, placement.Options{})
-	return room, most, needs
+	empty, needs = placement.WhenEmpty(s.cluster, r.Graph, result, in, most, placement.Options{})
+	return empty, most, needs
 }
 
 // markCurrent keeps the nodes for the graph that has its turn.

@@ -233,7 +233,7 @@ func (b *bench) notKept(what string, o gang.Observation) {
 
 // Priority is that of the least important pod that waits, and a class that never preempts asks nobody to leave.
 // What a replica was preempted for is not held for it; its other pods, which go with it, do not hold theirs either.
-func TestPreemptedRoomIsNotHeld(t *testing.T) {
+func TestPreemptedCapacityIsNotHeld(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 2, 0)
 	preempted := o.Pods[0].DeepCopy()
@@ -248,7 +248,7 @@ func TestPreemptedRoomIsNotHeld(t *testing.T) {
 	}
 }
 
-func TestMoveIsTold(t *testing.T) {
+func TestMoveIsReported(t *testing.T) {
 	b := newBench(t, Options{})
 	b.taken("a1")
 	o := asking(1, 2, 0)

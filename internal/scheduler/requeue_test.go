@@ -43,7 +43,7 @@ func (o *objecting) Evict(_ context.Context, pod *corev1.Pod) error {
 
 // A pod that the provider objects to is looked at again when its time is up, although a look before that was asked for too: a graph has one
 // next look, the earliest.
-func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
+func TestAnEarlierLookDoesNotStandInTheWayOfRequeueing(t *testing.T) {
 	for name, stuck := range map[string]func(*bench, *corev1.Pod){
 		"objected to by the provider": func(*bench, *corev1.Pod) {},
 		"unschedulable": func(_ *bench, pod *corev1.Pod) {
@@ -84,7 +84,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfTakingBack(t *testing.T) {
 
 // A gang that its queue has no quota for would be refused at any other place too: it is reported and not requeued. When that is over and
 // something else stands against it, its time begins then.
-func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
+func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
 	b.s.providers = provider.New(provider.Options{}, placer)
 	o := asking(1, 1, 0)
@@ -117,7 +117,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotTakeItBack(t *testing.T) {
 }
 
 // A pod that is promised the capacity of another waits until that is gone. If the kube-scheduler has forgotten it by then, it is requeued.
-func TestAPodWithAPromiseIsRequeuedWhenTheRoomIsFreeAndItIsNotBound(t *testing.T) {
+func TestAPodWithAPromiseIsRequeuedWhenTheCapacityIsFreeAndItIsNotBound(t *testing.T) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	placer := &objecting{}
 	b.s.providers = provider.New(provider.Options{}, placer)
@@ -151,7 +151,7 @@ func TestAPodWithAPromiseIsRequeuedWhenTheRoomIsFreeAndItIsNotBound(t *testing.T
 
 // A gang is promised the capacity of a less important one. It is requeued after that has gone: the capacity stays its own, or the other gang would
 // come back, and be preempted again, and again.
-func TestRoomMadeForAGangIsKeptWhenItIsRequeued(t *testing.T) {
+func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 	for name, restarted := range map[string]bool{"by the plan": false, "by the kube-scheduler's word, after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Options{})

@@ -36,7 +36,7 @@ type Cluster struct {
 	// priorities counts bound pods that are not leaving, by priority.
 	priorities map[int32]int
 
-	// tallies are where Room adds up.
+	// tallies are where CapacityByLevel adds up.
 	tallies []tally
 	// scratch is handed to library functions that want a node object.
 	scratch corev1.Node

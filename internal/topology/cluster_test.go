@@ -114,7 +114,7 @@ func TestReservationSwap(t *testing.T) {
 // TestWhy covers every reason a node is left out or short.
 func TestWhy(t *testing.T) {
 	ask := amounts{gpu: "8", "cpu": "2"}
-	room := amounts{gpu: "8", "cpu": "4"}
+	capacity := amounts{gpu: "8", "cpu": "4"}
 	pod := func(change ...func(*corev1.Pod)) *corev1.Pod { return makePod("p", "", ask, change...) }
 	affinity := func(key string, fields bool) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -153,29 +153,29 @@ func TestWhy(t *testing.T) {
 		pod   *corev1.Pod
 		want  string
 	}{
-		"fits":                   {node: makeNode("n", nil, room), pod: pod()},
-		"cordoned":               {node: makeNode("n", nil, room, cordon), pod: pod(), want: "cordoned"},
-		"cordoned and tolerated": {node: makeNode("n", nil, room, cordon), pod: pod(tolerate(corev1.TaintNodeUnschedulable))},
-		"not ready":              {node: makeNode("n", nil, room, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }), pod: pod(), want: "not ready"},
-		"no ready condition yet": {node: makeNode("n", nil, room, func(n *corev1.Node) { n.Status.Conditions = nil }), pod: pod()},
-		"taint":                  {node: makeNode("n", nil, room, taint), pod: pod(), want: "taint k=v:NoSchedule"},
-		"taint tolerated":        {node: makeNode("n", nil, room, taint), pod: pod(tolerate("k"))},
-		"soft taint": {node: makeNode("n", nil, room, func(n *corev1.Node) {
+		"fits":                   {node: makeNode("n", nil, capacity), pod: pod()},
+		"cordoned":               {node: makeNode("n", nil, capacity, cordon), pod: pod(), want: "cordoned"},
+		"cordoned and tolerated": {node: makeNode("n", nil, capacity, cordon), pod: pod(tolerate(corev1.TaintNodeUnschedulable))},
+		"not ready":              {node: makeNode("n", nil, capacity, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }), pod: pod(), want: "not ready"},
+		"no ready condition yet": {node: makeNode("n", nil, capacity, func(n *corev1.Node) { n.Status.Conditions = nil }), pod: pod()},
+		"taint":                  {node: makeNode("n", nil, capacity, taint), pod: pod(), want: "taint k=v:NoSchedule"},
+		"taint tolerated":        {node: makeNode("n", nil, capacity, taint), pod: pod(tolerate("k"))},
+		"soft taint": {node: makeNode("n", nil, capacity, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}), pod: pod()},
-		"node selector":                {node: makeNode("n", nil, room), pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"x": "y"} }), want: "node selector mismatch"},
-		"affinity to a label":          {node: makeNode("n", map[string]string{"x": "n"}, room), pod: pod(affinity("x", false))},
-		"affinity to another label":    {node: makeNode("n", nil, room), pod: pod(affinity("x", false)), want: "node affinity mismatch"},
-		"affinity to the name":         {node: makeNode("n", nil, room), pod: pod(affinity("metadata.name", true))},
-		"affinity to another name":     {node: makeNode("m", nil, room), pod: pod(affinity("metadata.name", true)), want: "node affinity mismatch"},
+		"node selector":                {node: makeNode("n", nil, capacity), pod: pod(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"x": "y"} }), want: "node selector mismatch"},
+		"affinity to a label":          {node: makeNode("n", map[string]string{"x": "n"}, capacity), pod: pod(affinity("x", false))},
+		"affinity to another label":    {node: makeNode("n", nil, capacity), pod: pod(affinity("x", false)), want: "node affinity mismatch"},
+		"affinity to the name":         {node: makeNode("n", nil, capacity), pod: pod(affinity("metadata.name", true))},
+		"affinity to another name":     {node: makeNode("m", nil, capacity), pod: pod(affinity("metadata.name", true)), want: "node affinity mismatch"},
 		"gpu short":                    {node: makeNode("n", nil, amounts{gpu: "7", "cpu": "4"}), pod: pod(), want: "short of nvidia.com/gpu"},
 		"cpu short":                    {node: makeNode("n", nil, amounts{gpu: "8", "cpu": "1"}), pod: pod(), want: "short of cpu"},
-		"a resource the node lacks":    {node: makeNode("n", nil, room), pod: makePod("p", "", amounts{"vendor.example/nic": "1"}), want: "short of vendor.example/nic"},
+		"a resource the node lacks":    {node: makeNode("n", nil, capacity), pod: makePod("p", "", amounts{"vendor.example/nic": "1"}), want: "short of vendor.example/nic"},
 		"no pod slot":                  {node: makeNode("n", nil, amounts{gpu: "8", "cpu": "4", "pods": "1"}), other: small(), pod: pod(), want: "pod slots used up"},
-		"host port taken":              {node: makeNode("n", nil, room), other: small(port("")), pod: pod(port("10.0.0.1")), want: "host port taken"},
-		"host port on another address": {node: makeNode("n", nil, room), other: small(port("10.0.0.2")), pod: pod(port("10.0.0.1"))},
-		"one per host":                 {node: makeNode("n", nil, room), other: small(onePerHost), pod: pod(onePerHost), want: "taken by one-per-host pod"},
-		"one per host, others welcome": {node: makeNode("n", nil, room), other: small(), pod: pod(onePerHost)},
+		"host port taken":              {node: makeNode("n", nil, capacity), other: small(port("")), pod: pod(port("10.0.0.1")), want: "host port taken"},
+		"host port on another address": {node: makeNode("n", nil, capacity), other: small(port("10.0.0.2")), pod: pod(port("10.0.0.1"))},
+		"one per host":                 {node: makeNode("n", nil, capacity), other: small(onePerHost), pod: pod(onePerHost), want: "taken by one-per-host pod"},
+		"one per host, others welcome": {node: makeNode("n", nil, capacity), other: small(), pod: pod(onePerHost)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestWhy(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("reason %q, want %q", got, tc.want)
 			}
-			if room := fit(c, nil, s) > 0; room == excluded {
-				t.Errorf("fit says %v, the reason %q", room, got)
+			if capacity := fit(c, nil, s) > 0; capacity == excluded {
+				t.Errorf("fit says %v, the reason %q", capacity, got)
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {
 
 func bounded(text string) string { return limit.Text(text, 1000) }
 
-// notes tells what the report cannot know.
+// notes says what the report cannot know.
 func (s *Snapshot) notes() []string {
 	var notes []string
 	if len(s.Denied) > 0 {

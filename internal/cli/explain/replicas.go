@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// replicas tells of each replica what its pods show, and of those that wait what the plan says. Without a plan the scaling groups that
+// replicas says of each replica what its pods show, and of those that wait what the plan says. Without a plan the scaling groups that
 // exist say which replicas there should be.
 func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 	groups := plan.Groups

@@ -17,7 +17,7 @@ type Report struct {
 	Domain string `json:"domain,omitempty"`
 	// Replicas by service and ordinal.
 	Replicas []Replica `json:"replicas"`
-	// Waiting tells why replicas are not placed, those with the same words together.
+	// Waiting says why replicas are not placed, those with the same words together.
 	Waiting []Waiting `json:"waiting"`
 	// Result compares the plan with what the operator says.
 	Result Result `json:"result"`
@@ -61,7 +61,7 @@ type Replica struct {
 	Detail string `json:"detail,omitempty"`
 	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
 	WouldGo string `json:"wouldGo,omitempty"`
-	// Preempts tells who would have to free capacity there.
+	// Preempts says who would have to free capacity there.
 	Preempts string `json:"preempts,omitempty"`
 }
 

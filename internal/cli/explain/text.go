@@ -90,7 +90,7 @@ var (
 	}
 )
 
-// ages tells how long ago something was.
+// ages says how long ago something was.
 type ages struct{ now time.Time }
 
 func (a ages) of(t *metav1.Time) string {
@@ -148,7 +148,7 @@ func (s setting) conditionLines(r *Report) []string {
 	return lines
 }
 
-// eventLines leaves out the events whose cause is told already.
+// eventLines leaves out the events whose cause is given already.
 func (s setting) eventLines(r *Report) []string {
 	var lines []string
 	for _, e := range r.Events {

@@ -19,7 +19,7 @@ const (
 	maxExcluded  = 6
 )
 
-// WaitingOf tells why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so many.
+// WaitingOf says why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so many.
 func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 	list := []Waiting{}
 	at := map[string]int{}

@@ -111,7 +111,7 @@ func (o *options) refresh(ctx context.Context, s *Server, informers client.Reade
 	return s.Put(m)
 }
 
-// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and tells of changes. It ends the context by fail
+// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by fail
 // when the user may not watch a kind, which may turn out only later.
 func watch(ctx context.Context, config *rest.Config, fail context.CancelCauseFunc) (cache.Cache, <-chan struct{}, error) {
 	scheme, err := cli.NewScheme()

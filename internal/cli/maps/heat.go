@@ -5,21 +5,21 @@ package maps
 
 import "github.com/trellis-k8s/trellis/internal/cli/tree"
 
-// Room is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient says how far the free capacity is
+// FreeCapacity is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient says how far the free capacity is
 // usable: 1 when every free GPU is on a host with capacity for a whole pod, 0 when none is.
-type Room struct{ Fits, Free int64 }
+type FreeCapacity struct{ Fits, Free int64 }
 
-// RoomIn counts the capacity in a domain for pods that each take so much of one host.
-func RoomIn(d *tree.Domain, pod int64) Room {
+// FreeIn counts the capacity in a domain for pods that each take so much of one host.
+func FreeIn(d *tree.Domain, pod int64) FreeCapacity {
 	if d.Node {
 		if d.Amount == nil || pod <= 0 {
-			return Room{}
+			return FreeCapacity{}
 		}
-		return Room{Fits: d.Free / pod * pod, Free: d.Free}
+		return FreeCapacity{Fits: d.Free / pod * pod, Free: d.Free}
 	}
-	var sum Room
+	var sum FreeCapacity
 	for _, child := range d.Children {
-		r := RoomIn(child, pod)
+		r := FreeIn(child, pod)
 		sum.Fits, sum.Free = sum.Fits+r.Fits, sum.Free+r.Free
 	}
 	return sum
@@ -29,7 +29,7 @@ func RoomIn(d *tree.Domain, pod int64) Room {
 const heats = 5
 
 // Heat is 0 for capacity that is whole or for none at all, and heats-1 for capacity that no pod fits into.
-func (r Room) Heat() int {
+func (r FreeCapacity) Heat() int {
 	if r.Free == 0 {
 		return 0
 	}

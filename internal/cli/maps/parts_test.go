@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/worlds"
 )
 
-func TestRoomIn(t *testing.T) {
+func TestFreeIn(t *testing.T) {
 	rack := func(free ...int64) *tree.Domain {
 		d := &tree.Domain{}
 		for _, f := range free {
@@ -26,20 +26,20 @@ func TestRoomIn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rack *tree.Domain
 		pod  int64
-		want Room
+		want FreeCapacity
 		heat int
 	}{
-		"whole":               {rack(8, 8), 8, Room{16, 16}, 0},
-		"nothing free":        {rack(0, 0), 8, Room{0, 0}, 0},
-		"scattered":           {rack(4, 4), 8, Room{0, 8}, heats - 1},
-		"one host of two":     {rack(8, 7), 8, Room{8, 15}, 2},
-		"a little lost":       {rack(8, 8, 8, 1), 8, Room{24, 25}, 1},
-		"smaller pods":        {rack(7, 5), 2, Room{10, 12}, 1},
-		"several a host":      {rack(8, 4), 4, Room{12, 12}, 0},
-		"nothing to count by": {rack(8), 0, Room{0, 0}, 0},
-		"nothing is counted":  {&tree.Domain{Children: []*tree.Domain{{Node: true}}}, 8, Room{}, 0},
+		"whole":               {rack(8, 8), 8, FreeCapacity{16, 16}, 0},
+		"nothing free":        {rack(0, 0), 8, FreeCapacity{0, 0}, 0},
+		"scattered":           {rack(4, 4), 8, FreeCapacity{0, 8}, heats - 1},
+		"one host of two":     {rack(8, 7), 8, FreeCapacity{8, 15}, 2},
+		"a little lost":       {rack(8, 8, 8, 1), 8, FreeCapacity{24, 25}, 1},
+		"smaller pods":        {rack(7, 5), 2, FreeCapacity{10, 12}, 1},
+		"several a host":      {rack(8, 4), 4, FreeCapacity{12, 12}, 0},
+		"nothing to count by": {rack(8), 0, FreeCapacity{0, 0}, 0},
+		"nothing is counted":  {&tree.Domain{Children: []*tree.Domain{{Node: true}}}, 8, FreeCapacity{}, 0},
 	} {
-		got := RoomIn(tc.rack, tc.pod)
+		got := FreeIn(tc.rack, tc.pod)
 		if got != tc.want || got.Heat() != tc.heat {
 			t.Errorf("%s: got %+v and heat %d, want %+v and %d", name, got, got.Heat(), tc.want, tc.heat)
 		}

@@ -201,7 +201,7 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 // maxTold bounds what is written below the map.
 const maxTold = 5
 
-// waiting tells below the map what is not placed, and returns where the drawing ends.
+// waiting says below the map what is not placed, and returns where the drawing ends.
 func (p *pen) waiting(y int) int {
 	for i, w := range p.m.Waiting {
 		if i == maxTold {

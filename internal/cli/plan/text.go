@@ -61,7 +61,7 @@ func (r *Report) summary(p text.Page) string {
 	return p.Table(rows)
 }
 
-// preemptions tells who would have to free capacity.
+// preemptions says who would have to free capacity.
 func (r *Report) preemptions(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {
@@ -85,7 +85,7 @@ func (r *Report) preemptions(page text.Page) string {
 // maxReasons bounds how many different reasons are shown.
 const maxReasons = 20
 
-// reasons tells why replicas are not placed, those with the same words together.
+// reasons says why replicas are not placed, those with the same words together.
 func (r *Report) reasons(p text.Page) string {
 	type said struct {
 		graph, service, reason, message string

@@ -23,7 +23,7 @@ const (
 
 var things = []string{forDeletion: "%s to be gone", forPlace: "a place for %s", forNode: "a node for %s", forStart: "%s to start"}
 
-// waitingFor says what a service waits for: how many replicas for what, with the first pod that tells why.
+// waitingFor says what a service waits for: how many replicas for what, with the first pod that says why.
 func waitingFor(s Snapshot, service Service) []string {
 	var out []string
 	states := map[int32]int{}

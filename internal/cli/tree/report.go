@@ -11,7 +11,7 @@ type Report struct {
 	Resource string `json:"resource,omitempty"`
 	// Trees, one for each topology that the graphs are placed by.
 	Trees []Tree `json:"trees"`
-	// Notes on what the reader should know about the picture.
+	// Notes on what the reader should know about the drawing.
 	Notes []string `json:"notes,omitempty"`
 }
 

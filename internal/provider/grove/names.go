@@ -15,7 +15,7 @@ const (
 	maxNames = 45
 	// maxSetName leaves enough of it for a service's two names.
 	maxSetName   = 21
-	hashRoom     = len("-01234567")
+	hashLength     = len("-01234567")
 	leaderSuffix = "-ldr"
 	workerSuffix = "-wkr"
 )
@@ -34,7 +34,7 @@ func SetName(g Graph) string { return nameAll(g.Name, g.Groups).set }
 func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	label := graph.DNSLabel(deployment)
 	if label != deployment {
-		label = graph.Hashed(label, deployment, max(len(label)+hashRoom, maxSetName))
+		label = graph.Hashed(label, deployment, max(len(label)+hashLength, maxSetName))
 	}
 	if label[0] >= '0' && label[0] <= '9' { // Grove makes a Service of this name, which has to begin with a letter
 		label = "dgd-" + label
@@ -57,7 +57,7 @@ func nameServices(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, 
 			}
 			name, limit := graph.DNSLabel(sg.Spec.Service), serviceLimit(sg, set)
 			if len(name) > limit || clashes(taken, name, multinode) {
-				if limit <= hashRoom {
+				if limit <= hashLength {
 					return n, false
 				}
 				name = graph.Hashed(name, sg.Spec.Service, limit)

@@ -28,7 +28,7 @@ import (
 // Placer is the provider PodGroup. Pods are released and requeued as under Gates.
 type Placer struct {
 	gates.Placer
-	// Discovery tells what the API server serves.
+	// Discovery says what the API server serves.
 	Discovery discovery.ServerResourcesInterface
 	// Namespace in which fields are tried, without leaving anything.
 	Namespace string

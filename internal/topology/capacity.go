@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxSizes bounds the pod sizes of a Room, and maxRoomLevels its levels.
-	maxSizes, maxRoomLevels = 6, 64
+	// maxSizes bounds the pod sizes of a CapacityByLevel, and maxCapacityLevels its levels.
+	maxSizes, maxCapacityLevels = 6, 64
 )
 
-// Room is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
+// CapacityByLevel is what the levels of some trees offer of one resource. It is counted on nodes that are ready and not cordoned; taints are not looked at,
 // because a pod may tolerate them. Reservations of pods that are released and not bound yet are used capacity.
-type Room struct {
+type CapacityByLevel struct {
 	// Sizes are the pod sizes that gangs are counted in, ascending: the powers of two up to what the largest node has, and that. At most 6.
 	Sizes []int64
 	// Levels are the whole cluster and then the levels of the trees. Levels of one name in several trees are one; a level with the name of the
 	// whole cluster is left out.
-	Levels []LevelRoom
+	Levels []LevelCapacity
 }
 
-// LevelRoom is one level of a Room. Amounts are in the units of the resource, of cpu in thousandths.
-type LevelRoom struct {
+// LevelCapacity is one level of a CapacityByLevel. Amounts are in the units of the resource, of cpu in thousandths.
+type LevelCapacity struct {
 	// Level is the name of its domains, such as rack.
 	Level string
 	// Domains counts the domains, of all trees. Unlabelled counts the nodes with the resource that a tree takes and that are in no domain of
@@ -39,7 +39,7 @@ type LevelRoom struct {
 
 // Fragmentation says how much smaller the largest gang of pods of the i-th size is than it would be if all that is free lay together:
 // 0 for not at all, 1 when none fits. It is 0 when nothing is free.
-func (l LevelRoom) Fragmentation(i int) float64 {
+func (l LevelCapacity) Fragmentation(i int) float64 {
 	if l.Gathered[i] == 0 {
 		return 0
 	}
@@ -62,40 +62,40 @@ func (t *tally) add(o *tally, sizes int) {
 // plus adds two numbers of pods. It stays at the largest number there is, which pods of a few bytes of memory reach on one node.
 func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
-// Room counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree, and leaves no
+// CapacityByLevel counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree, and leaves no
 // counts behind that later changes would have to keep up to date.
-func (c *Cluster) Room(resource string, trees ...*Tree) Room {
+func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLevel {
 	at, known := c.resources[resource]
 	if !known {
-		return Room{}
+		return CapacityByLevel{}
 	}
-	room := Room{Sizes: sizesUpTo(c.largest(at))}
-	cluster := &LevelRoom{Level: Levels(nil).Name(NoLevel), Domains: 1}
+	capacity := CapacityByLevel{Sizes: sizesUpTo(c.largest(at))}
+	cluster := &LevelCapacity{Level: Levels(nil).Name(NoLevel), Domains: 1}
 	var all tally
 	for _, n := range c.nodes {
 		if n.offers(at) {
-			one := n.tally(at, room.Sizes)
-			all.add(&one, len(room.Sizes))
+			one := n.tally(at, capacity.Sizes)
+			all.add(&one, len(capacity.Sizes))
 		}
 	}
 	cluster.Capacity, cluster.Free = all.capacity, all.free
-	cluster.widen(&all, room.Sizes, all.free)
-	levels := []*LevelRoom{cluster}
+	cluster.widen(&all, capacity.Sizes, all.free)
+	levels := []*LevelCapacity{cluster}
 	var counted []uint64 // by which levels a node is counted already; nil for a single tree
 	if len(trees) > 1 {
 		counted = make([]uint64, len(c.nodes))
 	}
 	for _, t := range trees {
-		levels = t.count(levels, counted, room.Sizes, at)
+		levels = t.count(levels, counted, capacity.Sizes, at)
 	}
 	for _, l := range levels {
-		room.Levels = append(room.Levels, *l)
+		capacity.Levels = append(capacity.Levels, *l)
 	}
-	return room
+	return capacity
 }
 
 // widen takes in a domain of a tree in which so much is free.
-func (l *LevelRoom) widen(domain *tally, sizes []int64, free int64) {
+func (l *LevelCapacity) widen(domain *tally, sizes []int64, free int64) {
 	if l.Largest == nil {
 		l.Largest, l.Gathered = make([]int64, len(sizes)), make([]int64, len(sizes))
 	}
@@ -106,7 +106,7 @@ func (l *LevelRoom) widen(domain *tally, sizes []int64, free int64) {
 }
 
 // count adds a tree's levels.
-func (t *Tree) count(levels []*LevelRoom, counted []uint64, sizes []int64, resource int) []*LevelRoom {
+func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, resource int) []*LevelCapacity {
 	levels, index := t.indexIn(levels)
 	unlabelled := make([]int, len(t.levels))
 	domains := slices.Grow(t.cluster.tallies[:0], len(t.domains))[:len(t.domains)]
@@ -146,11 +146,11 @@ func (t *Tree) count(levels []*LevelRoom, counted []uint64, sizes []int64, resou
 
 // indexIn finds the tree's levels among those that are counted, and adds the others; -1 stands for a level too many, and for one with the name
 // of the whole cluster, which is counted already.
-func (t *Tree) indexIn(levels []*LevelRoom) (all []*LevelRoom, index []int) {
+func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []int) {
 	for _, level := range t.levels {
-		i := slices.IndexFunc(levels, func(l *LevelRoom) bool { return l.Level == level.Domain })
-		if i < 0 && len(levels) < maxRoomLevels {
-			i, levels = len(levels), append(levels, &LevelRoom{Level: level.Domain})
+		i := slices.IndexFunc(levels, func(l *LevelCapacity) bool { return l.Level == level.Domain })
+		if i < 0 && len(levels) < maxCapacityLevels {
+			i, levels = len(levels), append(levels, &LevelCapacity{Level: level.Domain})
 		} else if i == 0 {
 			i = -1
 		}

@@ -15,7 +15,7 @@ import (
 
 // Two zones; what is free in the first lies on two racks in halves, the host without a rack counts in its zone only, cordoned and not ready
 // hosts count nowhere, and a reservation is used.
-func TestRoom(t *testing.T) {
+func TestCapacity(t *testing.T) {
 	c := NewCluster()
 	eight := amounts{gpu: "8"}
 	for name, labels := range map[string]map[string]string{
@@ -33,46 +33,46 @@ func TestRoom(t *testing.T) {
 	c.Assume("reserved", "a2", ShapeOf(makePod("x", "", amounts{gpu: "5"})))
 	c.SetPod(makePod("all", "b2", eight))
 
-	room := c.Room(gpu, c.Tree(zoneRack, nil))
-	want := Room{Sizes: []int64{1, 2, 4, 8}, Levels: []LevelRoom{
+	capacity := c.CapacityByLevel(gpu, c.Tree(zoneRack, nil))
+	want := CapacityByLevel{Sizes: []int64{1, 2, 4, 8}, Levels: []LevelCapacity{
 		{Level: "cluster", Domains: 1, Capacity: 32, Free: 15, Largest: []int64{15, 14, 12, 8}, Gathered: []int64{15, 14, 12, 8}},
 		{Level: "zone", Domains: 2, Capacity: 32, Free: 15, Largest: []int64{8, 8, 8, 8}, Gathered: []int64{15, 14, 12, 8}},
 		{Level: "rack", Domains: 3, Unlabelled: 1, Capacity: 24, Free: 15, Largest: []int64{8, 8, 8, 8}, Gathered: []int64{8, 8, 8, 8}},
 	}}
-	if diff := cmp.Diff(want, room); diff != "" {
+	if diff := cmp.Diff(want, capacity); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := room.Levels[1].Fragmentation(0); math.Abs(got-7.0/15) > 1e-9 {
+	if got := capacity.Levels[1].Fragmentation(0); math.Abs(got-7.0/15) > 1e-9 {
 		t.Errorf("zones are fragmented by %v, want 1 - 8/15", got)
 	}
-	if got := room.Levels[0].Fragmentation(3); got != 0 {
+	if got := capacity.Levels[0].Fragmentation(3); got != 0 {
 		t.Errorf("the cluster is fragmented by %v for whole hosts, want 0", got)
 	}
-	if none := c.Room("example.com/none", c.Tree(zoneRack, nil)); len(none.Levels) > 0 {
+	if none := c.CapacityByLevel("example.com/none", c.Tree(zoneRack, nil)); len(none.Levels) > 0 {
 		t.Errorf("a resource that no node has: %v", none)
 	}
 }
 
 // A level of one name in two topologies is one level: a node counts once, and the largest gang is that of either.
-func TestRoomOfTwoTrees(t *testing.T) {
+func TestCapacityOfTwoTrees(t *testing.T) {
 	c := NewCluster()
 	for i := range 4 {
 		labels := map[string]string{"z": "z", "r": fmt.Sprint(i / 2), "row": "all", "pool": fmt.Sprint(i % 2)}
 		c.SetNode(makeNode(fmt.Sprint("n", i), labels, amounts{gpu: "8"}))
 	}
-	room := c.Room(gpu, c.Tree(zoneRack, nil), c.Tree(Levels{{"rack", "row"}}, map[string]string{"pool": "1"}))
-	want := []LevelRoom{
+	capacity := c.CapacityByLevel(gpu, c.Tree(zoneRack, nil), c.Tree(Levels{{"rack", "row"}}, map[string]string{"pool": "1"}))
+	want := []LevelCapacity{
 		{Level: "cluster", Domains: 1, Capacity: 32, Free: 32, Largest: []int64{32, 32, 32, 32}, Gathered: []int64{32, 32, 32, 32}},
 		{Level: "zone", Domains: 1, Capacity: 32, Free: 32, Largest: []int64{32, 32, 32, 32}, Gathered: []int64{32, 32, 32, 32}},
 		{Level: "rack", Domains: 3, Capacity: 32, Free: 32, Largest: []int64{16, 16, 16, 16}, Gathered: []int64{16, 16, 16, 16}},
 	}
-	if diff := cmp.Diff(want, room.Levels); diff != "" {
+	if diff := cmp.Diff(want, capacity.Levels); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // The largest gang of a level is what the views, which the planner asks, hold in the roomiest domain.
-func TestRoomIsWhatViewsCount(t *testing.T) {
+func TestCapacityIsWhatViewsCount(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := NewCluster()
 		for i := range rapid.IntRange(1, 12).Draw(rt, "nodes") {
@@ -82,10 +82,10 @@ func TestRoomIsWhatViewsCount(t *testing.T) {
 			c.SetPod(makePod("on-"+host, host, amounts{gpu: fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "used"))}))
 		}
 		tree := c.Tree(zoneRack, nil)
-		room := c.Room(gpu, tree)
-		for i, size := range room.Sizes {
+		capacity := c.CapacityByLevel(gpu, tree)
+		for i, size := range capacity.Sizes {
 			view := tree.View(ShapeOf(makePod("x", "", amounts{gpu: fmt.Sprint(size)})))
-			for _, level := range room.Levels {
+			for _, level := range capacity.Levels {
 				most, domains := int64(0), tree.Domains(zoneRack.Index(level.Level), Root)
 				for _, d := range domains {
 					most = max(most, int64(view.Fit(d))*size)
@@ -102,30 +102,30 @@ func TestRoomIsWhatViewsCount(t *testing.T) {
 }
 
 // A level with the name of the whole cluster is not counted on top of it.
-func TestRoomOfALevelNamedCluster(t *testing.T) {
+func TestCapacityOfALevelNamedCluster(t *testing.T) {
 	c := NewCluster()
 	for i := range 4 {
 		c.SetNode(makeNode(fmt.Sprint("n", i), at("z", fmt.Sprint(i/2)), amounts{gpu: "8"}))
 	}
-	room := c.Room(gpu, c.Tree(Levels{{"cluster", "z"}, {"rack", "r"}}, nil))
-	want := []LevelRoom{
+	capacity := c.CapacityByLevel(gpu, c.Tree(Levels{{"cluster", "z"}, {"rack", "r"}}, nil))
+	want := []LevelCapacity{
 		{Level: "cluster", Domains: 1, Capacity: 32, Free: 32, Largest: []int64{32, 32, 32, 32}, Gathered: []int64{32, 32, 32, 32}},
 		{Level: "rack", Domains: 2, Capacity: 32, Free: 32, Largest: []int64{16, 16, 16, 16}, Gathered: []int64{16, 16, 16, 16}},
 	}
-	if diff := cmp.Diff(want, room.Levels); diff != "" {
+	if diff := cmp.Diff(want, capacity.Levels); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // A resource that is counted in bytes has more small pods on two nodes than a tally holds: the number stays at its limit.
-func TestRoomOfBytes(t *testing.T) {
+func TestCapacityOfBytes(t *testing.T) {
 	c := NewCluster()
 	for i := range 2 {
 		c.SetNode(makeNode(fmt.Sprint("n", i), at("z", "r"), amounts{"memory": "64Gi"}))
 	}
-	room := c.Room("memory", c.Tree(zoneRack, nil))
-	for _, level := range room.Levels {
-		for i, size := range room.Sizes {
+	capacity := c.CapacityByLevel("memory", c.Tree(zoneRack, nil))
+	for _, level := range capacity.Levels {
+		for i, size := range capacity.Sizes {
 			if want := min(math.MaxInt32, 2*(64<<30/size)) * size; level.Largest[i] != want || level.Fragmentation(i) != 0 {
 				t.Errorf("%s, pods of %d: the largest gang is %d and the fragmentation %v, want %d and 0", level.Level, size, level.Largest[i], level.Fragmentation(i), want)
 			}
@@ -133,8 +133,8 @@ func TestRoomOfBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkRoom is what one reading of the metrics costs the planner, which waits for it.
-func BenchmarkRoom(b *testing.B) {
+// BenchmarkCapacity is what one reading of the metrics costs the planner, which waits for it.
+func BenchmarkCapacity(b *testing.B) {
 	levels := Levels{{"zone", "z"}, {"block", "b"}, {"rack", "r"}, {"host", corev1.LabelHostname}}
 	for _, nodes := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -148,7 +148,7 @@ func BenchmarkRoom(b *testing.B) {
 			tree := c.Tree(levels, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				c.Room(gpu, tree)
+				c.CapacityByLevel(gpu, tree)
 			}
 		})
 	}
