@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -69,6 +71,13 @@ func TestUpgradeRollsNothing(t *testing.T) {
 	if now := w.revisions(); fmt.Sprint(now) != fmt.Sprint(revisions) {
 		t.Errorf("revisions were %v and are %v", revisions, now)
 	}
+	w.until("the condition has its new name only", func() error {
+		conditions := w.dgd("packed").Status.Conditions
+		if former := meta.FindStatusCondition(conditions, "EngineReady"); former != nil || !meta.IsStatusConditionTrue(conditions, nvidiav1alpha1.ConditionProviderReady) {
+			return fmt.Errorf("its conditions are %+v", conditions)
+		}
+		return nil
+	})
 
 	t.Log("a replica more is made from the stored template, beside the others")
 	w.scale("packed", "Frontend", 2)
