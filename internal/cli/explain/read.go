@@ -112,7 +112,7 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 		}
 		group := pod.Labels[graph.LabelScalingGroup]
 		if group == "" {
-			return "", fmt.Errorf("pod %s/%s is none of Trellis': it has no label %s", namespace, t.name, graph.LabelScalingGroup)
+			return "", fmt.Errorf("pod %s/%s is not Trellis': it has no label %s", namespace, t.name, graph.LabelScalingGroup)
 		}
 		return target{kindGroup, group}.resolve(ctx, c, namespace)
 	}

@@ -60,7 +60,7 @@ func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider
 		s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
 		s.make = slices.DeleteFunc(s.make, func(o int32) bool { return o == ordinal })
 		s.unmake = slices.DeleteFunc(s.unmake, func(u removal) bool { return u.ordinal == ordinal })
-		s.remove(sg, r, "it was made for another provider, or in two halves")
+		s.remove(sg, r, "it was made for another provider, or in two parts")
 	}
 }
 

@@ -90,7 +90,7 @@ func (r *replica) state() (state rollout.State, why string) {
 	case len(r.pods) == 0 && (r.set == nil || len(r.leaving) > 0):
 		return rollout.Leaving, ""
 	case len(r.leaving) > 0 || short && r.released():
-		return rollout.Broken, "a pod of the replica is gone, and a replica lives and dies whole"
+		return rollout.Broken, "a pod of the replica is gone; a replica is recreated as a whole"
 	case short:
 		return rollout.Partial, ""
 	case !r.released(), r.nowhere():

@@ -109,7 +109,7 @@ func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 	err := p.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("taking back pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }
