@@ -152,6 +152,18 @@ chromium:
 	@command -v chromium chromium-browser google-chrome > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || \
 		{ echo "make test-browser needs Chromium, and can install it (apt-get install chromium) only as root" >&2; exit 1; }
 
+.PHONY: sandbox-up
+sandbox-up: build ## Start a sandbox: a real control plane with simulated nodes and the operator (ARGS="--zones 4 --hosts 16")
+	@go run ./hack/sandbox up $(ARGS)
+
+.PHONY: sandbox-status
+sandbox-status: ## Show the processes and nodes of the sandbox (ARGS="--name copy")
+	@go run ./hack/sandbox status $(ARGS)
+
+.PHONY: sandbox-down
+sandbox-down: ## End the sandbox and remove everything it left (ARGS="--name copy")
+	@go run ./hack/sandbox down $(ARGS)
+
 .PHONY: control-plane
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
 	@bin/kubectl-trellis sandbox binaries > /dev/null

@@ -52,12 +52,12 @@ func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		maps.NewCommand(streams),
 		plan.NewCommand(streams),
 		queue.NewCommand(streams),
-		newSandboxCommand(),
 		status.NewCommand(streams),
 		suggest.NewCommand(streams),
 		tree.NewCommand(streams),
 		version.NewCommand(streams),
 	)
+	addTools(cmd)
 	refuseUnknown(cmd)
 	return cmd
 }

@@ -13,10 +13,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
+// run executes the plugin and returns what it wrote to its standard output.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// The sandbox is a tool of the repository: the plugin has it for those who call it there, and does not show it.
+func TestSandboxIsHidden(t *testing.T) {
+	if out, err := run(t, "--help"); err != nil || strings.Contains(out, "sandbox") {
+		t.Errorf("help: %v\n%s", err, out)
+	}
+	if out, err := run(t, "sandbox", "--help"); err != nil || !strings.Contains(out, "up") {
+		t.Errorf("help of the sandbox: %q (%v)", out, err)
+	}
+}
+
 func TestUnknownCommands(t *testing.T) {
 	for name, args := range map[string][]string{
 		"of the plugin":    {"nonsense"},
-		"of a subcommand":  {"sandbox", "nonsense"},
+		"of a subcommand":  {"topology", "nonsense"},
 		"before its flags": {"sandbox", "nonsense", "--name", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +55,7 @@ func TestUnknownCommands(t *testing.T) {
 			}
 		})
 	}
-	if out, err := run(t, "sandbox"); err != nil || !strings.Contains(out, "Available Commands:") {
+	if out, err := run(t, "topology"); err != nil || !strings.Contains(out, "Available Commands:") {
 		t.Errorf("no subcommand: %q, %v, want the help", out, err)
 	}
 }

@@ -113,7 +113,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 	}
 	d.stage.say("A real control plane in plain processes, simulated nodes, and the operator installed from config/default. No containers; " +
 		"the first time ever, the control plane is built from Go modules, which takes a while.")
-	d.stage.show("kubectl trellis sandbox up --name " + d.name)
+	d.stage.show("make sandbox-up ARGS='--name " + d.name + "'")
 	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: sandbox.DefaultShape, Operator: true, Progress: progress.To(os.Stdout)}
 	began := time.Now()
 	s, err := sandbox.Up(ctx, opts)
@@ -177,7 +177,7 @@ func (d *demo) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d.stage.heading("Taking the sandbox down")
-	d.stage.show("kubectl trellis sandbox down --name " + d.name)
+	d.stage.show("make sandbox-down ARGS='--name " + d.name + "'")
 	if err := d.sandbox.Down(ctx); err != nil {
 		fmt.Fprintf(d.stage, "this failed: %v\n", err)
 		return err
@@ -187,7 +187,7 @@ func (d *demo) leave() error {
 	return nil
 }
 
-func (d *demo) downCommand() string { return "bin/kubectl-trellis sandbox down --name " + d.name }
+func (d *demo) downCommand() string { return "make sandbox-down ARGS='--name " + d.name + "'" }
 
 // finish sums up a performance that came to its end.
 func (d *demo) finish() {

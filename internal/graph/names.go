@@ -17,7 +17,7 @@ import (
 
 // Space that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
 const (
-	maxName             = validation.DNS1123LabelMaxLength
+	maxName               = validation.DNS1123LabelMaxLength
 	ordinalLength         = len("-99999")
 	multinodeSuffixLength = len("-99999-9999")
 )

@@ -137,9 +137,9 @@ func (s *search) every(g *goal) bool {
 
 // candidateHost is a candidate for the pods of one demand; capacity is what it and all candidates after it hold.
 type candidateHost struct {
-	node            topology.NodeID
+	node             topology.NodeID
 	fit, home, total int
-	alike           uint64
+	alike            uint64
 }
 
 // over tries each number of pods on the first host, at most most of them, and the rest on the hosts after it.

@@ -15,7 +15,7 @@ type State int
 const (
 	// Leaving: nothing of it lives; what is left is on its way out.
 	Leaving State = iota
-	// Broken: it lost a member, and a replica lives and dies whole.
+	// Broken: it lost a member; a replica is recreated as a whole.
 	Broken
 	// Partial: not all of its pods are made yet, and none was released.
 	Partial

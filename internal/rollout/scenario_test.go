@@ -39,7 +39,7 @@ func TestStories(t *testing.T) {
 	both := Group{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1}
 	cases := map[string]struct {
 		want     Group
-		capacity     int
+		capacity int
 		chapters []chapter
 	}{
 		"update-in-place":                 {inPlace, 3, []chapter{edit("edited")}},

@@ -27,7 +27,7 @@ type simulation struct {
 	revision int
 	broken   map[int]bool
 	// capacity for so many replicas.
-	capacity       int
+	capacity   int
 	now        int64
 	replicas   map[int]*simulated
 	remembered map[int]bool

@@ -3,7 +3,7 @@
 
 // Package sandbox runs a throw-away Kubernetes cluster on this machine: real etcd, kube-apiserver, kube-controller-manager and kube-scheduler as
 // plain processes, nodes that KWOK simulates, and the operator installed from the repository's own manifests. No container runtime is needed.
-// The plugin (kubectl trellis sandbox), the demo and the end-to-end tests all use it.
+// hack/sandbox, the demo and the end-to-end tests all use it.
 //
 //	s, err := sandbox.Up(ctx, sandbox.Options{Dir: dir, Shape: sandbox.Shape{Zones: 2}, Operator: true})
 //	...

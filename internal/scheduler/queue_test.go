@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func named(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: name}
+}
 
 // taken takes what is due at a time, in one line.
 func taken(q *queue, at time.Time) (names string, next time.Duration) {

@@ -35,7 +35,7 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
 	}) {
 		if !graph.PlannedHere(sg.Spec.Provider) {
-			continue // its pods are none of Trellis'
+			continue // its pods are not Trellis'
 		}
 		byOrdinal := map[int][]*corev1.Pod{}
 		ordinals := gang.Ordinals(sg, pods[sg.Name])

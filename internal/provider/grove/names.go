@@ -15,7 +15,7 @@ const (
 	maxNames = 45
 	// maxSetName leaves enough of it for a service's two names.
 	maxSetName   = 21
-	hashLength     = len("-01234567")
+	hashLength   = len("-01234567")
 	leaderSuffix = "-ldr"
 	workerSuffix = "-wkr"
 )

@@ -171,7 +171,7 @@ func group(gang provider.Gang, replica provider.Replica, w *schedulingv1beta1.Wo
 			PriorityClassName:     priorityClass(sg),
 		},
 	}
-	if pods > 1 { // it lives and dies whole
+	if pods > 1 { // its pods go together
 		out.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	}
 	if gang.Base {

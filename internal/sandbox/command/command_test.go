@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package command
 
 import (
 	"bytes"
@@ -9,15 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// run executes the plugin and returns what it wrote to its standard output.
+// run executes the command and returns what it wrote to its standard output.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	cmd := New()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	err := cmd.ExecuteContext(t.Context())
@@ -34,23 +33,23 @@ func TestSandboxCommands(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(parent) })
 	dir := filepath.Join(parent, "my sandbox")
-	t.Cleanup(func() { _, _ = run(t, "sandbox", "down", "--dir", dir) })
-	up := []string{"sandbox", "up", "--dir", dir, "--operator=false", "--zones=1", "--blocks=1", "--racks=1", "--hosts=1", "--gpus=0"}
+	t.Cleanup(func() { _, _ = run(t, "down", "--dir", dir) })
+	up := []string{"up", "--dir", dir, "--operator=false", "--zones=1", "--blocks=1", "--racks=1", "--hosts=1", "--gpus=0"}
 	want := "export KUBECONFIG='" + filepath.Join(dir, "kubeconfig") + "'\n"
 	for _, when := range []string{"at first", "while it runs"} {
 		if out, err := run(t, up...); err != nil || !strings.HasSuffix("\n"+out, "\n"+want) {
 			t.Fatalf("up %s: %q (%v), want the last line %q", when, out, err, want)
 		}
 	}
-	if out, err := run(t, "sandbox", "status", "--dir", dir); err != nil || !strings.Contains(out, "1 of 1 nodes ready") || strings.Contains(out, "stopped") {
+	if out, err := run(t, "status", "--dir", dir); err != nil || !strings.Contains(out, "1 of 1 nodes ready") || strings.Contains(out, "stopped") {
 		t.Errorf("status: %s (%v), want one ready node and everything running", out, err)
 	}
 	for _, want := range []string{"is gone", "nothing to do"} {
-		if out, err := run(t, "sandbox", "down", "--dir", dir); err != nil || !strings.Contains(out, want) {
+		if out, err := run(t, "down", "--dir", dir); err != nil || !strings.Contains(out, want) {
 			t.Errorf("down: %q (%v), want %q", out, err, want)
 		}
 	}
-	if _, err := run(t, "sandbox", "status", "--dir", dir); err == nil || !strings.Contains(err.Error(), "no sandbox in "+dir) {
+	if _, err := run(t, "status", "--dir", dir); err == nil || !strings.Contains(err.Error(), "no sandbox in "+dir) {
 		t.Errorf("status of nothing: %v", err)
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) != 0 {
@@ -73,7 +72,7 @@ func TestSandboxRefusals(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := run(t, append([]string{"sandbox", "--dir", filepath.Join(t.TempDir(), "s")}, tc.args...)...)
+			_, err := run(t, append([]string{"--dir", filepath.Join(t.TempDir(), "s")}, tc.args...)...)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
@@ -84,7 +83,7 @@ func TestSandboxRefusals(t *testing.T) {
 func TestSandboxOutsideAClone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, command := range []string{"up", "binaries"} {
-		if _, err := run(t, "sandbox", command); err == nil || !strings.Contains(err.Error(), "not inside a clone") {
+		if _, err := run(t, command); err == nil || !strings.Contains(err.Error(), "not inside a clone") {
 			t.Errorf("%s: %v, want to be told about the clone", command, err)
 		}
 	}
