@@ -9,7 +9,7 @@
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
 //	Release   a pod                     pins added, gate opened, one patch
-//	Object    while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
+//	Objections while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
 //	Evict     a pod that cannot bind    deleted, to be planned again
 //
 // The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
@@ -116,9 +116,9 @@ type Placer interface {
 	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
 	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
 	Evict(ctx context.Context, pod *corev1.Pod) error
-	// Object says what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
+	// Objections are what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
 	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
-	Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
+	Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
 }
 
 // Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether or

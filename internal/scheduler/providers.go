@@ -59,7 +59,7 @@ func (s *Scheduler) askProvider(ctx context.Context, o *gang.Observation) {
 	}
 	s.trim(ctx, placer, *o)
 	if len(unbound) > 0 {
-		o.Objections = placer.Object(ctx, s.providers.Own(placer.Name()), unbound, o.Pods)
+		o.Objections = placer.Objections(ctx, s.providers.Own(placer.Name()), unbound, o.Pods)
 	}
 	s.trackObjections(*o)
 }

@@ -28,7 +28,7 @@ type objecting struct {
 	taken []string
 }
 
-func (o *objecting) Object(_ context.Context, _ client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
+func (o *objecting) Objections(_ context.Context, _ client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
 	out := map[types.UID]gang.Objection{}
 	for _, pod := range unbound {
 		out[pod.UID] = gang.Objection{Message: "its gang is not there", Passing: true}

@@ -148,7 +148,7 @@ func TestKAIObjects(t *testing.T) {
 		status(t, object, `
   schedulingConditions: [{type: UnschedulableOnNodePool, status: "True", reason: Unschedulable, message: Unable to schedule podgroup, lastTransitionTime: "`+since+`",
     reasons: [{reason: OverLimit, message: the queue is full}]}]`)
-		objection := p.Object(t.Context(), typed, pods, pods)[pods[0].UID]
+		objection := p.Objections(t.Context(), typed, pods, pods)[pods[0].UID]
 		if objection.Message != "" && !objection.Anywhere {
 			t.Errorf("another place would not help: %+v", objection)
 		}
@@ -160,15 +160,15 @@ func TestKAIObjects(t *testing.T) {
 	if got := says("2099-01-01T00:00:00Z"); got != "KAI: the queue is full" {
 		t.Errorf("got %q", got)
 	}
-	if got := p.Object(t.Context(), nil, pods, pods); len(got) > 0 {
+	if got := p.Objections(t.Context(), nil, pods, pods); len(got) > 0 {
 		t.Errorf("not watched: %+v", got)
 	}
 	pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no node"}}
-	if got := p.Object(t.Context(), nil, pods, pods)[pods[0].UID].Message; got != "KAI: no node" {
+	if got := p.Objections(t.Context(), nil, pods, pods)[pods[0].UID].Message; got != "KAI: no node" {
 		t.Errorf("on the pod alone: %q", got)
 	}
 	pods[0].Status.NominatedNodeName = "n"
-	if got := p.Object(t.Context(), typed, pods, pods); len(got) > 0 {
+	if got := p.Objections(t.Context(), typed, pods, pods); len(got) > 0 {
 		t.Errorf("capacity is being made for it: %+v", got)
 	}
 }

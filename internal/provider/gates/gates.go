@@ -61,8 +61,8 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // Form implements provider.Placer: the pins hold the gang together.
 func (Placer) Form(context.Context, provider.Gang) error { return nil }
 
-// Object implements provider.Placer: a gang that cannot be bound is requeued soon, which says it.
-func (Placer) Object(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
+// Objections implements provider.Placer: a gang that cannot be bound is requeued soon, which says it.
+func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
 	return nil
 }
 

@@ -279,7 +279,7 @@ func TestObject(t *testing.T) {
 			for _, pod := range all {
 				pod.Labels = map[string]string{"nvidia.com/dynamo-graph-deployment-name": "llm"}
 			}
-			got := p.Object(t.Context(), own, all[:1], all)[all[0].UID]
+			got := p.Objections(t.Context(), own, all[:1], all)[all[0].UID]
 			if (got.Message == "") != (c.message == "") || !strings.Contains(got.Message, c.message) || got.Message != "" && got.Passing != c.passing {
 				t.Errorf("%+v, want %q", got, c.message)
 			}

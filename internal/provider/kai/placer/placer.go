@@ -144,8 +144,8 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	return p.Placer.Release(ctx, pod, pin)
 }
 
-// Object implements provider.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
-func (Placer) Object(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
+// Objections implements provider.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
+func (Placer) Objections(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
 	out := map[types.UID]gang.Objection{}
 	word, said := reportOnGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {

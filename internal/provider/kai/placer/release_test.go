@@ -100,7 +100,7 @@ func TestObjections(t *testing.T) {
 		pod := &corev1.Pod{}
 		pod.UID = "uid"
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
-		if got := New(nil, nil).Object(t.Context(), nil, []*corev1.Pod{pod}, nil)["uid"]; got != want {
+		if got := New(nil, nil).Objections(t.Context(), nil, []*corev1.Pod{pod}, nil)["uid"]; got != want {
 			t.Errorf("%s: %+v, want %+v", message, got, want)
 		}
 	}

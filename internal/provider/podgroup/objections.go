@@ -21,9 +21,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Object implements provider.Placer: the words of the scheduler on a pod and on its group, or else what keeps the scheduler from looking at
+// Objections implements provider.Placer: the words of the scheduler on a pod and on its group, or else what keeps the scheduler from looking at
 // the group at all.
-func (Placer) Object(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
+func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	known := read(ctx, own, unbound[0], all)
 	out := map[types.UID]gang.Objection{}
 	for _, pod := range unbound {
