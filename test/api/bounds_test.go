@@ -35,7 +35,7 @@ func TestNumbersOlderThanTheBounds(t *testing.T) {
 		},
 		"scalinggroups": {
 			file:   "trellis.dev_scalinggroups.yaml",
-			object: "{apiVersion: bounds.example.com/v1alpha1, kind: ScalingGroup, metadata: {name: old}, spec: {graph: g, service: a, provider: Gates, multinode: true, replicas: 1000000, revision: '1', " + role + "}}",
+			object: "{apiVersion: bounds.example.com/v1alpha1, kind: ScalingGroup, metadata: {name: old}, spec: {graph: g, service: a, engine: Gates, multinode: true, replicas: 1000000, revision: '1', " + role + "}}",
 			status: "status: {observedGeneration: 1, replicas: 3}", up: "spec: {replicas: 1000001}", down: "spec: {replicas: 5}",
 			want: refusal{"spec.replicas", "should be less than or equal to 65536"},
 		},

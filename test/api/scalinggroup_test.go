@@ -17,7 +17,7 @@ kind: ScalingGroup
 spec:
   graph: my-llm
   service: Worker
-  provider: Gates
+  engine: Gates
   replicas: 2
   multinode: true
   revision: abc
@@ -61,7 +61,7 @@ func TestScalingGroupUpdate(t *testing.T) {
 		"beyond the bound":   {change: `spec: {replicas: 65537}`, want: refusal{"spec.replicas", "should be less than or equal to 65536"}},
 		"role of 4097 pods":  {change: `spec: {roles: [{name: main, count: 4097, template: {}}]}`, want: refusal{"spec.roles[0].count", "should be less than or equal to 4096"}},
 		"role without pods":  {change: `spec: {roles: [{name: main, count: 0, template: {}}]}`, want: refusal{"spec.roles[0].count", "should be greater than or equal to 1"}},
-		"no provider":        {change: `spec: {provider: ""}`, want: refusal{"spec.provider", "should be at least 1 chars long"}},
+		"no provider":        {change: `spec: {engine: ""}`, want: refusal{"spec.engine", "should be at least 1 chars long"}},
 		"nine roles":         {change: `spec: {roles: [` + strings.Repeat("{name: main, count: 1, template: {}}, ", 9) + `]}`, want: refusal{"spec.roles", "must have at most 8 items"}},
 		"pods as wanted":     {change: `spec: {pods: 2}`},
 		"pods of no replica": {change: `spec: {replicas: 0, pods: 0}`},

@@ -23,7 +23,7 @@ const (
 status:
   observedGeneration: 1
   state: pending
-  provider: Gates
+  engine: Gates
   summary: 1/2
   conditions:
   - {type: Ready, status: "False", reason: some_resources_are_not_ready, message: "Worker: desired 2, ready 1", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}

@@ -85,7 +85,7 @@ func TestPodGroupsOfAGraph(t *testing.T) {
 	w.ready("g")
 	w.hasCondition("g", providerReady, metav1.ConditionTrue, "ProviderAvailable", "PodGroup, chosen by the operator's flag --provider")
 	if got := w.dgd("g").Status.Provider; got != "PodGroup" {
-		t.Errorf("status.provider = %q", got)
+		t.Errorf("status.engine = %q", got)
 	}
 
 	t.Log("the base gang is a tree, the largest group first, packed by the levels' labels")

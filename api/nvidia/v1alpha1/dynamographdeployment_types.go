@@ -154,7 +154,7 @@ type RestartStrategy struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is missing, in words"
-// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.provider`,priority=1,description="What gets the gangs onto nodes"
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.engine`,priority=1,description="What gets the gangs onto nodes"
 type DynamoGraphDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

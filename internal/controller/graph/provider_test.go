@@ -91,7 +91,7 @@ func TestProviderCondition(t *testing.T) {
 			o.provider = r.providerOf(t.Context(), o)
 			got := statusOf(o, resolved, nil, nil)
 			if got.Provider != c.provider {
-				t.Errorf("status.provider = %q, want %q", got.Provider, c.provider)
+				t.Errorf("status.engine = %q, want %q", got.Provider, c.provider)
 			}
 			c.want.kind = nvidiav1beta1.ConditionProviderReady
 			if diff := cmp.Diff(c.want, *providerCondition(o), cmp.AllowUnexported(condition{})); diff != "" {

@@ -62,7 +62,9 @@ func backOffOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, no
 	}
 	slices.SortFunc(b.failed, func(a, c trellisv1alpha1.FailedReplica) int { return cmp.Compare(a.Replica, c.Replica) })
 	for _, f := range b.failed {
-		b.lookAgain(f.RetryAt.Time)
+		if b.waits(f) {
+			b.lookAgain(f.RetryAt.Time)
+		}
 		if since, ready := replicas[f.Replica].readySince(); ready {
 			b.lookAgain(since.Add(settledAfter))
 		}
@@ -96,6 +98,12 @@ func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	b.isNew = true
 }
 
+// waits says that a replica is recreated later. A stored time that is further ahead than the longest delay is that of another clock, which was
+// ahead of this one or was set back since: the replica does not wait for it.
+func (b *backOff) waits(f trellisv1alpha1.FailedReplica) bool {
+	return f.RetryAt.After(b.now) && !f.RetryAt.After(b.now.Add(lastRecreate+time.Second))
+}
+
 func (b *backOff) lookAgain(at time.Time) {
 	if left := at.Sub(b.now); left > 0 && (b.again == 0 || left < b.again) {
 		b.again = left
@@ -106,7 +114,7 @@ func (b *backOff) lookAgain(at time.Time) {
 func (b *backOff) without(p rollout.Plan) rollout.Plan {
 	waits, listed := false, map[int32]bool{}
 	for _, f := range b.failed {
-		wait := f.RetryAt.After(b.now)
+		wait := b.waits(f)
 		waits, listed[f.Replica] = waits || wait, wait
 	}
 	full := waits && len(b.failed) >= maxFailed

@@ -62,7 +62,7 @@ func (b *backOff) messages(replicas map[int32]*replica) []string {
 			times = fmt.Sprintf("failed %d times in succession", f.Failures)
 		}
 		next := "it is tried again now"
-		if f.RetryAt.After(b.now) {
+		if b.waits(f) {
 			next = "it is recreated at " + f.RetryAt.UTC().Format(time.RFC3339)
 		}
 		out = append(out, fmt.Sprintf("replica %d %s, %s: %s", f.Replica, times, next, f.Reason))
