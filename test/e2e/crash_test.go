@@ -169,8 +169,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 }
 
 // end is how the scenario ends, however often the operator died.
-const end = `condition ProviderReady=True/ProviderAvailable
-condition Placed=True/AllReplicasPlaced
+const end = `condition Placed=True/AllReplicasPlaced
+condition ProviderReady=True/ProviderAvailable
 condition Ready=True/all_resources_are_ready
 condition TopologyLevelsAvailable=True/AllTopologyLevelsAvailable
 group g-frontend 1/1/1/1 placements 1
