@@ -61,7 +61,7 @@ func TestPluginVersion(t *testing.T) {
 	})
 	w.until("ann sees the operator", func() error {
 		ann := asJSON[version.Report](w, 0, "version", "--as", "ann")
-		if diff := cmp.Diff([]version.Operator{{Namespace: namespace, Image: "example.com:5000/trellis-manager:v7.8.9", Version: "v7.8.9"}}, ann.Operators); diff != "" {
+		if diff := cmp.Diff([]version.Operator{{Namespace: namespace, Name: "version-test", Image: "example.com:5000/trellis-manager:v7.8.9", Version: "v7.8.9"}}, ann.Operators); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
