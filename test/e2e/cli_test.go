@@ -142,8 +142,8 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 
 	for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
 		text, _ := w.kubectlTrellis(0, "explain", target)
-		w.says(text, "Worker-0 gated", "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2",
-			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.", "Warning InsufficientCapacity")
+		w.says(text, "Worker-0 gated", "Worker-0: InsufficientCapacity: needs 2 pods x 8 nvidia.com/gpu in one rack", "a/r0 2 15 1 of 2 1 short of GPUs",
+			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.")
 	}
 	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
 	if !why.Result.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
