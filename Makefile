@@ -106,7 +106,7 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=1m); what is found is kept 
 	done
 
 .PHONY: test-peers
-test-peers: build control-plane ## Tell the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)
+test-peers: build control-plane ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)
 	@cd hack/peers && go test -count=1 -timeout 60m -v $(GOTESTFLAGS) .
 
 .PHONY: test-release

@@ -54,7 +54,7 @@ func memory(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// peakOf returns the peak resident size of a child in megabytes. The child says it itself: what a parent is told includes its own size at the
+// peakOf returns the peak resident size of a child in megabytes. The child says it itself: what a parent gets includes its own size at the
 // time of the fork.
 func peakOf(c content) (float64, error) {
 	self, err := os.Executable()
@@ -89,7 +89,7 @@ func peak() (int64, error) {
 			return kilobytes * 1024, err
 		}
 	}
-	return 0, errors.New("/proc/self/status does not tell VmHWM")
+	return 0, errors.New("/proc/self/status has no VmHWM")
 }
 
 // holdTree is what the child does: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes is placed.

@@ -43,8 +43,8 @@ const readDrawn = `(() => {
   return out;
 })()`
 
-// told is the same of what tree -o json says.
-func told(t *testing.T, report tree.Report) drawn {
+// reported is the same of what tree -o json says.
+func reported(t *testing.T, report tree.Report) drawn {
 	t.Helper()
 	data, err := json.Marshal(report)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestDrawnIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, m := build(t, name)
 			p := open(t, browser, write(t, m), wide)
-			got, want := js[drawn](p, readDrawn), told(t, tree.Build(tree.Of(&b.World)))
+			got, want := js[drawn](p, readDrawn), reported(t, tree.Build(tree.Of(&b.World)))
 			if diff := cmp.Diff(want.Pods, got.Pods); diff != "" {
 				t.Errorf("pods (-tree +page):\n%s", diff)
 			}
@@ -101,7 +101,7 @@ func TestDrawnIsTold(t *testing.T) {
 			if len(got.Hosts) != len(b.Nodes) {
 				t.Errorf("%d hosts are drawn, want %d", len(got.Hosts), len(b.Nodes))
 			}
-			if diff := cmp.Diff(told(t, m.Report), got, cmp.FilterPath(podsOnly, cmp.Ignore())); diff != "" {
+			if diff := cmp.Diff(reported(t, m.Report), got, cmp.FilterPath(podsOnly, cmp.Ignore())); diff != "" {
 				t.Errorf("all domains and hosts (-data +page):\n%s", diff)
 			}
 			wholePage(p, len(m.Graphs))

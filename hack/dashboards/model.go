@@ -46,7 +46,7 @@ type Source struct {
 	UID  string `json:"uid"`
 }
 
-// Panel is a row, or a picture in one.
+// Panel is a row, or a chart in one.
 type Panel struct {
 	ID          int            `json:"id"`
 	Type        string         `json:"type"`

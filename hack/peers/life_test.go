@@ -156,7 +156,7 @@ var lives = map[string]rule{
 func TestLives(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(lives)) {
 		for _, provider := range slices.Sorted(maps.Keys(providers)) {
-			tell(t, name, provider, lives[name])
+			check(t, name, provider, lives[name])
 		}
 	}
 }

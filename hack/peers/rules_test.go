@@ -159,12 +159,12 @@ var rules = map[string]rule{
 func TestRules(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		for _, provider := range slices.Sorted(maps.Keys(providers)) {
-			tell(t, name, provider, rules[name])
+			check(t, name, provider, rules[name])
 		}
 	}
 }
 
-func tell(t *testing.T, name, provider string, r rule) {
+func check(t *testing.T, name, provider string, r rule) {
 	if r.only != nil && !slices.Contains(r.only, provider) {
 		return
 	}

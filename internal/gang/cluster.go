@@ -4,6 +4,8 @@
 package gang
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -113,10 +115,5 @@ func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*
 		byOrdinal[int(ordinal)] = nil
 	}
 	ordinals, _ := ordinalsOf(sg, byOrdinal, 0) // one that had a pod is never beyond
-	for _, one := range ordinals {
-		if one == int(ordinal) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(ordinals, int(ordinal))
 }

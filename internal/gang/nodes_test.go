@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Pods are told nodes by name when that spares the kube-scheduler the look at many others: all of a small domain, or the planned hosts of a
+// Pods name nodes when that spares the kube-scheduler the look at many others: all of a small domain, or the planned hosts of a
 // large one that are full then.
 func TestNamedNodes(t *testing.T) {
 	const small, large = maxNamedNodes, maxNamedNodes + 1

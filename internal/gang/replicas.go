@@ -81,8 +81,8 @@ func (state replicaState) replaced() bool {
 	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
-// object notes that a replica which is placed is not bound there by the scheduler that is to do it.
-func (r *Request) object(service string, state replicaState) bool {
+// noteObjection notes that a replica which is placed is not bound there by the scheduler that is to do it.
+func (r *Request) noteObjection(service string, state replicaState) bool {
 	for _, pod := range state.open {
 		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
 			r.Refused = append(r.Refused, Waiting{
@@ -95,8 +95,8 @@ func (r *Request) object(service string, state replicaState) bool {
 	return false
 }
 
-// block notes that nothing tries to bind a replica which is released.
-func (r *Request) block(service string, state replicaState) bool {
+// noteIdle notes that nothing tries to bind a replica which is released.
+func (r *Request) noteIdle(service string, state replicaState) bool {
 	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return r.idle[topology.PodID(pod)] != "" })
 	if at < 0 {
 		return false
@@ -113,7 +113,7 @@ func (r *Request) addReplica(g *groupView, service *placement.Service, state rep
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++
-		if !r.object(service.Name, state) && !r.block(service.Name, state) {
+		if !r.noteObjection(service.Name, state) && !r.noteIdle(service.Name, state) {
 			r.Placed++
 		}
 		return

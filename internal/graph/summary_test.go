@@ -18,7 +18,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// summary tells all objects of a graph in a form that a person can review: what Trellis adds in full, what the user wrote as a name or
+// summary shows all objects of a graph in a form that a person can review: what Trellis adds in full, what the user wrote as a name or
 // as the words "as written".
 func summary(dgd *nvidiav1beta1.DynamoGraphDeployment, g *Graph) string {
 	var b strings.Builder
@@ -63,7 +63,7 @@ func summariseGroup(b *strings.Builder, spec *nvidiav1beta1.ComponentSpec, sg *t
 	}
 }
 
-// podLines tell a pod, one line a fact.
+// podLines describe a pod, one line a fact.
 func podLines(spec *nvidiav1beta1.ComponentSpec, pod *corev1.Pod) []string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "      %s\n", ofPod(pod))

@@ -100,7 +100,7 @@ func TestOthersAccountsAndRoles(t *testing.T) {
 	})
 	b.binds("taken", "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
 
-	t.Log("the account that planners share is somebody else's: told, until he has bound a Role to it")
+	t.Log("the account that planners share is somebody else's: reported, until he has bound a Role to it")
 	b.binds("shared", elsewhere+own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
 	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("shared", "mine"), Rules: reads}))
 	bind("mine", "shared")

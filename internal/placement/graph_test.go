@@ -126,7 +126,7 @@ func TestGraphRules(t *testing.T) {
 			graph: Graph{Required: zone, Preferred: none, Anchor: topology.Path{"a"}, Services: []Service{{Name: "decode", Multinode: true,
 				Required: rack, Preferred: none, Waiting: []Replica{{Anchor: topology.Path{"b", "r2"}, Pods: pods("d", 1, gpus(8))}}}}},
 			want: []string{"decode-0 AnchorConflict"}, domain: "a", short: "a holds 0 of 1 replicas; missing: decode 1"},
-		"living replicas without an anchor: each service is told for itself": {nodes: half[:4],
+		"living replicas without an anchor: each service is reported for itself": {nodes: half[:4],
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				{Name: "decode", Multinode: true, Required: rack, Preferred: none, Placed: 1, Waiting: serviceOf("d", rack, none, 1, 4, gpus(8)).Waiting}}},
 			want: []string{"decode-0 InsufficientCapacity"}},
@@ -179,7 +179,7 @@ func TestGraphWithoutLevels(t *testing.T) {
 	}
 }
 
-// TestTwoGraphsRaceForTheLastRack: one gets it whole, the other waits and is told why; neither holds half.
+// TestTwoGraphsRaceForTheLastRack: one gets it whole, the other waits, and its refusal says why; neither holds half.
 func TestTwoGraphsRaceForTheLastRack(t *testing.T) {
 	ls := levels("rack")
 	c := clusterOf(ls, "a1 r1 8", "a2 r1 8")

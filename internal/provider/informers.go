@@ -54,7 +54,7 @@ func (e *Registry) watch(ctx context.Context, name string, state State) {
 	}
 	if started != nil {
 		e.set(name, started)
-		e.tell(name)
+		e.notify(name)
 	}
 }
 
@@ -129,7 +129,7 @@ func (e *Registry) closeAll() {
 }
 
 func (e *Registry) handler(w Watch) toolscache.ResourceEventHandler {
-	tell := func(obj any) {
+	notify := func(obj any) {
 		if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
 		}
@@ -141,7 +141,7 @@ func (e *Registry) handler(w Watch) toolscache.ResourceEventHandler {
 			e.changed(graph)
 		}
 	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: notify, UpdateFunc: func(_, now any) { notify(now) }, DeleteFunc: notify}
 }
 
 func (e *Registry) changed(graph types.NamespacedName) {

@@ -176,7 +176,7 @@ func (e *Registry) asked() []string {
 	return names
 }
 
-// look probes one provider and tells of a change.
+// look probes one provider and reports a change.
 func (e *Registry) look(ctx context.Context, name string) State {
 	now, err := e.probe(ctx, name)
 	e.mu.Lock()
@@ -194,12 +194,12 @@ func (e *Registry) look(ctx context.Context, name string) State {
 	}
 	if known && before != now {
 		log.FromContext(ctx).Info("provider", "provider", name, "ready", now.Ready, "reason", now.Reason, "message", now.Message)
-		e.tell(name)
+		e.notify(name)
 	}
 	return now
 }
 
-func (e *Registry) tell(name string) {
+func (e *Registry) notify(name string) {
 	for _, f := range e.subscribers {
 		f(name)
 	}

@@ -59,21 +59,21 @@ func (f *fake) set(state State, err error) {
 
 var gone = State{Reason: "APINotServed", Message: "not served"}
 
-// running is a started set of providers with one fake provider, a clock that stands still, and a record of what was told and opened.
+// running is a started set of providers with one fake provider, a clock that stands still, and a record of what was reported and opened.
 type running struct {
 	*Registry
-	fake  *fake
-	clock *testingclock.FakeClock
-	told  chan string
-	mu    sync.Mutex
-	open  int
+	fake     *fake
+	clock    *testingclock.FakeClock
+	reported chan string
+	mu       sync.Mutex
+	open     int
 }
 
 func start(t *testing.T, f *fake) *running {
 	t.Helper()
-	r := &running{fake: f, clock: testingclock.NewFakeClock(time.Unix(0, 0)), told: make(chan string, 16)}
+	r := &running{fake: f, clock: testingclock.NewFakeClock(time.Unix(0, 0)), reported: make(chan string, 16)}
 	r.Registry = New(Options{Clock: r.clock, Open: r.opener}, f)
-	r.OnState(func(name string) { r.told <- name })
+	r.OnState(func(name string) { r.reported <- name })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -141,22 +141,22 @@ func TestAnProviderComesAndGoes(t *testing.T) {
 		t.Error("kinds are watched that are not served")
 	}
 
-	t.Log("the API is switched on: it is found at the next look, told, and watched")
+	t.Log("the API is switched on: it is found at the next look, reported, and watched")
 	f.set(Ready(), nil)
 	r.clock.Step(DefaultLookEvery)
-	if name := <-r.told; name != "Fake" || !r.State(t.Context(), "Fake").Ready {
-		t.Errorf("told of %s", name)
+	if name := <-r.reported; name != "Fake" || !r.State(t.Context(), "Fake").Ready {
+		t.Errorf("%s is reported", name)
 	}
-	<-r.told // that they can be read
+	<-r.reported // that they can be read
 	if r.Own("Fake") == nil {
-		t.Error("told before its kinds can be read")
+		t.Error("reported before its kinds can be read")
 	}
 	eventually(t, "its kinds are watched", func() bool { return r.opened() == 1 })
 
-	t.Log("another of its kinds is served from now on: it is watched too, and that is told")
+	t.Log("another of its kinds is served from now on: it is watched too, and that is reported")
 	f.also(&corev1.Node{})
 	r.Suspect()
-	<-r.told
+	<-r.reported
 	eventually(t, "one cache reads both", func() bool { return r.opened() == 1 && r.Own("Fake") != nil })
 
 	t.Log("the API server cannot be asked: what was known holds")
@@ -168,10 +168,10 @@ func TestAnProviderComesAndGoes(t *testing.T) {
 		t.Error("an API server that does not answer counts as an API that is gone")
 	}
 
-	t.Log("the API is switched off: told, and no longer watched")
+	t.Log("the API is switched off: reported, and no longer watched")
 	f.set(gone, nil)
 	r.Suspect()
-	<-r.told
+	<-r.reported
 	eventually(t, "its kinds are left alone", func() bool { return r.opened() == 0 && r.Own("Fake") == nil })
 	if got := r.State(t.Context(), "Fake"); got != gone {
 		t.Errorf("state %+v", got)

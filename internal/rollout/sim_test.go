@@ -125,7 +125,7 @@ func (s *simulation) settle() bool {
 // round lets each peer act once and says whether anything moved.
 func (s *simulation) round() bool {
 	plan := s.controller()
-	s.picture(plan)
+	s.draw(plan)
 	moved := len(plan.Remove)+len(plan.Make) > 0
 	for _, peer := range []func() bool{s.terminator, s.placer, s.kubelet} {
 		moved = peer() || moved
@@ -135,7 +135,7 @@ func (s *simulation) round() bool {
 
 var words = map[State]string{Leaving: "leaving", Broken: "broken", Partial: "partial", Waiting: "waiting", Starting: "starting", Available: "serves"}
 
-func (s *simulation) picture(plan Plan) {
+func (s *simulation) draw(plan Plan) {
 	parts := make([]string, 0, len(s.replicas))
 	for _, r := range s.view() {
 		parts = append(parts, fmt.Sprintf("%d:v%d %s", r.Ordinal, s.replicas[r.Ordinal].revision, words[r.State]))

@@ -13,7 +13,7 @@ import (
 )
 
 // A graph has one domain, and nothing of it is placed yet. The one replica of a service is being deleted: the others wait until it is made
-// anew, or they might choose a domain that has no capacity for it.
+// recreated, or they might choose a domain that has no capacity for it.
 func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 1, 0)
@@ -32,9 +32,9 @@ func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 		t.Errorf("waiting are %v, want front, for what is being made", result.Waiting)
 	}
 
-	anew := withGPU(newPod(work, 0, 0))
-	anew.UID += "-anew"
-	o.Pods[1] = anew
+	again := withGPU(newPod(work, 0, 0))
+	again.UID += "-again"
+	o.Pods[1] = again
 	if d := b.s.decide(t.Context(), o); len(d.releases) != 2 {
 		t.Errorf("%d pods are released, want both", len(releases))
 	}

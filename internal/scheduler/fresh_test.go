@@ -36,13 +36,13 @@ func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.L
 }
 
 // A decision from a list of pods that is older than the cluster cache gives capacity to pods that have theirs already, on other hosts: what
-// is decided from is read while the picture stands still.
+// is decided from is read while the cluster cache stands still.
 func TestDecidesFromWhatIsNotOlderThanTheClusterCache(t *testing.T) {
 	s := New(nil, provider.New(provider.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
 	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
 	s.reader = w
 	s.schedule(t.Context(), asking(1, 1, 0).DGD)
 	if len(w.locked) == 0 || !w.locked[len(w.locked)-1] {
-		t.Errorf("pods were last read while the picture could change: %v", w.locked)
+		t.Errorf("pods were last read while the cluster cache could change: %v", w.locked)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// EventDomainKept tells that hosts of a domain are kept free of newcomers for a gang.
+// EventDomainKept means that hosts of a domain are kept free of newcomers for a gang.
 const EventDomainKept = "DomainKept"
 
 // keptHosts are hosts of one domain that are kept free of newcomers, so that a large gang is not starved by small ones that take every host as

@@ -19,7 +19,7 @@ type View struct {
 	sum    []int32
 	// biggest caches the largest child of each domain; below 0: ask again.
 	biggest []int32
-	// indexes are per level, made when asked for; noted are the domains waiting to be sorted anew.
+	// indexes are per level, made when asked for; noted are the domains waiting to be sorted again.
 	indexes []*index
 	noted   []bool
 	cursor  int

@@ -68,7 +68,7 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 	return Bounded(lines)
 }
 
-// preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names can be told.
+// preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names are found.
 func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
 	var lines []string
 	say := func(path, preferred, required string) {

@@ -142,7 +142,7 @@ func TestGraphWarningsFit(t *testing.T) {
 		t.Errorf("%d runes in all", total)
 	}
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "and ") || !strings.HasSuffix(last, " more warnings") {
-		t.Errorf("the cut is not told: %q", last)
+		t.Errorf("the cut is not reported: %q", last)
 	}
 	if !strings.HasSuffix(lines[1], "and 24 more)") {
 		t.Errorf("the services left out are not counted: %q", lines[1])

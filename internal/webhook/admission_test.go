@@ -141,7 +141,7 @@ var _ = Describe("creating a deployment", func() {
 	})
 
 	It("tells the client what is accepted and without effect", func() {
-		lines := told.during(func() {
+		lines := warned.during(func() {
 			created(graph("gb200", strings.NewReplacer(
 				"spec:", "spec:\n  experimental: {a: b}", "frontend}", "frontend, dynamoNamespace: x}", "replicas: 2", "dynamoNamespace: why", "packDomain: rack", "packDomain: host",
 			).Replace(packed)))

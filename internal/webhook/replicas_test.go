@@ -81,7 +81,7 @@ var _ = Describe("replicas that a scaling adapter owns", func() {
 	})
 
 	It("stay when the same manifest is applied again, with a warning that says why", func() {
-		Expect(told.during(func() { Expect(apply(handedOverGraph)).To(Succeed()) })).To(ConsistOf(stays5 + "2"))
+		Expect(warned.during(func() { Expect(apply(handedOverGraph)).To(Succeed()) })).To(ConsistOf(stays5 + "2"))
 		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 
@@ -114,7 +114,7 @@ spec: {services: {Decode: {scalingAdapter: {enabled: true}}, Frontend: {replicas
 		By("which is a conflict the first time, as with every autoscaler")
 		err := serverSide()
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
-		Expect(told.during(func() { Expect(serverSide(client.ForceOwnership)).To(Succeed()) })).To(ConsistOf(stays5 + "2"))
+		Expect(warned.during(func() { Expect(serverSide(client.ForceOwnership)).To(Succeed()) })).To(ConsistOf(stays5 + "2"))
 		Expect(replicas()).To(BeEquivalentTo(5))
 		By("and none from then on")
 		Expect(serverSide()).To(Succeed())
@@ -122,7 +122,7 @@ spec: {services: {Decode: {scalingAdapter: {enabled: true}}, Frontend: {replicas
 	})
 
 	DescribeTable("stay whoever edits them", func(edit func() error, wanted string) {
-		Expect(told.during(func() { Expect(edit()).To(Succeed()) })).To(ContainElement(stays5 + wanted))
+		Expect(warned.during(func() { Expect(edit()).To(Succeed()) })).To(ContainElement(stays5 + wanted))
 		Expect(replicas()).To(BeEquivalentTo(5))
 	},
 		Entry("by kubectl edit or patch", func() error { return change(object, `{"spec":{"services":{"Decode":{"replicas":3}}}}`) }, "3"),
@@ -162,7 +162,7 @@ spec: {services: {Decode: {replicas: 7, scalingAdapter: {enabled: true}}, Fronte
 		there.SetKind("DynamoGraphDeployment")
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), there)).To(Succeed())
 		patch := client.RawPatch("application/json-patch+json", []byte(`[{"op":"replace","path":"/spec/components/0/replicas","value":4}]`))
-		Expect(told.during(func() { Expect(admin.Patch(ctx, there, patch)).To(Succeed()) })).To(ContainElement("spec.components[0].replicas stays 5" + owned + "4"))
+		Expect(warned.during(func() { Expect(admin.Patch(ctx, there, patch)).To(Succeed()) })).To(ContainElement("spec.components[0].replicas stays 5" + owned + "4"))
 		Expect(replicas()).To(BeEquivalentTo(5))
 	})
 })

@@ -47,9 +47,9 @@ var (
 	cancel context.CancelFunc
 	env    *envtest.Environment
 	scheme *runtime.Scheme
-	// admin may do everything and is told warnings.
-	admin client.Client
-	told  *warnings
+	// admin may do everything and collects warnings.
+	admin  client.Client
+	warned *warnings
 	// leader and standby are two replicas of the operator, as far as webhooks go.
 	leader, standby *replica
 )
@@ -83,9 +83,9 @@ var _ = BeforeSuite(func() {
 	// Installed by the environment they would lose their conversion.
 	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: shippedDefinitions(port)})
 	Expect(err).NotTo(HaveOccurred())
-	told = &warnings{}
+	warned = &warnings{}
 	listening := rest.CopyConfig(config)
-	listening.WarningHandlerWithContext = told
+	listening.WarningHandlerWithContext = warned
 	listening.QPS = -1
 	admin, err = client.New(listening, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())

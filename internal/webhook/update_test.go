@@ -31,7 +31,7 @@ var _ = Describe("changing a deployment", func() {
 	})
 
 	DescribeTable("passes", func(patch string) {
-		Expect(told.during(func() { Expect(change(object, patch)).To(Succeed()) })).To(BeEmpty())
+		Expect(warned.during(func() { Expect(change(object, patch)).To(Succeed()) })).To(BeEmpty())
 	},
 		Entry("replicas", `{"spec":{"services":{"Worker":{"replicas":5}}}}`),
 		Entry("replicas left out again", `{"spec":{"services":{"Worker":{"replicas":null}}}}`),
@@ -139,20 +139,20 @@ var _ = Describe("changing a deployment", func() {
 
 		It("warns the admin who takes a level away, and names the deployments", func() {
 			Eventually(func() []string {
-				return told.during(func() { Expect(admin.Update(ctx, withoutRack(), client.DryRunAll)).To(Succeed()) })
+				return warned.during(func() { Expect(admin.Update(ctx, withoutRack(), client.DryRunAll)).To(Succeed()) })
 			}).Should(ConsistOf(removed))
-			Expect(told.during(func() { Expect(admin.Update(ctx, withoutRack())).To(Succeed()) })).To(ConsistOf(removed))
+			Expect(warned.during(func() { Expect(admin.Update(ctx, withoutRack())).To(Succeed()) })).To(ConsistOf(removed))
 		})
 
 		It("warns the admin who deletes it", func() {
 			Eventually(func() []string {
-				return told.during(func() { Expect(admin.Delete(ctx, topology("gb200"), client.DryRunAll)).To(Succeed()) })
+				return warned.during(func() { Expect(admin.Delete(ctx, topology("gb200"), client.DryRunAll)).To(Succeed()) })
 			}).Should(ConsistOf(And(HavePrefix(`ClusterTopology "gb200" is in use`), HaveSuffix("(default/llm)"))))
 		})
 
 		It("says nothing when only the metadata changes", func() {
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
-			Expect(told.during(func() { Expect(admin.Patch(ctx, topology("gb200"), patch)).To(Succeed()) })).To(BeEmpty())
+			Expect(warned.during(func() { Expect(admin.Patch(ctx, topology("gb200"), patch)).To(Succeed()) })).To(BeEmpty())
 		})
 	})
 })

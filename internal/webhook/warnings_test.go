@@ -22,7 +22,7 @@ func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _ st
 	w.lines = append(w.lines, text)
 }
 
-// during returns what was told while f ran.
+// during returns the warnings while f ran.
 func (w *warnings) during(f func()) []string {
 	w.mu.Lock()
 	w.lines = nil

@@ -196,7 +196,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 	}
 }
 
-// Somebody who may see one namespace gets what there is to see in it, and is told which right would show more.
+// Somebody who may see one namespace gets what there is to see in it, and the name of the right that would show more.
 func TestPluginWithoutRights(t *testing.T) {
 	w := newWorld(t, "plugin-rights", racks(1, 8, "a/r0")...)
 	w.create(w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack")}))

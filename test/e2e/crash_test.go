@@ -186,7 +186,7 @@ service g-worker-pods
 worker 0 in 1 rack
 worker 1 in 1 rack`
 
-// live tells the scenario: a graph is created, becomes ready, loses a pod and becomes ready again.
+// live plays the scenario: a graph is created, becomes ready, loses a pod and becomes ready again.
 func live(t *testing.T, e environment, name string, s *saboteur) {
 	w := newWorldIn(t, e, name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
 	restConfig, err := e.cluster.RESTConfig()

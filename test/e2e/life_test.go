@@ -187,7 +187,7 @@ func TestRequeue(t *testing.T) {
 	}
 	thief := w.occupy("thief", "a-r0-1", 8)
 	var hosts []string
-	large.until("the pods in the large rack are told two hosts", func() error {
+	large.until("the pods in the large rack name two hosts", func() error {
 		if hosts = namedHosts(large.all()); len(hosts) != 2 {
 			return fmt.Errorf("they may go to %v", hosts)
 		}

@@ -76,7 +76,7 @@ func TestManagedNamespaces(t *testing.T) {
 	bare := w.topology()
 	bare.Name, bare.Spec.Levels[1].Key = "bare", "example.com/no-node-has-it"
 	w.create(bare)
-	w.until("an event tells of the missing label", func() error { return hasTopologyEvent(w, bare.Name, "LabelsMissing") })
+	w.until("an event reports the missing label", func() error { return hasTopologyEvent(w, bare.Name, "LabelsMissing") })
 
 	w.leftAlone(late)
 	e.logsNothingOf(t, "forbidden", "unknown namespace")

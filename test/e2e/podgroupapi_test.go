@@ -106,7 +106,7 @@ func (w *world) pod(name string) *corev1.Pod {
 	return get(w, &corev1.Pod{}, w.name, name)
 }
 
-// stillRun checks that all of these pods are there and on a node, and that none of them has been told to end.
+// stillRun checks that all of these pods are there and on a node, and that none of them has been deleted.
 func (w *world) stillRun(uids map[types.UID]bool) {
 	w.t.Helper()
 	left := maps.Clone(uids)

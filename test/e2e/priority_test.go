@@ -93,7 +93,7 @@ func released(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return len(p.Spec.SchedulingGates) > 0 })
 }
 
-// Two hundred graphs arrive at once on a cluster that is 95 % full. Whoever gets a place gets it whole, whoever does not is told why, and no
+// Two hundred graphs arrive at once on a cluster that is 95 % full. A gang that is placed is placed whole, one that is not says why, and no
 // capacity for a whole gang is left over.
 func TestTwoHundredGraphsOnAFullCluster(t *testing.T) {
 	const racksOf, hosts, graphs = 40, 8, 200

@@ -219,7 +219,7 @@ func TestRules(t *testing.T) {
 		for name, r := range rules {
 			t.Run(provider+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				r.tell(newWorldIn(t, environment, "r-"+dashed(name), r.nodes...))
+				r.check(newWorldIn(t, environment, "r-"+dashed(name), r.nodes...))
 			})
 		}
 	}
@@ -235,7 +235,7 @@ func dashed(name string) string {
 	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
-func (r rule) tell(w *world) {
+func (r rule) check(w *world) {
 	if r.before != nil {
 		r.before(w)
 	}

@@ -72,7 +72,7 @@ func TestManifestAndScalingAdapter(t *testing.T) {
 	p.stable("Decode", 3)
 	before, generation := w.uids(), w.dgd("llm").Generation
 
-	t.Log("the unchanged manifest is applied: nothing happens, and the user is told")
+	t.Log("the unchanged manifest is applied: nothing happens, and the user is warned")
 	if out := w.mustKubectl("apply", "-f", file); !strings.Contains(out, "spec.services[Decode].replicas stays 3") {
 		t.Errorf("kubectl apply says:\n%s", out)
 	}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e tells scenarios on a real control plane: a real API server, kube-scheduler and controller manager, simulated kubelets, and
+// Package e2e plays scenarios on a real control plane: a real API server, kube-scheduler and controller manager, simulated kubelets, and
 // the operator as a process of its own with the rights of its own service account and its webhooks behind real TLS.
 //
 // Every scenario has a pool of nodes of its own, described by a ClusterTopology with a node selector, so scenarios run side by side.
@@ -28,10 +28,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
-// requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is soon told.
+// requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is short.
 const requeueAfter = 3 * time.Second
 
-// environment is a cluster to tell scenarios on.
+// environment is a cluster to play scenarios on.
 type environment struct {
 	cluster *sandbox.Sandbox
 	c       client.WithWatch

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graphs holds what stories about deployments have in common, whichever cluster they are told on.
+// Package graphs holds what scenarios of deployments have in common, whichever cluster they run on.
 package graphs
 
 import (

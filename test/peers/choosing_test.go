@@ -10,7 +10,7 @@ import (
 const (
 	no, yes = metav1.ConditionFalse, metav1.ConditionTrue
 
-	// What KAI and Grove are told of a graph in one zone, of one or two replicas of two pods, each in one rack.
+	// What is written for KAI and Grove of a graph in one zone, of one or two replicas of two pods, each in one rack.
 	inZoneRacks1 = `
 g needs 1 in one zone
   g-worker-all needs 1
@@ -67,7 +67,7 @@ g in one zone
 			w.is(placed, no, "InsufficientCapacity", "2 of 3")
 			w.held("Prefill", 0, 2)
 			w.held("Decode", 0, 1)
-			w.untold()
+			w.expectNothing()
 			w.addHosts(host{zone: "b", rack: "r0", name: "b-new", gpus: 8})
 			w.in("Prefill", 0, 2, "b")
 			w.in("Decode", 0, 1, "b")
@@ -208,7 +208,7 @@ g in one zone, rack first
 		kai: func(w *world) {
 			w.is(placed, no, "InsufficientCapacity", "2 of 3")
 			w.held("Worker", 0, 3)
-			w.untold()
+			w.expectNothing()
 			w.addHosts(host{zone: "a", rack: "r1", name: "a-new", gpus: 8})
 			w.tree(`
 g needs 1

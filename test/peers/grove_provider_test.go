@@ -41,9 +41,9 @@ func groveObject(t *testing.T, kind, name string) *unstructured.Unstructured {
 	return object
 }
 
-// TestGroveWorkload tells a deployment's life under Grove: written once, counted, scaled, refused, and its topology lost.
+// TestGroveWorkload plays a deployment's life under Grove: written once, counted, scaled, refused, and its topology lost.
 func TestGroveWorkload(t *testing.T) {
-	s, w := tell(t, "whole", graph.ProviderGrove), probed(t)
+	s, w := newScenario(t, "whole", graph.ProviderGrove), probed(t)
 	if why := w.Unsuited(s.groups); why != "" {
 		t.Fatal(why)
 	}

@@ -67,7 +67,7 @@ func TestPodCliqueSets(t *testing.T) {
 	refused(t, sent(t, grove.Render(g, schemaOf(t, grove.ShapePack)), grove.ShapeNamed), "pack")
 }
 
-// TestTopologyGone tells the scenario of a topology that is deleted under a deployment: available, gone, back.
+// TestTopologyGone plays the scenario of a topology that is deleted under a deployment: available, gone, back.
 func TestTopologyGone(t *testing.T) {
 	object := accepted(t, sent(t, grove.Render(peertest.Grove(t, deployment(t, "gone")), schemaOf(t, grove.ShapePack)), ""))
 	if _, judged := grove.TopologyLevels(read[grove.PodCliqueSet](t, object)); judged {

@@ -43,7 +43,7 @@ func TestGroveTellsWhy(t *testing.T) {
 // TestGroveKeepsTheQueue: Grove replaces pods when the labels of their clique change, so that a set which was made with another default queue
 // keeps it. One that the user names is written.
 func TestGroveKeepsTheQueue(t *testing.T) {
-	s, w := tell(t, "queued", graph.ProviderGrove), probed(t)
+	s, w := newScenario(t, "queued", graph.ProviderGrove), probed(t)
 	queue := func() string {
 		t.Helper()
 		if err := w.Apply(t.Context(), s.dgd, s.groups); err != nil {

@@ -31,7 +31,7 @@ func (w *world) podCliqueSet() (*grove.PodCliqueSet, *unstructured.Unstructured)
 	return read[grove.PodCliqueSet](w.t, object), object
 }
 
-// set waits until Grove is told this; the deployment is g in it.
+// set waits until this is written for Grove; the deployment is g in it.
 func (w *world) set(want string) {
 	w.t.Helper()
 	w.until("the PodCliqueSet is\n"+want, func() error {

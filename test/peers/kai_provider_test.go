@@ -59,7 +59,7 @@ func podGroup(t *testing.T, name string) (*kai.PodGroup, *unstructured.Unstructu
 
 // TestKAIFormsGangs: what is released is listed, together with what was released before or at the same time, and what is gone is not.
 func TestKAIFormsGangs(t *testing.T) {
-	s, p := tell(t, "forms", graph.ProviderKAI), placer.New(typed, typed)
+	s, p := newScenario(t, "forms", graph.ProviderKAI), placer.New(typed, typed)
 	decode, frontend := s.groups[0], s.groups[1]
 	base := []provider.Replica{{Group: decode, Ordinal: 0, Pods: s.pods(t, p, 0, 0)}, {Group: frontend, Ordinal: 0, Pods: s.pods(t, p, 1, 0)}}
 	later := provider.Replica{Group: decode, Ordinal: 1, Pods: s.pods(t, p, 0, 1)}
@@ -132,7 +132,7 @@ func TestKAIFormsGangs(t *testing.T) {
 
 // TestKAIObjects: the user hears KAI's words about what waits now, not about what waited earlier.
 func TestKAIObjects(t *testing.T) {
-	s, p := tell(t, "objects", graph.ProviderKAI), placer.New(typed, typed)
+	s, p := newScenario(t, "objects", graph.ProviderKAI), placer.New(typed, typed)
 	pods := s.pods(t, p, 1, 0)
 	if err := p.Form(t.Context(), s.gang(provider.Replica{Group: s.groups[1], Pods: pods})); err != nil {
 		t.Fatal(err)

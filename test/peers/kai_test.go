@@ -26,7 +26,7 @@ func apply(t *testing.T, object *unstructured.Unstructured, owner string) *unstr
 	return applied
 }
 
-// TestKAIIsNewEnough: the definition of today has all that is used; one without it is told.
+// TestKAIIsNewEnough: the definition of today has all that is used; one without it is reported.
 func TestKAIIsNewEnough(t *testing.T) {
 	crd, err := definition("kai/scheduling.run.ai_podgroups.yaml")
 	if err != nil {

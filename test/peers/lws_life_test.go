@@ -44,7 +44,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	w.held["g-decode-r1-0-2"] = true
 	dgd := made(t, peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns)))
 
-	w.until("two sets; the base gang is released, and the replica of which a worker is missing is not", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 2 pods, 0 released, 0 bound, 0 racks", w.picture)
+	w.until("two sets; the base gang is released, and the replica of which a worker is missing is not", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 2 pods, 0 released, 0 bound, 0 racks", w.replicas)
 	w.until("the provider says who makes the pods", "True ProviderAvailable: Gates, chosen by default; multinode services have the workload LeaderWorkerSet", func() string {
 		return w.condition(nvidiav1alpha1.ConditionProviderReady)
 	})
@@ -67,7 +67,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	}
 
 	delete(w.held, "g-decode-r1-0-2")
-	w.until("whole: each replica is released into one rack of its own", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
+	w.until("whole: each replica is released into one rack of its own", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.replicas)
 	w.run()
 	w.until("bound and ready", "2 there, 2 updated, 2 ready", w.counts)
 	w.until("placed", "2 of 2", w.placements)
@@ -83,12 +83,12 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	if w.set("g-decode-r0").GetResourceVersion() != version || w.uids()["g-decode-r0-0-1"] != first["g-decode-r0-0-1"] {
 		t.Error("the other replica was touched")
 	}
-	if got := w.picture(); got != "0: 3 pods, 3 released, 3 bound, 1 racks" {
+	if got := w.replicas(); got != "0: 3 pods, 3 released, 3 bound, 1 racks" {
 		t.Errorf("pods are left: %s", got)
 	}
 
 	w.scale(2)
-	w.until("scaled out: released into one rack", "0: 3 pods, 3 released, 3 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
+	w.until("scaled out: released into one rack", "0: 3 pods, 3 released, 3 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.replicas)
 	w.run()
 	w.until("ready again", "2 there, 2 updated, 2 ready", w.counts)
 
@@ -122,7 +122,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 	t.Cleanup(func() { serve(w.T, lws.Kind.Kind, true) })
 	before = w.uids()
 	serve(w.T, lws.Kind.Kind, false)
-	w.until("it is told", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionProviderReady)) })
+	w.until("it is reported", "False APINotServed", func() string { return firstTwo(w.condition(nvidiav1alpha1.ConditionProviderReady)) })
 	w.scale(3)
 	w.until("the third replica waits, and it is said for what", "False ProviderNotReady: 2 of 3 packed replicas are placed. Decode-2: leaderworkersets.leaderworkerset.x-k8s.io is not served in version v1; install LeaderWorkerSet", func() string {
 		return w.condition(nvidiav1alpha1.ConditionPlaced)
@@ -131,7 +131,7 @@ func TestLeaderWorkerSetLife(t *testing.T) {
 		t.Error("what runs was touched")
 	}
 	serve(w.T, lws.Kind.Kind, true)
-	w.until("it is back: the third replica is made and released", "0: 3 pods, 3 released, 3 bound, 1 racks; 1: 3 pods, 3 released, 3 bound, 1 racks; 2: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
+	w.until("it is back: the third replica is made and released", "0: 3 pods, 3 released, 3 bound, 1 racks; 1: 3 pods, 3 released, 3 bound, 1 racks; 2: 3 pods, 3 released, 0 bound, 1 racks", w.replicas)
 	for name, uid := range before {
 		if w.uids()[name] != uid {
 			t.Errorf("pod %s was replaced", name)
@@ -145,7 +145,7 @@ func TestLeaderWorkerSetLifeUnderKAI(t *testing.T) {
 	dgd := peertest.Deployment(t, strings.ReplaceAll(inSets, "NS", w.ns))
 	dgd.Annotations[graph.AnnotationProvider] = graph.ProviderKAI
 	made(t, dgd)
-	w.until("whole and released", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.picture)
+	w.until("whole and released", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.replicas)
 	group, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(t.Context(), "g", metav1.GetOptions{})
 	w.must(err)
 	want := strings.ReplaceAll(`g needs 1 in one NS.zone
@@ -228,7 +228,7 @@ func (w *lwsWorld) rolls(title string, before map[string]types.UID) {
 			}
 		}
 		if serving["0"] < 3 && serving["1"] < 3 {
-			w.Fatalf("%s: no replica serves: %s", title, w.picture())
+			w.Fatalf("%s: no replica serves: %s", title, w.replicas())
 		}
 		return fresh + ", " + w.counts()
 	})

@@ -34,7 +34,7 @@ import (
 // group is a scaling group on the API server whose pods come from sets.
 func group(t *testing.T, name, providerName string) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	sg := tell(t, name, providerName).groups[0]
+	sg := newScenario(t, name, providerName).groups[0]
 	sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
 	return sg
 }

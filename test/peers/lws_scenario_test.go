@@ -141,8 +141,8 @@ func (w *lwsWorld) sets() string {
 	return strings.Join(out, " ")
 }
 
-// picture has each replica of Decode with how many of its pods are released, bound and ready, and the racks they are pinned to.
-func (w *lwsWorld) picture() string {
+// replicas has each replica of Decode with how many of its pods are released, bound and ready, and the racks they are pinned to.
+func (w *lwsWorld) replicas() string {
 	type replica struct {
 		pods, open, bound int
 		racks             map[string]bool

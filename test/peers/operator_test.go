@@ -24,7 +24,7 @@ import (
 
 const levelsAvailable = nvidiav1alpha1.ConditionTopologyLevelsAvailable
 
-// TestGroveLosesTheTopology tells of a topology that is there for Trellis and gone for Grove: never available, until Grove says that it is.
+// TestGroveLosesTheTopology plays a topology that is there for Trellis and gone for Grove: never available, until Grove says that it is.
 func TestGroveLosesTheTopology(t *testing.T) {
 	w := newWorld(t, "loses")
 	w.deploy(graph.ProviderGrove, "zone", "", services{"Worker": worker(1, 2, 8, "rack")})
@@ -89,17 +89,17 @@ func (w *world) restarts() string {
 	return strings.Join(out, " ")
 }
 
-func (w *world) told(want string) {
+func (w *world) expectRestarts(want string) {
 	w.t.Helper()
-	w.until("the cliques are told "+want, func() error {
+	w.until("the cliques restart for "+want, func() error {
 		if got := w.restarts(); got != want {
-			return errors.New("they are told " + got)
+			return errors.New("they restart for " + got)
 		}
 		return nil
 	})
 }
 
-// TestGroveRestarts tells of a restart under Grove: as an annotation of the cliques, one service after the other, until Grove has done it.
+// TestGroveRestarts plays a restart under Grove: as an annotation of the cliques, one service after the other, until Grove has done it.
 func TestGroveRestarts(t *testing.T) {
 	w := newWorld(t, "restarts")
 	w.deploy(graph.ProviderGrove, "zone", "", services{"Decode": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
@@ -109,13 +109,13 @@ func TestGroveRestarts(t *testing.T) {
 
 	t.Log("one after the other")
 	w.patch(`{"spec":{"restart":{"id":"one"}}}`)
-	w.told("decode-ldr:one decode-wkr:one frontend:")
+	w.expectRestarts("decode-ldr:one decode-wkr:one frontend:")
 	w.restart("one Restarting Decode")
 	w.groveSays("False", "AllClusterTopologyLevelsAvailable", true)
 	w.is(nvidiav1alpha1.ConditionRolledOut, no, "RollingOut", "Decode: 2 of 2 replicas are of the current revision")
-	w.told("decode-ldr:one decode-wkr:one frontend:")
+	w.expectRestarts("decode-ldr:one decode-wkr:one frontend:")
 	w.groveServes()
-	w.told("decode-ldr:one decode-wkr:one frontend:one")
+	w.expectRestarts("decode-ldr:one decode-wkr:one frontend:one")
 	w.restart("one Restarting Frontend")
 	w.groveServes()
 	w.restart("one Completed")
@@ -123,7 +123,7 @@ func TestGroveRestarts(t *testing.T) {
 
 	t.Log("all at once: nothing stops")
 	w.patch(`{"spec":{"restart":{"id":"two","strategy":{"type":"Parallel"}}}}`)
-	w.told("decode-ldr:two decode-wkr:two frontend:two")
+	w.expectRestarts("decode-ldr:two decode-wkr:two frontend:two")
 	w.restart("two Restarting Decode,Frontend")
 	w.groveWants("decode", 2)
 	w.groveWants("frontend", 1)
@@ -141,7 +141,7 @@ func TestGroveRestarts(t *testing.T) {
 		}
 		return nil
 	})
-	w.told("decode-ldr:two decode-wkr:two frontend:two")
+	w.expectRestarts("decode-ldr:two decode-wkr:two frontend:two")
 	w.restart("two Completed")
 }
 
@@ -173,7 +173,7 @@ func (w *world) change(object *unstructured.Unstructured, do func(o *unstructure
 	return changed
 }
 
-// TestOthersChangeTheBinding: what is Trellis' is put right as soon as it is changed; what is not is left alone, and told.
+// TestOthersChangeTheBinding: what is Trellis' is put right as soon as it is changed; what is not is left alone, and reported.
 func TestOthersChangeTheBinding(t *testing.T) {
 	const levels = "zone=example.com/zone > rack=example.com/rack > host=kubernetes.io/hostname"
 	w := newWorld(t, "bindings")
@@ -197,7 +197,7 @@ func TestOthersChangeTheBinding(t *testing.T) {
 	}
 	binding = w.binding(levels)
 
-	t.Log("another's: left alone, and told; put right by them, told too")
+	t.Log("another's: left alone, and reported; put right by them, reported too")
 	foreign := w.change(binding, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil); cut(o) })
 	w.inSync(no, `Grove: ClusterTopologyBinding "bindings" has levels [zone=example.com/zone], ClusterTopology "bindings" has [`+levels+`]`, "left alone")
 	if now := w.binding("zone=example.com/zone"); now.GetResourceVersion() != foreign.GetResourceVersion() {

@@ -28,15 +28,15 @@ import (
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is one thing that holds for every user under every provider (docs/placement.md). test/e2e tells the same rules, by the same names, under the
-// providers whose schedulers run in a sandbox; here they are told through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
-// definitions are real and whose operators are played by hand. What makes the rule hold is checked exactly: what KAI and Grove are told, which
+// rule is one thing that holds for every user under every provider (docs/placement.md). test/e2e checks the same rules, by the same names, under the
+// providers whose schedulers run in a sandbox; here they are checked through the running operator under KAI and Grove, and with LeaderWorkerSets, whose
+// definitions are real and whose operators are played by hand. What makes the rule hold is checked exactly: what is written for KAI and Grove, which
 // sets there are, and where pods are pinned. Where a provider does not keep a rule, what says so is checked instead.
 type rule struct {
 	nodes            []host
 	level, preferred string
 	services         services
-	// kai is told under KAI, and under Gates with LeaderWorkerSets: what the pods show is the same.
+	// kai runs under KAI, and under Gates with LeaderWorkerSets: what the pods show is the same.
 	kai, grove func(w *world)
 }
 
@@ -52,7 +52,7 @@ var rules = func() map[string]rule {
 	return all
 }()
 
-// tree waits until KAI is told this; the deployment is g in it.
+// tree waits until this is written for KAI; the deployment is g in it.
 func (w *world) tree(want string) {
 	w.t.Helper()
 	if w.sets != nil {
@@ -76,11 +76,11 @@ func (w *world) podGroupNow() string {
 	return w.plain(peertest.SketchKAI(readPodGroup(w.t, object)))
 }
 
-// untold: KAI has not been told of the deployment.
-func (w *world) untold() {
+// expectNothing: nothing was written for KAI.
+func (w *world) expectNothing() {
 	w.t.Helper()
 	if got := w.podGroupNow(); got != "" {
-		w.t.Errorf("KAI is told of\n%s", got)
+		w.t.Errorf("KAI got\n%s", got)
 	}
 }
 
@@ -130,14 +130,14 @@ func TestRulesAreThose(t *testing.T) {
 	}
 }
 
-// providers under which the rules are told: what a deployment is annotated with, and how the rule is told there.
+// providers under which the rules are checked: what a deployment is annotated with, and how the rule is checked there.
 var providers = map[string]struct {
 	provider, workload string
-	tell               func(r rule) func(*world)
+	check              func(r rule) func(*world)
 }{
-	"KAI":                        {provider: graph.ProviderKAI, tell: func(r rule) func(*world) { return r.kai }},
-	"Grove":                      {provider: graph.ProviderGrove, tell: func(r rule) func(*world) { return r.grove }},
-	"Gates with LeaderWorkerSet": {provider: graph.ProviderGates, workload: graph.WorkloadLeaderWorkerSet, tell: func(r rule) func(*world) { return r.kai }},
+	"KAI":                        {provider: graph.ProviderKAI, check: func(r rule) func(*world) { return r.kai }},
+	"Grove":                      {provider: graph.ProviderGrove, check: func(r rule) func(*world) { return r.grove }},
+	"Gates with LeaderWorkerSet": {provider: graph.ProviderGates, workload: graph.WorkloadLeaderWorkerSet, check: func(r rule) func(*world) { return r.kai }},
 }
 
 func TestRules(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRules(t *testing.T) {
 					of[name] = s.DeepCopy()
 				}
 				w.deploy(e.provider, r.level, r.preferred, of)
-				e.tell(r)(w)
+				e.check(r)(w)
 				w.inSets()
 			})
 		}

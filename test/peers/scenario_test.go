@@ -36,7 +36,7 @@ type scenario struct {
 	groups []*trellisv1alpha1.ScalingGroup
 }
 
-func tell(t *testing.T, name, providerName string) scenario {
+func newScenario(t *testing.T, name, providerName string) scenario {
 	t.Helper()
 	dgd := deployment(t, name)
 	dgd.Spec.TopologyConstraint.ClusterTopologyName = name

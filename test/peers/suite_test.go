@@ -3,7 +3,7 @@
 
 // Package peers proves on a real API server that the definitions of KAI Scheduler, Grove and LeaderWorkerSet accept what Trellis renders,
 // keep all of it, and that their status reads back in our words. Their operators do not run: status is written by hand, and their admission
-// webhooks are played (see peertest). Trellis' own operator does, for the deployments of one namespace; what is told there goes
+// webhooks are played (see peertest). Trellis' own operator does, for the deployments of one namespace; what happens there goes
 // through all of it.
 //
 // The definitions are those derived from the peers' own (see package definitions). With TRELLIS_PEER_DEFINITIONS set to a folder that has the

@@ -46,7 +46,7 @@ type DynamoGraphDeploymentSpec struct {
 	// +listType=atomic
 	// +optional
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
-	// BackendFramework of the workers: vllm, sglang or trtllm. Told from each worker's command line when unset. Immutable.
+	// BackendFramework of the workers: vllm, sglang or trtllm. Detected from each worker's command line when unset. Immutable.
 	// +optional
 	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
 	// Restart asks for one restart of the graph's services each time its id changes. It must be unset when the object is created.

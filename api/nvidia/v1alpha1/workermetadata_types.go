@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DynamoWorkerMetadataSpec is what one worker pod tells its peers.
+// DynamoWorkerMetadataSpec is what one worker pod announces to its peers.
 type DynamoWorkerMetadataSpec struct {
 	// Data is the worker's endpoints and models, in Dynamo's own form; kept as written.
 	Data FreeObject `json:"data"`

@@ -49,7 +49,7 @@ type DynamoGraphDeploymentSpec struct {
 	// +listType=atomic
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
-	// BackendFramework of the workers: vllm, sglang or trtllm. Told from each worker's command line when unset. Immutable.
+	// BackendFramework of the workers: vllm, sglang or trtllm. Detected from each worker's command line when unset. Immutable.
 	// +optional
 	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
 	// Restart asks for one restart of the graph's components each time its id changes. It must be unset when the object is created.

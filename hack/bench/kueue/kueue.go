@@ -43,7 +43,7 @@ type noClient struct{ client.Client }
 
 func (noClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// Cache is Kueue's picture of a hall.
+// Cache is Kueue's cache of a hall.
 type Cache struct {
 	cache *schdcache.Cache
 	ctx   context.Context

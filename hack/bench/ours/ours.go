@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Planner is a picture of a hall and the planner on it, as the operator's scheduling loop has them.
+// Planner is a cluster cache of a hall and the planner on it, as the operator's scheduling loop has them.
 type Planner struct {
 	Cluster *topology.Cluster
 	levels  topology.Levels

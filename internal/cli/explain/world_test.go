@@ -26,7 +26,7 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
-// world makes snapshots from a manifest: its objects, the scaling groups that the operator would have made, and pods told in a line each.
+// world makes snapshots from a manifest: its objects, the scaling groups that the operator would have made, and pods described in a line each.
 type world struct {
 	*testing.T
 	*Snapshot

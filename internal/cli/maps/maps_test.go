@@ -187,23 +187,23 @@ func TestEqualsTree(t *testing.T) {
 		t.Errorf("graphs (-tree +map):\n%s", diff)
 	}
 	seen := 0
-	var compare func(drawn, told *tree.Domain)
-	compare = func(drawn, told *tree.Domain) {
+	var compare func(drawn, want *tree.Domain)
+	compare = func(drawn, want *tree.Domain) {
 		seen++
-		if diff := cmp.Diff(told.Amount, drawn.Amount); diff != "" || drawn.State != told.State {
-			t.Errorf("%s %s (-tree +map):\n%s", told.Level, told.Name, diff)
+		if diff := cmp.Diff(want.Amount, drawn.Amount); diff != "" || drawn.State != want.State {
+			t.Errorf("%s %s (-tree +map):\n%s", want.Level, want.Name, diff)
 		}
-		if diff := cmp.Diff(told.Pods, drawn.Pods); diff != "" {
-			t.Errorf("pods on %s (-tree +map):\n%s", told.Name, diff)
+		if diff := cmp.Diff(want.Pods, drawn.Pods); diff != "" {
+			t.Errorf("pods on %s (-tree +map):\n%s", want.Name, diff)
 		}
-		whole := len(told.Children)
-		for _, others := range told.Others {
+		whole := len(want.Children)
+		for _, others := range want.Others {
 			whole += others.Count
 		}
 		if whole != len(drawn.Children) {
-			t.Errorf("%s %s: %d children, tree counts %d", told.Level, told.Name, len(drawn.Children), whole)
+			t.Errorf("%s %s: %d children, tree counts %d", want.Level, want.Name, len(drawn.Children), whole)
 		}
-		for _, child := range told.Children {
+		for _, child := range want.Children {
 			for _, other := range drawn.Children {
 				if other.Name == child.Name {
 					compare(other, child)

@@ -122,7 +122,7 @@ func stateOf(n *corev1.Node) string {
 	return ""
 }
 
-// notes says what the picture does not show.
+// notes says what the drawing does not show.
 func (s *Snapshot) notes(graphs []*graphPods) []string {
 	var notes []string
 	switch {

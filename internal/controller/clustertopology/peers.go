@@ -34,16 +34,16 @@ type Peer struct {
 // peersChanged has all topologies looked at when a provider comes or goes, or when one of its topology objects, which are of no namespace, changed.
 func (r *Reconciler) peersChanged() <-chan event.GenericEvent {
 	changed := make(chan event.GenericEvent, 64)
-	tell := func() {
+	notify := func() {
 		select {
 		case changed <- event.GenericEvent{Object: &grovev1alpha1.ClusterTopology{}}:
 		default: // all are to be looked at anyway
 		}
 	}
-	r.Providers.OnState(func(string) { tell() })
+	r.Providers.OnState(func(string) { notify() })
 	r.Providers.OnChange(func(name types.NamespacedName) {
 		if name.Namespace == "" {
-			tell()
+			notify()
 		}
 	})
 	return changed

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// restarting is a graph of services a, b and c, whose groups do what they are told when the test says so.
+// restarting is a graph of services a, b and c, whose groups restart when the test says so.
 type restarting struct {
 	o   observed
 	log []string
@@ -66,7 +66,7 @@ func (r *restarting) reconcile() {
 					what += " (stop)"
 				}
 			}
-			r.log = append(r.log, name+" is told "+what)
+			r.log = append(r.log, name+" restarts for "+what)
 		}
 	}
 	r.o.dgd.Status.ObservedGeneration = r.o.dgd.Generation
@@ -86,7 +86,7 @@ func (r *restarting) until() {
 	}
 }
 
-// settle lets a group finish what it was told; began lets it begin only.
+// settle lets a group finish its restart; began lets it begin only.
 func (r *restarting) settle(name string) {
 	sg := r.o.groups[name]
 	sg.Status.ObservedGeneration = sg.Generation
@@ -129,14 +129,14 @@ func TestRestart(t *testing.T) {
 			}
 			r.until()
 		}, []string{
-			"a is told 1", "1 Pending", "1 Restarting a", "b is told 1", "1 Restarting", "1 Restarting b", "c is told 1", "1 Restarting", "1 Restarting c", "1 Completed",
+			"a restarts for 1", "1 Pending", "1 Restarting a", "b restarts for 1", "1 Restarting", "1 Restarting b", "c restarts for 1", "1 Restarting", "1 Restarting c", "1 Completed",
 		}},
 		"in the order asked for": {func(r *restarting) {
 			r.ask(sequential("1", "c", "a", "b"))
 			r.until()
 			r.settle("c")
 			r.until()
-		}, []string{"c is told 1", "1 Pending", "1 Restarting c", "a is told 1", "1 Restarting", "1 Restarting a"}},
+		}, []string{"c restarts for 1", "1 Pending", "1 Restarting c", "a restarts for 1", "1 Restarting", "1 Restarting a"}},
 		"all at once: all stop before any goes on": {func(r *restarting) {
 			r.ask(parallel("1"))
 			r.until()
@@ -150,8 +150,8 @@ func TestRestart(t *testing.T) {
 			}
 			r.until()
 		}, []string{
-			"a is told 1 (stop)", "b is told 1 (stop)", "c is told 1 (stop)", "1 Pending", "1 Restarting a,b,c",
-			"a is told 1", "b is told 1", "c is told 1", "1 Completed",
+			"a restarts for 1 (stop)", "b restarts for 1 (stop)", "c restarts for 1 (stop)", "1 Pending", "1 Restarting a,b,c",
+			"a restarts for 1", "b restarts for 1", "c restarts for 1", "1 Completed",
 		}},
 		"all at once, cut short between two groups": {func(r *restarting) {
 			r.ask(parallel("1"))
@@ -164,7 +164,7 @@ func TestRestart(t *testing.T) {
 			r.began("a")
 			r.until()
 		}, []string{
-			"a is told 1 (stop)", "b is told 1 (stop)", "c is told 1 (stop)", "1 Pending", "1 Restarting a,b,c", "b is told 1", "c is told 1",
+			"a restarts for 1 (stop)", "b restarts for 1 (stop)", "c restarts for 1 (stop)", "1 Pending", "1 Restarting a,b,c", "b restarts for 1", "c restarts for 1",
 		}},
 		"all at once, under a provider that makes the pods itself: nothing stops": {func(r *restarting) {
 			r.o.workload = &provider.Observation{}
@@ -179,7 +179,7 @@ func TestRestart(t *testing.T) {
 			r.settle("a")
 			r.settle("c")
 			r.until()
-		}, []string{"a is told 1", "b is told 1", "c is told 1", "1 Pending", "1 Restarting a,b,c", "1 Restarting a,c", "1 Completed"}},
+		}, []string{"a restarts for 1", "b restarts for 1", "c restarts for 1", "1 Pending", "1 Restarting a,b,c", "1 Restarting a,c", "1 Completed"}},
 		"another id on the way begins again": {func(r *restarting) {
 			r.ask(sequential("1"))
 			r.until()
@@ -187,14 +187,14 @@ func TestRestart(t *testing.T) {
 			r.until()
 			r.ask(sequential("2"))
 			r.until()
-		}, []string{"a is told 1", "1 Pending", "1 Restarting a", "b is told 1", "1 Restarting", "1 Restarting b", "a is told 2", "2 Pending", "2 Restarting a"}},
+		}, []string{"a restarts for 1", "1 Pending", "1 Restarting a", "b restarts for 1", "1 Restarting", "1 Restarting b", "a restarts for 2", "2 Pending", "2 Restarting a"}},
 		"one after the other instead, while all are stopped: all go on": {func(r *restarting) {
 			r.ask(parallel("1"))
 			r.until()
 			r.ask(sequential("1"))
 			r.until()
 		}, []string{
-			"a is told 1 (stop)", "b is told 1 (stop)", "c is told 1 (stop)", "1 Pending", "1 Restarting a,b,c", "a is told 1", "b is told 1", "c is told 1",
+			"a restarts for 1 (stop)", "b restarts for 1 (stop)", "c restarts for 1 (stop)", "1 Pending", "1 Restarting a,b,c", "a restarts for 1", "b restarts for 1", "c restarts for 1",
 		}},
 		"withdrawn on the way": {func(r *restarting) {
 			r.ask(parallel("1"))
@@ -204,8 +204,8 @@ func TestRestart(t *testing.T) {
 			r.ask(nil)
 			r.until()
 		}, []string{
-			"a is told 1 (stop)", "b is told 1 (stop)", "c is told 1 (stop)", "1 Pending", "1 Restarting a,b,c",
-			"a is told 1", "b is told 1", "c is told 1", "1 Superseded",
+			"a restarts for 1 (stop)", "b restarts for 1 (stop)", "c restarts for 1 (stop)", "1 Pending", "1 Restarting a,b,c",
+			"a restarts for 1", "b restarts for 1", "c restarts for 1", "1 Superseded",
 		}},
 		"withdrawn when it is over: nothing": {func(r *restarting) {
 			r.ask(sequential("1"))
@@ -242,7 +242,7 @@ func TestRestart(t *testing.T) {
 			r.until()
 			delete(r.o.groups, "c")
 			r.until()
-		}, []string{"a is told 1", "1 Pending", "1 Restarting a", "c is told 1", "1 Restarting a,c"}},
+		}, []string{"a restarts for 1", "1 Pending", "1 Restarting a", "c restarts for 1", "1 Restarting a,c"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestRestartOfANewDeployment(t *testing.T) {
 	r.o.dgd.Status = nvidiav1beta1.DynamoGraphDeploymentStatus{}
 	r.ask(parallel("1"))
 	r.until()
-	want := []string{"a is told 1", "b is told 1", "c is told 1", "1 Completed"}
+	want := []string{"a restarts for 1", "b restarts for 1", "c restarts for 1", "1 Completed"}
 	if diff := cmp.Diff(want, r.log); diff != "" {
 		t.Errorf("what happens (-want +got):\n%s", diff)
 	}

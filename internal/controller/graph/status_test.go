@@ -119,7 +119,7 @@ func TestConditions(t *testing.T) {
 			change: func(o *observed) { o.groups["work"].Spec.Revision = "before" }, behind: true,
 			want: []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
 		},
-		"the scaling group was not told of the restart yet": {
+		"the scaling group does not have the restart yet": {
 			change: func(o *observed) { o.groups["work"].Spec.Restart = &trellisv1alpha1.Restart{ID: "before"} }, behind: true,
 			want: []string{levels, placed, "Ready=False/some_resources_are_not_ready", "state pending"}, message: "Resources not ready: scalinggroup/g-work: being updated",
 		},

@@ -132,8 +132,8 @@ func (s *server) pods() []corev1.Pod {
 	return pods.Items
 }
 
-// picture is the pods by name, with the revision they run.
-func (s *server) picture() string {
+// listing is the pods by name, with the revision they run.
+func (s *server) listing() string {
 	var out []string
 	for _, pod := range s.pods() {
 		out = append(out, strings.TrimPrefix(pod.Name, "g-worker-")+":"+pod.Labels[graph.LabelRevision])
@@ -180,7 +180,7 @@ func (s *server) expect(title, want string) {
 	s.t.Helper()
 	s.settle()
 	st := s.group().Status
-	got := fmt.Sprintf("%s | %d there, %d updated, %d ready, %d outdated", s.picture(), st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.OutdatedReplicas)
+	got := fmt.Sprintf("%s | %d there, %d updated, %d ready, %d outdated", s.listing(), st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.OutdatedReplicas)
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.t.Errorf("%s (-want +got):\n%s", title, diff)
 	}

@@ -50,7 +50,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 }
 
 // rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
-// is lost later does not begin it anew.
+// is lost later does not begin it again.
 func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, replicas map[int32]*replica, next rollout.Plan) metav1.Condition {
 	c := metav1.Condition{
 		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,

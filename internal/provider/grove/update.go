@@ -9,7 +9,7 @@ import (
 )
 
 // Grove replaces pods when the labels, annotations or pod of their clique change; an update and a restart are the same to it. It works
-// through a changed set in this order, of which the status tells:
+// through a changed set in this order, which the status shows:
 //
 //	a new generation     counts are of the template before
 //	updateProgress       begins, without an end

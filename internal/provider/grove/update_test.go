@@ -65,7 +65,7 @@ spec:
 	}
 }
 
-// TestUpdated: an update is over when it has an end, under whichever name this Grove tells of it.
+// TestUpdated: an update is over when it has an end, under whichever name this Grove reports it.
 func TestUpdated(t *testing.T) {
 	running, ended := &grove.UpdateProgress{}, &grove.UpdateProgress{UpdateEndedAt: &metav1.Time{}}
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
 )
 
-// semantics are the rules of placement (docs/placement.md), each as a deployment and what each provider is told of it.
+// semantics are the rules of placement (docs/placement.md), each as a deployment and what is written for it under each provider.
 var semantics = map[string]struct {
 	// spec is the deployment's, in YAML.
 	spec string

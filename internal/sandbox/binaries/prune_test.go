@@ -69,7 +69,7 @@ func TestBuildRemovesUnusedBuilds(t *testing.T) {
 		t.Errorf("in the cache (-want, +have):\n%s", diff)
 	}
 	if !slices.Contains(said, "removing a control plane that was not used for 31 days: controlplane-aaaaaaaaaaaa") {
-		t.Errorf("nobody was told: %q", said)
+		t.Errorf("nothing was reported: %q", said)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestSandboxOutsideAClone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, command := range []string{"up", "binaries"} {
 		if _, err := run(t, command); err == nil || !strings.Contains(err.Error(), "not inside a clone") {
-			t.Errorf("%s: %v, want to be told about the clone", command, err)
+			t.Errorf("%s: %v, want an error about the clone", command, err)
 		}
 	}
 }

@@ -20,15 +20,15 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, locked := make(chan struct{}), make(chan error, 1)
+	waits, locked := make(chan struct{}), make(chan error, 1)
 	go func() {
-		second, err := Lock(t.Context(), path, func() { close(told) })
+		second, err := Lock(t.Context(), path, func() { close(waits) })
 		if err == nil {
 			second()
 		}
 		locked <- err
 	}()
-	<-told
+	<-waits
 	select {
 	case err := <-locked:
 		t.Fatalf("locked twice: %v", err)
@@ -47,12 +47,12 @@ func TestLockOfARemovedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, locked := make(chan struct{}), make(chan error, 1)
+	waits, locked := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := Lock(t.Context(), path, func() { close(told) })
+		_, err := Lock(t.Context(), path, func() { close(waits) })
 		locked <- err
 	}()
-	<-told
+	<-waits
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/graphs"
 )
 
-// rule is one thing that holds for every user under every provider whose pods are Trellis' own. It is told on a real cluster: pods are bound
+// rule is one thing that holds for every user under every provider whose pods are Trellis' own. It is checked on a real cluster: pods are bound
 // by the kube-scheduler, and where they are is read from their nodes.
 type rule struct {
 	nodes []host
