@@ -2,8 +2,12 @@
 
 SHELL       := /usr/bin/env bash -o pipefail
 TOOL        := go tool -modfile=hack/tools/go.mod
-GO_BUILD    := CGO_ENABLED=0 go build -trimpath
+GO_BUILD    := go build -trimpath
 FUZZTIME    ?= 1m
+# Nothing here needs C, and without it a test program links in half the time.
+export CGO_ENABLED = 0
+# API servers of tests start side by side, on machines of any speed.
+export KUBEBUILDER_CONTROLPLANE_START_TIMEOUT = 2m
 GOTESTFLAGS ?=
 
 .DEFAULT_GOAL := help
@@ -42,21 +46,30 @@ push: ## Push the images of make release (IMAGE=registry.example/trellis-manager
 
 ##@ Test
 
+# How many packages make test tests at once. Their tests wait more than they compute; test/e2e takes the longest and begins first.
+PACKAGES ?= 4
+# Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
+GARBAGE  ?= 300
+
 .PHONY: test
 test: lint verify build control-plane bench-smoke release-smoke dashboards-smoke ## Lint, check generated files, run every test
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
-		-timeout 40m $(GOTESTFLAGS) ./...
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
+		-timeout 40m -p $(PACKAGES) $(GOTESTFLAGS) ./test/e2e ./...
 	@$(MAKE) --no-print-directory not-run
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
-test-browser: the map drawn in a headless Chromium equals what tree says (needs Chromium)
+test-browser: the map drawn in a headless Chromium, of a sandbox too, equals what tree says (needs Chromium)
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
 test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test brings up a part of them
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
+bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
+test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test tries a part of each
+soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test runs a small one for 30 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
+test-input: every field of what users write with every value made from its schema; make test tries a sample
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
@@ -67,7 +80,7 @@ SHARED := $(abspath ../shared)
 
 .PHONY: test-definitions
 test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/peers/...
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/integration/peers/...
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) -run MovesIn ./internal/operator
 
 # A folder of manifests, at any depth, that make test-manifests brings up.
@@ -96,6 +109,25 @@ not-run: ## List the checks that make test leaves out
 	@echo "$$NOT_RUN" | sed 's/^/  make /'
 	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
 
+# How long the lives of test-faults are.
+STEPS ?= 100
+
+.PHONY: test-faults
+test-faults: build control-plane ## Kill the operator at every write of every scene; long random lives (STEPS=100); 200 graphs at once
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all TRELLIS_LIFE_STEPS=$(STEPS) TRELLIS_CROWD=200 \
+		go test -count=1 -timeout 120m -v -run '^(TestCrashAtEveryWrite|TestCrashInAnyScene|TestTwoLeaders|TestUnreliableWatches|TestRandomLife|TestManyGraphsOnAFullCluster)$$' $(GOTESTFLAGS) ./test/e2e
+
+# What make soak runs on, and for how long faults are on. SEED repeats the order of what is done.
+DURATION ?= 40m
+GRAPHS   ?= 300
+NODES    ?= 1000
+SEED     ?= $(shell date +%s)
+
+.PHONY: soak
+soak: build control-plane ## Let GRAPHS (300) live on NODES (1000) for DURATION (40m) with faults on, and check the invariants throughout (SEED repeats one)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_SOAK=$(DURATION) TRELLIS_SOAK_GRAPHS=$(GRAPHS) TRELLIS_SOAK_NODES=$(NODES) \
+		TRELLIS_SOAK_SEED=$(SEED) go test -count=1 -timeout 24h -v -run '^TestSoak$$' $(GOTESTFLAGS) ./test/e2e
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (FUZZTIME=1m); what is found is kept in testdata/fuzz of the package
 	@grep -rlE --include='*_test.go' '^func Fuzz' api internal | sort | while read -r file; do \
@@ -105,9 +137,17 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=1m); what is found is kept 
 		done || exit 1; \
 	done
 
+# Which fields test-input tries: all, or those whose kind and path have a text, e.g. FIELDS=spec.services{}.resources
+FIELDS ?= all
+
+.PHONY: test-input
+test-input: build control-plane ## Set, change and unset every field of the definitions on an API server with admission (FIELDS=spec.restart)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" go test -count=1 -timeout 120m -v -run '^TestLeaves$$' $(GOTESTFLAGS) ./test/input
+
 .PHONY: test-peers
-test-peers: build control-plane ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (hack/peers/doc.go says what it needs)
-	@cd hack/peers && go test -count=1 -timeout 60m -v $(GOTESTFLAGS) .
+test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN: docs/development.md)
+	@why="$$(bin/kubectl-trellis sandbox peers 2>&1)" || { echo "skipped: $${why#Error: }"; exit 0; }; \
+		$(MAKE) --no-print-directory control-plane && cd hack/peers && go test -count=1 -p 1 -timeout 60m -v $(GOTESTFLAGS) ./...
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew
@@ -134,6 +174,12 @@ bin/prometheus:
 bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
 	@bin/trellis-bench -out bin/bench.json
 
+# Anything in SMALL measures 3 gangs of 2 on 20 nodes, which shows that all works; its figures mean nothing.
+.PHONY: bench-peers
+bench-peers: build ## Measure the providers against each other on the real KAI Scheduler and Grove (needs PEERS_SRC and PEERS_BIN; SMALL=1 is fast)
+	@why="$$(bin/kubectl-trellis sandbox peers KAI Grove 2>&1)" || { echo "skipped: $${why#Error: }"; exit 0; }; \
+		$(MAKE) --no-print-directory control-plane bin/trellis-bench && bin/trellis-bench -peers $(if $(SMALL),-smoke) -out bin/bench-peers.json
+
 .PHONY: bench-smoke
 bench-smoke: bin/trellis-bench ## The same on small sizes and without a control plane: every answer is checked, no time is
 	@cd hack/bench && go test ./...
@@ -144,7 +190,7 @@ bin/trellis-bench:
 	@cd hack/bench && go build -trimpath -o ../../$@ .
 
 .PHONY: test-browser
-test-browser: chromium ## Open the map in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
+test-browser: build control-plane chromium ## Open the map of made-up and running clusters in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
 	@cd hack/browser && go test -timeout 10m $(GOTESTFLAGS) ./...
 
 .PHONY: chromium

@@ -89,6 +89,57 @@ func TestTargetsExist(t *testing.T) {
 	}
 }
 
+// TestGoTestsExist: what go test is given in a shell block are packages of the repository, and functions of theirs.
+func TestGoTestsExist(t *testing.T) {
+	found := 0
+	for page, content := range pages(t) {
+		for _, script := range scripts(content) {
+			for _, words := range commandsIn(t, page, script) {
+				if len(words) < 3 || words[0] != "go" || words[1] != "test" {
+					continue
+				}
+				found++
+				folder := strings.TrimSuffix(words[2], "/...")
+				files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+				if err != nil || len(files) == 0 && folder == words[2] {
+					t.Errorf("%s: go test %s: there is no such package with tests", page, words[2])
+					continue
+				}
+				for i, word := range words[:len(words)-1] {
+					if kind := map[string]string{"-run": "Test", "-bench": "Benchmark"}[word]; kind != "" && !hasFunction(t, files, kind, words[i+1]) {
+						t.Errorf("%s: %s has no %s for %s %s", page, folder, kind, word, words[i+1])
+					}
+				}
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("this test finds %d commands only", found)
+	}
+}
+
+// hasFunction: one of the files has a test function whose name has this part. A word for the shell, and the documentation's own example of a
+// name, are any.
+func hasFunction(t *testing.T, files []string, kind, part string) bool {
+	t.Helper()
+	if part == "X" || part == "TestName" {
+		return true
+	}
+	function := regexp.MustCompile(`(?m)^func ` + kind + `\w*\(`)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range function.FindAllString(string(content), -1) {
+			if strings.Contains(name, part) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // TestManifestsAreRead: every object of ours in a YAML block, or in a here-document of a shell block, is one that the plugin reads: of a
 // known version, without unknown fields.
 func TestManifestsAreRead(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 // speaking are the folders whose texts users see: refusals and warnings of admission, conditions, events, what the plugin and the demo print.

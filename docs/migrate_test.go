@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/test/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // anyKind is the definition of a kind that takes any fields.

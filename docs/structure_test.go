@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,4 +111,57 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+var (
+	namedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
+	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
+)
+
+// Tests that the pages on reliability and security name are there, in the folder that is named before them if one is.
+func TestNamedTestsAreThere(t *testing.T) {
+	folders := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		for _, name := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			folders[name[1]] = append(folders[name[1]], folder)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := pages(t)
+	for _, page := range []string{"reliability.md", "security.md"} {
+		found := namedTest.FindAllStringSubmatchIndex(all[page], -1)
+		if len(found) < 20 {
+			t.Errorf("%s names only %d tests", page, len(found))
+		}
+		for _, at := range found {
+			name, before := all[page][at[2]:at[3]], all[page][:at[0]]
+			in := folders[name]
+			if folder := folderBefore(before); len(in) == 0 || folder != "" && !slices.Contains(in, folder) {
+				t.Errorf("%s names %s %s; there are %v", page, folder, name, in)
+			}
+		}
+	}
+}
+
+var namedFolder = regexp.MustCompile("`((?:api|cmd|docs|hack|internal|test)/[a-z0-9/]+)`")
+
+// folderBefore is the last folder that a text names in its item of a list; "" where there is none.
+func folderBefore(text string) string {
+	item := text[max(strings.LastIndex(text, "\n- "), strings.LastIndex(text, "\n\n"), strings.LastIndex(text, "\n| "), 0):]
+	found := namedFolder.FindAllStringSubmatch(item, -1)
+	if len(found) == 0 {
+		return ""
+	}
+	return found[len(found)-1][1]
 }

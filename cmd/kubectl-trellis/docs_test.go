@@ -112,10 +112,10 @@ func TestDocumentedCommandsExist(t *testing.T) {
 
 var flagSpan = regexp.MustCompile("`(--[a-z][a-z-]+)[`= ]")
 
-// others are flags that the pages name and that are in no flag set: those that the operator's main adds, old names that it still takes, and
-// flags of kubectl and of inference frameworks.
+// others are flags that the pages name and that are in no flag set: those that the operator's main adds, and flags
+// of kubectl and of inference frameworks.
 var others = []string{
-	"--zap-log-level", "--version", "--take-back-after", "--engine",
+	"--zap-log-level", "--version",
 	"--force-conflicts",
 	"--request-plane", "--load-format", "--enable-elastic-ep", "--distributed-executor-backend",
 }

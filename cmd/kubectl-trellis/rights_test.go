@@ -38,7 +38,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/apiserver"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // cluster is a real API server with a few objects, behind a proxy that notes what is asked.
@@ -119,7 +120,7 @@ func objects(t *testing.T) []client.Object {
 		Name: "Worker", Type: "worker",
 		PodTemplate: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app"}}}},
 	}}
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Provider: graph.ProviderGates})
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/test/terminal"
+	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
 
 // planned are the arguments of a plan in which something is not placed.

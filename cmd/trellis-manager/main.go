@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -41,7 +42,7 @@ func command() *cobra.Command {
 	config.RegisterFlags(goFlags)
 	cmd.Flags().AddGoFlagSet(goFlags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+		ctrl.SetLogger(logger(&logging))
 		if err := o.Complete(); err != nil {
 			return err
 		}
@@ -53,3 +54,6 @@ func command() *cobra.Command {
 	}
 	return cmd
 }
+
+// logger writes a line of JSON an entry, unless flags ask for another form.
+func logger(options *zap.Options) logr.Logger { return zap.New(zap.UseFlagOptions(options)) }

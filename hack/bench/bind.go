@@ -23,6 +23,10 @@ type liveSizes struct {
 	few, many   hall.Shape
 	gangs, pods int
 	rounds      int
+	// hasty: nobody waits for a quiet machine.
+	hasty bool
+	// deployments that are created without pods.
+	deployments int
 	// sequences of graphs that the in-tree scheduler fills a hall with.
 	sequences int
 }
@@ -30,13 +34,13 @@ type liveSizes struct {
 var fullLive = liveSizes{
 	few:   hall.Shape{Hosts: 2_000, HostsPerRack: 40, RacksPerBlock: 1_000, BlocksPerZone: 1},
 	many:  hall.Shape{Hosts: 2_000, HostsPerRack: 8, RacksPerBlock: 1_000, BlocksPerZone: 1},
-	gangs: 60, pods: 8, rounds: 6, sequences: 3,
+	gangs: 60, pods: 8, rounds: 6, deployments: 20, sequences: 3,
 }
 
 var smokeLive = liveSizes{
 	few:   hall.Shape{Hosts: 32, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
 	many:  hall.Shape{Hosts: 32, HostsPerRack: 4, RacksPerBlock: 1_000, BlocksPerZone: 1},
-	gangs: 4, pods: 4, rounds: 1, sequences: 1,
+	gangs: 4, pods: 4, rounds: 1, hasty: true, deployments: 2, sequences: 1,
 }
 
 // bind: the same pods in several ways through one control plane, at two numbers of racks.
@@ -66,19 +70,25 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
+	c.Hasty = s.hasty
 	if _, err := c.Bind(ctx, live.Plain, s.gangs, s.pods); err != nil { // warm
 		return nil, err
 	}
+	released, err := c.AsReleased(ctx, s.gangs, s.pods)
+	if err != nil {
+		return nil, err
+	}
 	speed = map[string]float64{}
-	if err := timeWays(ctx, c, s, s.rounds, []live.Way{live.Plain, live.Packed, live.InTree}, speed); err != nil {
+	if err := timeWays(ctx, c, s, s.rounds, []live.Way{live.Plain, live.Packed, live.InTree, released}, speed); err != nil {
 		return nil, err
 	}
 	if err := timeWays(ctx, c, s, 1, pinnings, speed); err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(shape.Hosts)), shape.Racks())
+	name := createdToBound(s, shape)
 	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.Plain.Name], live.Plain.Name, 0.9)
 	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.InTree.Name], inTreeName, 1)
+	r.againstBare(s, shape, speed)
 	text := fmt.Sprintf("Pods/s in %d racks by how bare pods are pinned:", shape.Racks())
 	for _, way := range pinnings {
 		text += fmt.Sprintf(" %s %s;", way.Name, number(speed[way.Name]))
@@ -114,6 +124,7 @@ func fillInTree(ctx context.Context, s sizes, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
+	c.Hasty = s.live.hasty
 	var our, peer int
 	for seed := range s.live.sequences {
 		asks := sequence(s.fill, hall.Random(uint64(seed)))

@@ -1,9 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures Trellis against its peers, all in one run on one machine, and prints one table: make bench.
+// Bench measures Trellis against its peers, all in one run on one machine, and prints one table: make bench, and make bench-peers against the
+// real KAI Scheduler and Grove.
 //
-// Peers are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a sandbox, and a
+// Peers of make bench are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a sandbox, and a
 // brute-force search. Every answer of every side goes through the same check (package hall), and a wrong one ends the run.
 // docs/performance.md says what is measured how, and what is fair about it.
 package main
@@ -30,11 +31,15 @@ func main() {
 	smoke := flag.Bool("smoke", false, "small sizes: shows that everything works, measures nothing worth knowing")
 	only := flag.String("only", "", "rows to run, by name, separated by commas (default: all)")
 	flag.BoolVar(&o.sandbox, "sandbox", true, "run the rows that need a control plane, too")
+	beside := flag.Bool("peers", false, "measure the providers against each other instead, beside the real KAI Scheduler and Grove")
 	out := flag.String("out", "", "file for the figures as JSON")
 	flag.Parse()
-	o.sizes = fullSizes
-	if *smoke {
-		o.sizes = smokeSizes
+	full, small := fullSizes, smokeSizes
+	if o.parts = parts; *beside {
+		o.parts, full, small = peerParts, peerSizes, smallPeerSizes
+	}
+	if o.sizes = full; *smoke {
+		o.sizes = small
 	}
 	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -14,6 +14,7 @@ import (
 // options of one run.
 type options struct {
 	sizes   sizes
+	parts   []part
 	only    []string
 	sandbox bool
 }
@@ -22,7 +23,9 @@ type options struct {
 type part struct {
 	name, what string
 	// live: it needs a control plane.
-	live    bool
+	live bool
+	// within another row it is measured, too: it runs by itself only when it is asked for by name.
+	within  string
 	measure func(context.Context, sizes, *report) error
 }
 
@@ -36,19 +39,29 @@ var parts = []part{
 	{name: "memory", what: "memory of the tree", measure: memory},
 	{name: "fill-intree", what: "the same through the in-tree scheduler", live: true, measure: fillInTree},
 	{name: "bind", what: "created to bound in a sandbox", live: true, measure: bind},
+	{name: "create", what: "what writing a deployment costs the API server, against the version that stored v1alpha1", live: true, measure: create},
+	{name: "bare", what: "packed deployments against bare pods pinned the same way", live: true, within: "bind", measure: bare},
+	{name: "writes", what: "what is written for a graph", live: true, measure: writes},
+	{name: "podsize", what: "what the pods of a gang weigh", live: true, measure: podSize},
+	{name: "ready300", what: "many graphs at once until all are Ready", live: true, measure: ready},
+	{name: "opmemory", what: "the operator's memory in a full cluster", live: true, measure: opMemory},
+	{name: "freed", what: "a rack freed while many graphs wait", live: true, measure: freed},
+	{name: "leader", what: "the leader lost", live: true, measure: leader},
+	{name: "admission", what: "admission and conversion beside a working operator", live: true, measure: admission},
+	{name: "nodes", what: "created to bound on a large and on a small cluster", live: true, measure: nodes},
 }
 
 func (o options) chosen() ([]part, error) {
 	for _, name := range o.only {
-		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+		if !slices.ContainsFunc(o.parts, func(p part) bool { return p.name == name }) {
 			return nil, fmt.Errorf("there is no row %q", name)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(parts), func(p part) bool {
+	return slices.DeleteFunc(slices.Clone(o.parts), func(p part) bool {
 		if len(o.only) > 0 {
 			return !slices.Contains(o.only, p.name)
 		}
-		return p.live && !o.sandbox
+		return p.within != "" || p.live && !o.sandbox
 	}), nil
 }
 
@@ -72,6 +85,7 @@ type sizes struct {
 	memoryNodes      int
 	memoryPods       int
 	live             liveSizes
+	operating        operatingSizes
 }
 
 var fullSizes = sizes{
@@ -86,7 +100,7 @@ var fullSizes = sizes{
 	fill: hall.Shape{Hosts: 512, HostsPerRack: 16, RacksPerBlock: 8, BlocksPerZone: 2}, sequences: 20,
 	cases:       2_000,
 	memoryNodes: 100_000, memoryPods: 200_000,
-	live: fullLive,
+	live: fullLive, operating: fullOperating,
 }
 
 var smokeSizes = sizes{
@@ -101,5 +115,5 @@ var smokeSizes = sizes{
 	fill: hall.Shape{Hosts: 64, HostsPerRack: 8, RacksPerBlock: 4, BlocksPerZone: 1}, sequences: 3,
 	cases:       100,
 	memoryNodes: 1_000, memoryPods: 2_000,
-	live: smokeLive,
+	live: smokeLive, operating: smokeOperating,
 }

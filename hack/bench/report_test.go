@@ -20,6 +20,7 @@ func TestReport(t *testing.T) {
 	r.atMost("d", "us", 3, 1, "1 node", 2)
 	r.floor("e", "pods/s", 49_999, 0, "peer", 50_000)
 	r.ceiling("f", "ms", 5, 10, "peer", 5)
+	r.beside("g", "s", 1, 2, "peer")
 	file := filepath.Join(t.TempDir(), "bin", "bench.json")
 	if err := r.write(file); err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestReport(t *testing.T) {
 	if err := json.Unmarshal(data, &rows); err != nil {
 		t.Fatal(err)
 	}
-	for i, met := range []bool{true, false, true, false, false, true} {
+	for i, met := range []bool{true, false, true, false, false, true, true} {
 		if rows[i]["met"] != met {
 			t.Errorf("row %v: met = %v", rows[i]["name"], rows[i]["met"])
 		}

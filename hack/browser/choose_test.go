@@ -105,16 +105,17 @@ func TestSearchAndKeys(t *testing.T) {
 	press("/")
 	want(p, "focus after /", `document.activeElement.id`, "search")
 	p.do(`document.activeElement.value = ''`) // the protocol types the character that a keyboard would not, its keydown being handled
-	press("host-2 zone-1")
+	press("host-2 zone-0")
 	want(p, "hosts found", `byId('found').textContent`, "6 hosts")
 	press(kb.Enter)
-	want(p, "focus", `document.activeElement.dataset.name`, "zone-1-block-0-rack-0-host-2")
+	want(p, "focus", `document.activeElement.dataset.name`, "zone-0-block-0-rack-0-host-2")
 	press(kb.ArrowUp)
-	want(p, "above", `document.activeElement.dataset.name`, "zone-1-block-0-rack-0-host-1")
+	want(p, "above", `document.activeElement.dataset.name`, "zone-0-block-0-rack-0-host-1")
+	press(kb.ArrowUp)
 	press(kb.ArrowRight)
 	press(kb.ArrowRight)
 	press(kb.ArrowDown)
-	want(p, "two to the right, one down", `document.activeElement.dataset.name`, "zone-1-block-0-rack-2-host-2")
+	want(p, "one up, two to the right, one down", `document.activeElement.dataset.name`, "zone-0-block-0-rack-2-host-1")
 	if tip := js[string](p, `tip.hidden ? '' : tip.innerText`); !strings.Contains(tip, "chat-small: Worker-") {
 		t.Errorf("the focus says %q", tip)
 	}

@@ -85,19 +85,7 @@ func TestDrawnIsTold(t *testing.T) {
 			b, m := build(t, name)
 			p := open(t, browser, write(t, m), wide)
 			got, want := js[drawn](p, readDrawn), reported(t, tree.Build(tree.Of(&b.World)))
-			if diff := cmp.Diff(want.Pods, got.Pods); diff != "" {
-				t.Errorf("pods (-tree +page):\n%s", diff)
-			}
-			for path, amounts := range want.Amounts { // tree sums up what holds none of its pods
-				if got.Amounts[path] != amounts {
-					t.Errorf("%s: drawn %q, tree says %q", path, got.Amounts[path], amounts)
-				}
-			}
-			for path, state := range want.Hosts {
-				if at, there := got.Hosts[path]; !there || at != state {
-					t.Errorf("%s: drawn as %q, tree says %q", path, at, state)
-				}
-			}
+			agree(t, want, got)
 			if len(got.Hosts) != len(b.Nodes) {
 				t.Errorf("%d hosts are drawn, want %d", len(got.Hosts), len(b.Nodes))
 			}
@@ -106,6 +94,24 @@ func TestDrawnIsTold(t *testing.T) {
 			}
 			wholePage(p, len(m.Graphs))
 		})
+	}
+}
+
+// agree: all that a report of tree has is drawn. Tree sums up what holds none of its pods, so more domains are drawn.
+func agree(t *testing.T, want, got drawn) {
+	t.Helper()
+	if diff := cmp.Diff(want.Pods, got.Pods); diff != "" {
+		t.Errorf("pods (-tree +page):\n%s", diff)
+	}
+	for path, amounts := range want.Amounts {
+		if got.Amounts[path] != amounts {
+			t.Errorf("%s: drawn %q, tree says %q", path, got.Amounts[path], amounts)
+		}
+	}
+	for path, state := range want.Hosts {
+		if at, there := got.Hosts[path]; !there || at != state {
+			t.Errorf("%s: drawn as %q, tree says %q", path, at, state)
+		}
 	}
 }
 

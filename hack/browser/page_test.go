@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
-	"github.com/trellis-k8s/trellis/test/worlds"
+	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
 const hostile = `x</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">`

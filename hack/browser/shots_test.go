@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
-	"github.com/trellis-k8s/trellis/test/worlds"
+	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
 // made are the worlds that are drawn.

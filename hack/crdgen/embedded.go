@@ -46,6 +46,7 @@ func finish(root *schema) {
 			boundQuantities(s.AdditionalProperties.Schema)
 		}
 		boundNumbers(s)
+		refuseLists(s)
 	})
 	spec := root.Properties["spec"]
 	walk("spec", &spec, func(name string, s *schema) {
@@ -146,6 +147,13 @@ func boundNumbers(s *schema) {
 		limit(s, math.MinInt32, math.MaxInt32)
 	case s.Type == "integer":
 		limit(s, -maxSafeInteger, maxSafeInteger)
+	}
+}
+
+// refuseLists: of a text with a format the API server's schema takes a list as well, which Go cannot read. A rule that reads the text fails on it.
+func refuseLists(s *schema) {
+	if s.Type == "string" && s.Format == "date-time" {
+		s.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.getFullYear() > 0", Message: "must be a date and a time, e.g. 2006-01-02T15:04:05Z"}}
 	}
 }
 

@@ -93,7 +93,7 @@ func fragmentation(l *layout) {
 		query(`sum(rate(trellis_placement_score_sum[$__rate_interval])) / sum(rate(trellis_placement_score_count[$__rate_interval]))`, "score"))
 	score.FieldConfig.Defaults.Min, score.FieldConfig.Defaults.Max = number(0), number(1)
 	l.add(score, 6, 8)
-	l.add(lines("Domain kept for a gang", "", "", "1 while hosts are kept free of newcomers.", query(`max(trellis_domain_kept)`, "kept")), 6, 8)
+	l.add(lines("Domain reserved for a gang", "", "", "1 while hosts are reserved.", query(`max(trellis_domain_reserved)`, "reserved")), 6, 8)
 }
 
 // levels is a row for each level.

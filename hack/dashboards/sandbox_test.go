@@ -16,7 +16,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 // startSandbox brings a cluster up of two racks of three hosts with 8 GPUs. One graph has two replicas of two hosts, which break both racks up;

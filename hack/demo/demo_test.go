@@ -90,7 +90,7 @@ func TestFirstComment(t *testing.T) {
 // ends at once.
 func TestClientsHaveALogger(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if code := run(t.Context(), "none", false); code != exitFailed {
+	if code := run(t.Context(), &stage{Writer: io.Discard}, "none", false); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 	if promise := reflect.ValueOf(log.Log.GetSink()).Elem().FieldByName("promise"); !promise.IsNil() {

@@ -43,6 +43,19 @@ func (k *kubectl) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
+// output returns what a command wrote to its standard output. The error has what it wrote to the other one.
+func (k *kubectl) output(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, k.path, args...)
+	cmd.Env, cmd.Dir = k.env, k.root
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, errs.String())
+	}
+	return out, nil
+}
+
 // run shows a command and what it prints.
 func (d *demo) run(ctx context.Context, args ...string) error {
 	d.stage.show(typed(args))
@@ -52,6 +65,16 @@ func (d *demo) run(ctx context.Context, args ...string) error {
 		return fmt.Errorf("this command failed: %w", err)
 	}
 	return nil
+}
+
+// write shows a command whose output goes into a file of the clone.
+func (d *demo) write(ctx context.Context, file string, args ...string) error {
+	d.stage.show(typed(args) + " > " + file)
+	out, err := d.kubectl.output(ctx, args...)
+	if err != nil {
+		return fmt.Errorf("this command failed: %w", err)
+	}
+	return os.WriteFile(filepath.Join(d.root, file), out, 0o644) //nolint:gosec // for everybody to look at
 }
 
 // refusals are the words by which the API server turns an object down: the schema, admission, and fields that it does not know.

@@ -22,7 +22,6 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
-	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
 
 // Exit codes.
@@ -36,14 +35,14 @@ func main() {
 	name := flag.String("name", "demo", "name of the sandbox")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, *name, *keep)
+	code := run(ctx, newStage(os.Stdout), *name, *keep)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, name string, keep bool) int {
+func run(ctx context.Context, stage *stage, name string, keep bool) int {
 	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients complain after half a minute that there is none
-	d := &demo{stage: newStage(os.Stdout), name: name, keep: keep, started: time.Now()}
+	d := &demo{stage: stage, name: name, keep: keep, started: time.Now()}
 	at, err := d.perform(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -87,6 +86,7 @@ func (d *demo) steps() []step {
 	return []step{
 		{"A cluster to play with", d.bringUp},
 		{"The cluster's topology", d.applyTopology},
+		{"What others do on the cluster", d.applyNeighbours},
 		{"Three inference graphs", d.applyGraphs},
 		{"Where they sit", d.showPlacement},
 		{"What does not fit waits as a whole, and says why", d.overload},
@@ -114,7 +114,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 	d.stage.say("A real control plane in plain processes, simulated nodes, and the operator installed from config/default. No containers; " +
 		"the first time ever, the control plane is built from Go modules, which takes a while.")
 	d.stage.show("make sandbox-up ARGS='--name " + d.name + "'")
-	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: sandbox.DefaultShape, Operator: true, Progress: progress.To(os.Stdout)}
+	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: sandbox.DefaultShape, Operator: true, Progress: d.stage.progress}
 	began := time.Now()
 	s, err := sandbox.Up(ctx, opts)
 	if errors.Is(err, sandbox.ErrRunning) {

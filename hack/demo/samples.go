@@ -21,6 +21,8 @@ import (
 const (
 	samplesDir  = "config/samples"
 	rejectedDir = samplesDir + "/rejected"
+	// neighboursFile has the pods of another team.
+	neighboursFile = samplesDir + "/neighbours/training.yaml"
 )
 
 // samples are the manifests that the demo shows.
@@ -132,14 +134,6 @@ func firstComment(manifest string) string {
 	return strings.Join(words, " ")
 }
 
-func (s *samples) graphNames() []string {
-	names := make([]string, 0, len(s.graphs))
-	for _, g := range s.graphs {
-		names = append(names, g.graph.Name)
-	}
-	return names
-}
-
 // level finds a level of the topology.
 func (s *samples) level(domain string) (int, error) {
 	i := slices.IndexFunc(s.topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain })
@@ -170,9 +164,7 @@ func (s *samples) usersOf(domain string) []string {
 // packed is a multinode component each replica of which takes a whole domain of a level.
 type packed struct {
 	graph, component string
-	// index of the component in the graph.
-	index    int
-	replicas int32
+	replicas         int32
 	// within is the level that all of the graph is packed in; empty when there is none.
 	within string
 }
@@ -180,12 +172,12 @@ type packed struct {
 // packedIn finds such a component for a level whose domains have so many hosts.
 func (s *samples) packedIn(domain string, hosts int) (packed, error) {
 	for _, g := range s.graphs {
-		for i, component := range g.graph.Spec.Components {
+		for _, component := range g.graph.Spec.Components {
 			c, m := component.TopologyConstraint, component.Multinode
 			if c == nil || c.PackDomain != domain || m == nil || int(m.NodeCount) != hosts {
 				continue
 			}
-			p := packed{graph: g.graph.Name, component: component.Name, index: i, replicas: ptr.Deref(component.Replicas, 1)}
+			p := packed{graph: g.graph.Name, component: component.Name, replicas: ptr.Deref(component.Replicas, 1)}
 			if all := g.graph.Spec.TopologyConstraint; all != nil {
 				p.within = all.PackDomain
 			}

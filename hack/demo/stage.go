@@ -13,17 +13,20 @@ import (
 	"golang.org/x/term"
 
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
 
 // stage is what the audience sees.
 type stage struct {
 	io.Writer
 	styled bool
+	// progress of what takes long.
+	progress progress.Func
 }
 
 // newStage shows on a file, with bold type when that is a terminal.
 func newStage(f *os.File) *stage {
-	return &stage{Writer: f, styled: term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return &stage{Writer: f, progress: progress.To(f), styled: term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 func (s *stage) style(code, words string) string {

@@ -43,24 +43,23 @@ func (d *demo) applyTopology(ctx context.Context) error {
 	return nil
 }
 
-// applyGraphs applies the graphs and waits until all are Ready.
+// applyGraphs applies the graphs, each when the one before is Ready: so every demo places them alike.
 func (d *demo) applyGraphs(ctx context.Context) error {
-	l, err := d.watchFor(ctx, d.samples.graphNames(), want{kind: nvidiav1beta1.ConditionReady, status: metav1.ConditionTrue})
-	if err != nil {
-		return err
-	}
+	var longest time.Duration
 	for _, g := range d.samples.graphs {
+		l, err := d.watchFor(ctx, []string{g.graph.Name}, want{kind: nvidiav1beta1.ConditionReady, status: metav1.ConditionTrue})
+		if err != nil {
+			return err
+		}
 		if err := d.run(ctx, "apply", "-f", g.file); err != nil {
 			return err
 		}
-	}
-	fmt.Fprintln(d.stage)
-	var longest time.Duration
-	if err := l.each(func(s sighting) {
-		fmt.Fprintf(d.stage, "%s is Ready %s after it was created\n", d.stage.bold(s.name), seconds(s.after))
-		longest = max(longest, s.after)
-	}); err != nil {
-		return err
+		if err := l.each(func(s sighting) {
+			fmt.Fprintf(d.stage, "%s is Ready %s after it was created\n", d.stage.bold(s.name), seconds(s.after))
+			longest = max(longest, s.after)
+		}); err != nil {
+			return err
+		}
 	}
 	d.sum("%d graphs packed and Ready within %s of their creation", len(d.samples.graphs), seconds(longest))
 	return nil
@@ -99,6 +98,9 @@ func (d *demo) overload(ctx context.Context) error {
 	if err := d.explainOverload(ctx, p, racks+1); err != nil {
 		return err
 	}
+	if err := d.drawMap(ctx); err != nil {
+		return err
+	}
 	fmt.Fprintln(d.stage)
 	d.stage.say("Replicas without capacity wait as a whole: none of their pods holds a GPU. Back to %d:", p.replicas)
 	l, err := d.watchFor(ctx, []string{p.graph}, want{kind: nvidiav1beta1.ConditionReady, status: metav1.ConditionTrue})
@@ -131,8 +133,8 @@ func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) er
 }
 
 func (d *demo) scale(ctx context.Context, p packed, replicas int32) error {
-	body := `[{"op":"test","path":"/spec/components/%[1]d/name","value":%[2]q},{"op":"add","path":"/spec/components/%[1]d/replicas","value":%[3]d}]`
-	return d.run(ctx, "patch", "dgd/"+p.graph, "--type=json", "-p", fmt.Sprintf(body, p.index, p.component, replicas))
+	replicasOnly := fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, p.component, replicas)
+	return d.run(ctx, "patch", "dynamographdeployments.v1alpha1.nvidia.com/"+p.graph, "--type=merge", "-p", replicasOnly)
 }
 
 func (d *demo) showRefusals(ctx context.Context) error {

@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
-	"github.com/trellis-k8s/trellis/test/worlds"
+	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
 func main() {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peercrds derives test/peers/definitions/data from the real custom resource definitions of KAI Scheduler, Grove and
+// Command peercrds derives test/integration/peers/definitions/data from the real custom resource definitions of KAI Scheduler, Grove and
 // LeaderWorkerSet. They are to be in one folder as definitions.Types names them. Run it from the repository's root:
 //
 //	go run ./hack/peercrds DIR
@@ -19,10 +19,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/trellis-k8s/trellis/test/peers/definitions"
+	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
 )
 
-const target = "test/peers/definitions/data"
+const target = "test/integration/peers/definitions/data"
 
 func main() {
 	if len(os.Args) != 2 {

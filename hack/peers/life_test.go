@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 const levels = "TopologyLevelsAvailable"
@@ -164,7 +165,7 @@ func TestLives(t *testing.T) {
 // A gang over its queue's limit waits whole, with KAI's reason in Placed, and starts when the limit is raised.
 func TestQueueOverLimit(t *testing.T) {
 	for _, provider := range slices.Sorted(maps.Keys(providers)) {
-		if strings.Contains(provider, "LWS") {
+		if strings.Contains(provider, specs.LeaderWorkerSet) {
 			continue // Gates knows no queues; with KAI it is as under KAI
 		}
 		t.Run(provider, func(t *testing.T) {

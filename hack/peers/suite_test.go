@@ -5,7 +5,6 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -24,63 +23,72 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
+	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
+
+// root of the repository.
+var root = filepath.Join("..", "..")
 
 // requeueAfter is shorter than in production, so that a gang that cannot bind is soon evicted.
 const requeueAfter = 20 * time.Second
 
 var (
-	cluster *Cluster
+	cluster *sandbox.Sandbox
 	api     client.WithWatch
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	sources, err := FindSources(filepath.Join("..", ".."))
+	names := peers.Chosen()
+	set, err := peers.Find(root, names...)
 	if err != nil {
 		fmt.Println("skipped:", err)
 		return
 	}
+	maps.DeleteFunc(providers, func(name string, _ map[string]string) bool {
+		return slices.ContainsFunc(strings.Split(name, " with "), func(peer string) bool { return !slices.Contains(names, peer) })
+	})
 	ctrllog.SetLogger(zap.New(zap.Level(zapcore.ErrorLevel), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(os.Stderr)))
-	os.Exit(run(m, sources))
+	os.Exit(run(m, set))
 }
 
-func run(m *testing.M, sources Sources) (code int) {
+func run(m *testing.M, set *peers.Set) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "trellis-peers")
 	if err != nil {
 		log.Fatal(err)
 	}
-	maps.DeleteFunc(providers, func(name string, _ map[string]string) bool {
-		return slices.ContainsFunc(strings.Split(name, " with "), func(peer string) bool { return !sources.Has(peer) })
-	})
-	s, err := sandbox.Up(ctx, sandbox.Options{
-		Name: "peers", Dir: filepath.Join(dir, "s"), Root: sources.Root, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
+	if root, err = filepath.Abs(root); err != nil {
+		log.Fatal(err)
+	}
+	logs := filepath.Join(dir, "logs")
+	cluster, err = sandbox.Up(ctx, sandbox.Options{
+		Name: "peers", Dir: filepath.Join(dir, "s"), Root: root, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
+		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}, Peers: set.Beside(progress.Discard),
 	})
 	if err != nil {
 		log.Print("bringing the sandbox up: ", err)
 		return 1
 	}
-	cluster, err = Start(ctx, s, sources, filepath.Join(dir, "p"))
 	defer func() {
-		if err := errors.Join(cluster.Stop(), s.Down(context.Background())); err != nil {
+		if code != 0 {
+			if err := os.CopyFS(logs, os.DirFS(filepath.Dir(cluster.LogFile(sandbox.DefaultManager)))); err != nil {
+				log.Print("keeping the logs: ", err)
+			}
+			log.Print("the logs are in ", logs)
+		}
+		if err := cluster.Down(context.Background()); err != nil {
 			log.Print("taking the sandbox down: ", err)
 			code = 1
 		}
 		if code == 0 {
 			_ = os.RemoveAll(dir)
-		} else {
-			log.Print("the peers' logs are in ", filepath.Join(dir, "p"))
 		}
 	}()
-	if err != nil {
-		log.Print("starting the peers: ", err)
-		return 1
-	}
-	fmt.Println("beside " + strings.Join(Versions, ", "))
-	config, err := s.RESTConfig()
+	fmt.Println("beside " + strings.Join(peers.Versions, ", "))
+	config, err := cluster.RESTConfig()
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,8 +22,9 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 const (
@@ -47,10 +48,10 @@ type world struct {
 
 // providers are the annotations that choose them. The words of a name are the peers it needs.
 var providers = map[string]map[string]string{
-	"KAI":          {graph.AnnotationProvider: graph.ProviderKAI},
-	"Grove":        {graph.AnnotationProvider: graph.ProviderGrove, "nvidia.com/kai-scheduler-queue": "default-queue"},
-	"LWS":          {graph.AnnotationProvider: graph.ProviderGates, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
-	"KAI with LWS": {graph.AnnotationProvider: graph.ProviderKAI, graph.AnnotationWorkload: graph.WorkloadLeaderWorkerSet},
+	"KAI":                      {graph.AnnotationProvider: specs.KAI.Name},
+	"Grove":                    {graph.AnnotationProvider: specs.Grove.Name, "nvidia.com/kai-scheduler-queue": "default-queue"},
+	"LeaderWorkerSet":          {graph.AnnotationProvider: specs.Gates.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
+	"KAI with LeaderWorkerSet": {graph.AnnotationProvider: specs.KAI.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
 }
 
 var scenarios int

@@ -232,7 +232,9 @@ func checkPluginVersion(t *testing.T, out string, cluster *sandbox.Sandbox, rele
 	if output, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	want.Problem, want.Operators = "", []cliversion.Operator{{Namespace: "trellis-system", Image: imageName + ":" + released, Version: released}}
+	want.Problem, want.Operators = "", []cliversion.Operator{{
+		Namespace: "trellis-system", Name: "trellis-controller-manager", Image: imageName + ":" + released, Version: released,
+	}}
 	if diff := cmp.Diff(want, ask(cluster.Kubeconfig())); diff != "" {
 		t.Errorf("with a Deployment: -want +got:\n%s", diff)
 	}

@@ -41,6 +41,9 @@ func TestWorkflows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !strings.Contains(string(raw), "run: make vulncheck\n") {
+			t.Errorf("%s does not look for known vulnerabilities", path)
+		}
 		for _, action := range uses.FindAllStringSubmatch(string(raw), -1) {
 			if !pinned.MatchString(action[1]) || !regexp.MustCompile(`^ # v\d+\.\d+\.\d+$`).MatchString(action[2]) {
 				t.Errorf("%s: %s: want an action of GitHub's own by its commit, and its version in a comment", path, action[0])
@@ -50,6 +53,31 @@ func TestWorkflows(t *testing.T) {
 			if s[1] != "GITHUB_TOKEN" {
 				t.Errorf("%s needs secret %s", path, s[1])
 			}
+		}
+	}
+}
+
+// What make test leaves out runs in the workflow, unless it needs what is in no repository.
+func TestWorkflowRunsWhatMakeTestLeavesOut(t *testing.T) {
+	makefile, err := os.ReadFile(root + "/Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflow, err := os.ReadFile(root + "/.github/workflows/test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := []string{"bench-peers", "test-definitions", "test-manifests", "test-peers"}
+	_, list, _ := strings.Cut(string(makefile), "define NOT_RUN\n")
+	list, _, _ = strings.Cut(list, "endef")
+	targets := regexp.MustCompile(`(?m)^([a-z-]+): `).FindAllStringSubmatch(list, -1)
+	if len(targets) < 8 {
+		t.Errorf("this test finds %d targets only", len(targets))
+	}
+	for _, target := range targets {
+		runs := regexp.MustCompile(`(?m)^    - run: make ` + target[1] + `$`).Match(workflow)
+		if runs == slices.Contains(elsewhere, target[1]) {
+			t.Errorf("make %s: run by the workflow %t, among what needs more than the repository %t", target[1], runs, !runs)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (o *Output) Page() text.Page {
 // Show writes a report: by the printer of the format, or as the text it makes.
 func (o *Output) Show(report any, set func(text.Page) string) error {
 	if o.printer == nil {
-		_, err := fmt.Fprint(o.Out, set(o.Page()))
+		_, err := fmt.Fprint(o.Out, text.Visible(set(o.Page())))
 		return err
 	}
 	if o.format == formatName {

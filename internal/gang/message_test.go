@@ -10,7 +10,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 // TestWaitingMessage shows what the condition Placed says in each situation: one cause, once, in at most 200 bytes.

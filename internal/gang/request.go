@@ -5,6 +5,7 @@ package gang
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -136,7 +137,7 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
 	}
-	for _, service := range sortedKeys(states) {
+	for _, service := range slices.Sorted(maps.Keys(states)) {
 		for _, state := range states[service] {
 			if len(state.open) > 0 && len(state.path) > r.Graph.Required {
 				r.Graph.Anchor = state.path.Truncate(r.Graph.Required)
@@ -144,15 +145,6 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 			}
 		}
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, profile *grovev1alpha1.ClusterTopology) {

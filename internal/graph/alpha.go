@@ -5,6 +5,8 @@ package graph
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -62,7 +64,7 @@ func (a *alphaChecks) amounts(path string, item *nvidiav1alpha1.ResourceItem) {
 	a.amount(string(corev1.ResourceCPU), path+".cpu", item.CPU)
 	a.amount(string(corev1.ResourceMemory), path+".memory", item.Memory)
 	a.amount(cmp.Or(item.GPUType, resourceGPU), path+".gpu", item.GPU)
-	for _, name := range sortedKeys(item.Custom) {
+	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
 		a.amount(name, path+".custom["+name+"]", item.Custom[name])
 	}
 }

@@ -13,7 +13,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // annotated makes the annotations of "topology required preferred"; "-" leaves one out.
@@ -79,7 +80,7 @@ func TestDefaultTopology(t *testing.T) {
 	ct := hallOne(t)
 	narrowest := ct.Spec.Levels[len(ct.Spec.Levels)-1].Domain
 	resolve := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) (string, string, *Graph) {
-		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct, Frozen: frozen, Provider: ProviderGates})
+		g, err := Resolve(hub.Of(dgd), Inputs{Topology: ct, Default: ct, Frozen: frozen, Provider: specs.Gates.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestDefaultTopology(t *testing.T) {
 	for _, s := range g.Services {
 		other := hallOne(t)
 		other.Name = "hall-two"
-		again, err := Resolve(hub.Of(withMultinode), Inputs{Default: other, Provider: ProviderGates, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
+		again, err := Resolve(hub.Of(withMultinode), Inputs{Default: other, Provider: specs.Gates.Name, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{s.Name: s.Topology}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // graphFrom resolves a deployment whose services, annotations and claims are written as YAML.
@@ -27,7 +28,7 @@ func graphFrom(t *testing.T, text string) *Graph {
 	if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 		t.Fatal(err)
 	}
-	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ const (
 	ManagedBy      = "trellis"
 )
 
+// FieldOwner is the field manager of all that the operator writes and owns.
+const FieldOwner = "trellis"
+
 // Object is a Kubernetes object of any kind.
 type Object interface {
 	metav1.Object

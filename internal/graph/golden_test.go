@@ -15,8 +15,9 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/golden"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // TestGolden shows, for each deployment below testdata/graphs, every object Trellis makes of it: groups, Services, and the first two
@@ -80,7 +81,7 @@ func firstPods(g *Graph) []*corev1.Pod {
 
 func resolveFile(t *testing.T, file string) *Graph {
 	t.Helper()
-	g, err := Resolve(hub.Of(fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, file)), Inputs{Topology: hallOne(t), Provider: ProviderGates})
+	g, err := Resolve(hub.Of(fromYAML[nvidiav1alpha1.DynamoGraphDeployment](t, file)), Inputs{Topology: hallOne(t), Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Inputs is what Resolve needs to know besides the deployment itself.
@@ -93,7 +94,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 	}
 
 	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload}
-	if in.Provider == ProviderKAI {
+	if spec := specs.Named(in.Provider); spec.Planned && spec.Queued {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
 	for _, c := range Components(dgd) {

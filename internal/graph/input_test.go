@@ -14,8 +14,9 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/golden"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // TestInputs holds the hashes of what the examples' pods are made from. When they change without inputForm, the next upgrade of the
@@ -94,7 +95,7 @@ func TestInput(t *testing.T) {
 			if test.change != nil {
 				test.change(dgd, a)
 			}
-			changed, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Topology: hallOne(t), Provider: ProviderGates, Platform: test.platform})
+			changed, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Topology: hallOne(t), Provider: specs.Gates.Name, Platform: test.platform})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ func TestInputOfAnotherForm(t *testing.T) {
 			stored := storedGroup(t, dgd)
 			stored.Spec.Input = input
 			dgd.Spec.Services["A"].Envs = []corev1.EnvVar{{Name: "X"}}
-			g, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Provider: ProviderGates})
+			g, err := Resolve(hub.Of(dgd), Inputs{Groups: map[string]*trellisv1alpha1.ScalingGroup{"A": stored}, Provider: specs.Gates.Name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +134,7 @@ func TestInputOfAnotherForm(t *testing.T) {
 // storedGroup is the group of service A as it is in the cluster, with a template and a revision that only another version would make.
 func storedGroup(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

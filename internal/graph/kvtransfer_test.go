@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // transferGraph is a graph of a frontend and two workers, one packed into a rack, with a transfer policy.
@@ -66,7 +67,7 @@ func transferOf(pod *corev1.Pod) (map[string]string, map[string]string, map[stri
 func TestTransferPolicy(t *testing.T) {
 	const byKey, byTopology = "{labelKey: example.com/leaf, domain: leaf, enforcement: preferred, preferredWeight: 0.25}", "{clusterTopologyName: t, domain: zone}"
 	groups := func(policy string) map[string]*corev1.Pod {
-		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Provider: ProviderGates})
+		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Provider: specs.Gates.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func TestTransferPolicy(t *testing.T) {
 // TestTransferPolicyIsInput: a policy concerns the workers' pods and no others.
 func TestTransferPolicyIsInput(t *testing.T) {
 	hashes := func(policy string) map[string]string {
-		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Provider: ProviderGates})
+		g, err := Resolve(hub.Of(transferGraph(t, policy)), Inputs{Topology: hallOne(t), Provider: specs.Gates.Name})
 		if err != nil {
 			t.Fatal(err)
 		}

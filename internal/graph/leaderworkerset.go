@@ -15,6 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // A deployment may have the pods of its multinode services made by LeaderWorkerSets, one for each replica, which belong to the scaling group.
@@ -24,12 +25,8 @@ import (
 //
 // which nobody wants to climb for every pod of a cluster: their labels say which group, by UID, and which pod of which replica they are.
 const (
-	// AnnotationWorkload on a deployment names what makes the pods of its multinode services: WorkloadPods, or WorkloadLeaderWorkerSet.
+	// AnnotationWorkload on a deployment names what makes the pods of its multinode services: one of [specs.Makers].
 	AnnotationWorkload = "trellis.dev/workload"
-	// WorkloadPods is the default: Trellis makes them.
-	WorkloadPods = "Pods"
-	// WorkloadLeaderWorkerSet has each replica made by a LeaderWorkerSet.
-	WorkloadLeaderWorkerSet = "LeaderWorkerSet"
 
 	// LabelSetIndex is what LeaderWorkerSet puts on its pods: the index in the replica, 0 for the leader.
 	LabelSetIndex = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -45,7 +42,7 @@ const (
 // ChooseWorkload says what makes the pods of a new deployment's multinode services: "" is Trellis. What a deployment has been given once is
 // frozen in its ScalingGroups and not asked here.
 func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
-	if name := dgd.Annotations[AnnotationWorkload]; name != WorkloadPods {
+	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
 		return name
 	}
 	return ""
@@ -53,11 +50,8 @@ func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 
 // InSets says that LeaderWorkerSets make the group's pods.
 func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
-	return sg.Spec.Workload == WorkloadLeaderWorkerSet
+	return sg.Spec.Workload == specs.LeaderWorkerSet
 }
-
-// TakesSets says that the pods of LeaderWorkerSets can be placed under a provider.
-func TakesSets(provider string) bool { return provider == ProviderGates || provider == ProviderKAI }
 
 // OrdinalOf reads from labels which replica of its group an object is of.
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }

@@ -13,7 +13,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestGroupOf(t *testing.T) {
@@ -51,7 +52,7 @@ func TestGroupOf(t *testing.T) {
 }
 
 func TestChooseWorkload(t *testing.T) {
-	for annotation, want := range map[string]string{"": "", WorkloadPods: "", WorkloadLeaderWorkerSet: WorkloadLeaderWorkerSet, "Jobs": "Jobs"} {
+	for annotation, want := range map[string]string{"": "", specs.Pods: "", specs.LeaderWorkerSet: specs.LeaderWorkerSet, "Jobs": "Jobs"} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationWorkload: annotation}}}
 		if got := ChooseWorkload(hub.Of(dgd)); got != want {
 			t.Errorf("%q: %q, want %q", annotation, got, want)
@@ -63,7 +64,7 @@ func TestChooseWorkload(t *testing.T) {
 func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"One": {}, "Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}
-	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates, Workload: WorkloadLeaderWorkerSet})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: specs.Gates.Name, Workload: specs.LeaderWorkerSet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 // TestHeadlessServices: pods have their DNS names from a Service of ours only where they are ours.
 func TestHeadlessServices(t *testing.T) {
 	for of, want := range map[[2]string]bool{
-		{ProviderGates}: true, {ProviderPodGroup}: true, {ProviderKAI}: true, {ProviderGrove}: false, {ProviderGates, WorkloadLeaderWorkerSet}: false,
+		{specs.Gates.Name}: true, {specs.PodGroup.Name}: true, {specs.KAI.Name}: true, {specs.Grove.Name}: false, {specs.Gates.Name, specs.LeaderWorkerSet}: false,
 	} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns"}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"Many": {Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2}}}

@@ -17,7 +17,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 // TestManifests resolves every deployment users are known to have written, where the samples are at hand, and shows all that becomes of it.
@@ -48,7 +49,7 @@ func checkManifest(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment) strin
 		ct.Name = dgd.Spec.TopologyConstraint.ClusterTopologyName
 	}
 	before := dgd.DeepCopy()
-	g, err := Resolve(dgd, Inputs{Topology: ct, Provider: ProviderGates})
+	g, err := Resolve(dgd, Inputs{Topology: ct, Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatalf("%s: %v", dgd.Name, err)
 	}

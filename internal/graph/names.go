@@ -6,7 +6,6 @@ package graph
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -168,12 +167,3 @@ func podName(group string, multinode bool, ordinal, index int32) string {
 }
 
 func servicePath(name string) string { return "spec.services[" + name + "]" }
-
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}

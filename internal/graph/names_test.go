@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestNames(t *testing.T) {
@@ -97,7 +98,7 @@ func TestNamesAreValid(t *testing.T) {
 		nodes := rapid.Int32Range(1, 64).Draw(t, "nodes")
 		ordinal := rapid.SampledFrom([]int32{0, 9, 99999, math.MaxInt32}).Draw(t, "ordinal")
 
-		g, err := Resolve(hub.Of(graphOf(dgd, map[string]int32{service: nodes})), Inputs{Provider: ProviderGates})
+		g, err := Resolve(hub.Of(graphOf(dgd, map[string]int32{service: nodes})), Inputs{Provider: specs.Gates.Name})
 		if err != nil {
 			t.Fatal(err)
 		}

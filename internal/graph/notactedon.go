@@ -12,6 +12,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/framework"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // What names the queue of KAI Scheduler: on the deployment itself, under the providers that KAI schedules for. KAI reads the label on pods.
@@ -22,10 +23,10 @@ const (
 
 // annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
 var annotationsNotActedOn = []string{
-	AnnotationGroveUpdate,
+	specs.AnnotationGroveUpdate,
 	AnnotationQueue,
 	"nvidia.com/volcano-queue",
-	AnnotationWorkloadProvider,
+	specs.AnnotationWorkloadProvider,
 }
 
 const ownAnnotations = "metadata.annotations"
@@ -34,8 +35,7 @@ const ownAnnotations = "metadata.annotations"
 // service's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has
 // words of its own for those.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []string {
-	provider := ChooseProvider(dgd, preset).Name
-	queued := provider == ProviderKAI || provider == ProviderGrove
+	provider := specs.Named(ChooseProvider(dgd, preset).Name)
 	var paths []string
 	add := func(set bool, path string) {
 		if set {
@@ -45,7 +45,7 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	annotations := func(path string, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
-			acted := path == ownAnnotations && (key == AnnotationWorkloadProvider || key == AnnotationQueue && queued || key == AnnotationGroveUpdate && provider == ProviderGrove)
+			acted := path == ownAnnotations && (key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && provider.Queued || slices.Contains(provider.ActsOn, key))
 			add(set && !acted, path+"["+key+"]")
 		}
 	}
@@ -57,21 +57,21 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	}
 	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
 	_, known := setOverride(dgd)
-	add(dgd.Spec.ProviderOverride != nil && (provider != ProviderGrove || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
+	add(dgd.Spec.ProviderOverride != nil && (!provider.Overrides || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
 	add(ignored("spec.experimental"), "spec.experimental")
 	for _, c := range Components(dgd) {
 		if c.PodTemplate != nil {
 			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
 		}
 		own := alpha.Services[c.Name]
-		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && provider != ProviderGrove && !placedAsGang(dgd, c)
+		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && !provider.Overrides && !placedAsGang(dgd, c)
 		add(floor, servicePath(c.Name)+".minAvailable")
 		ofService := func(set bool, field string) {
 			path := servicePath(c.Name) + "." + field
 			add(set || ignored(path), path)
 		}
 		componentNotActedOn(c, &own, ofService)
-		overridesNotActedOn(c, provider == ProviderGrove, ofService)
+		overridesNotActedOn(c, provider.Overrides, ofService)
 	}
 	return paths
 }
@@ -99,18 +99,18 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 	}
 }
 
-// overridesNotActedOn: under other providers than Grove no override is acted on, and of those only what is understood.
-func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, grove bool, add func(set bool, field string)) {
+// overridesNotActedOn: of overrides, where the provider acts on any, only what is understood is acted on.
+func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, add func(set bool, field string)) {
 	_, known := unitOverride(spec)
-	add(spec.ProviderOverride != nil && (!grove || !known), "providerOverride")
+	add(spec.ProviderOverride != nil && (!acts || !known), "providerOverride")
 	leader, worker := (*nvidiav1beta1.MultinodeRole)(nil), (*nvidiav1beta1.MultinodeRole)(nil)
 	if spec.Multinode != nil {
 		leader, worker = spec.Multinode.Leader, spec.Multinode.Worker
 	}
 	_, known = roleOverride(leader)
-	add(leader != nil && (!grove || !known), "multinode.leader")
+	add(leader != nil && (!acts || !known), "multinode.leader")
 	_, known = roleOverride(worker)
-	add(worker != nil && (!grove || !known), "multinode.worker")
+	add(worker != nil && (!acts || !known), "multinode.worker")
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start.

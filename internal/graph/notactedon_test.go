@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestNotActedOn(t *testing.T) {
@@ -84,10 +85,10 @@ spec:
 		text string
 		want []string
 	}{
-		"Gates":                            {strings.ReplaceAll(text, "PROVIDER", ProviderGates), []string{"spec.services[plain].minAvailable"}},
-		"KAI":                              {strings.ReplaceAll(text, "PROVIDER", ProviderKAI), []string{"spec.services[plain].minAvailable"}},
-		"Grove":                            {strings.ReplaceAll(text, "PROVIDER", ProviderGrove), nil},
-		"Gates, the whole graph in a zone": {strings.ReplaceAll(text, "PROVIDER", ProviderGates) + whole, nil},
+		"Gates":                            {strings.ReplaceAll(text, "PROVIDER", specs.Gates.Name), []string{"spec.services[plain].minAvailable"}},
+		"KAI":                              {strings.ReplaceAll(text, "PROVIDER", specs.KAI.Name), []string{"spec.services[plain].minAvailable"}},
+		"Grove":                            {strings.ReplaceAll(text, "PROVIDER", specs.Grove.Name), nil},
+		"Gates, the whole graph in a zone": {strings.ReplaceAll(text, "PROVIDER", specs.Gates.Name) + whole, nil},
 	} {
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {
@@ -107,11 +108,11 @@ func TestQueueIsActedOn(t *testing.T) {
 		want                          []string
 	}{
 		"Gates":               {want: []string{own, spec, service}},
-		"KAI":                 {annotation: ProviderKAI, want: []string{spec, service}},
-		"Grove":               {annotation: ProviderGrove, want: []string{spec, service}},
-		"KAI by the flag":     {preset: ProviderKAI, want: []string{spec, service}},
-		"KAI by the pods":     {scheduler: SchedulerKAI, want: []string{spec, service}},
-		"Gates, not the flag": {preset: ProviderKAI, annotation: ProviderGates, want: []string{own, spec, service}},
+		"KAI":                 {annotation: specs.KAI.Name, want: []string{spec, service}},
+		"Grove":               {annotation: specs.Grove.Name, want: []string{spec, service}},
+		"KAI by the flag":     {preset: specs.KAI.Name, want: []string{spec, service}},
+		"KAI by the pods":     {scheduler: specs.KAI.SchedulerName, want: []string{spec, service}},
+		"Gates, not the flag": {preset: specs.KAI.Name, annotation: specs.Gates.Name, want: []string{own, spec, service}},
 	} {
 		queue := map[string]string{AnnotationQueue: "q"}
 		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
@@ -170,7 +171,7 @@ func TestDeterministic(t *testing.T) {
 
 func objects(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
 	t.Helper()
-	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: ProviderGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // ScalingGroups returns the ScalingGroup of every service. Owner references are the caller's.
@@ -70,7 +71,7 @@ func (g *Graph) KubernetesServices() []*corev1.Service {
 	for i := range g.Services {
 		s := &g.Services[i]
 		services = append(services, g.componentService(s))
-		if s.Multinode && g.Provider != ProviderGrove && g.Workload != WorkloadLeaderWorkerSet {
+		if s.Multinode && specs.Named(g.Provider).Planned && g.Workload == "" {
 			services = append(services, g.headlessService(s))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // PodsPerReplica counts the pods of one replica. It is at most the largest int32, whatever the roles add up to.
@@ -35,7 +36,7 @@ func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 // Gated says whether the group's replicas are placed as gangs by Trellis: any constraint on the service or its graph, required or
 // preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
-	return PlannedHere(sg.Spec.Provider) && packed(sg.Spec.Multinode, sg.Spec.Topology)
+	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)
 }
 
 // packed services place each replica as a gang, or inside a domain, or both.

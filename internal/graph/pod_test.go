@@ -11,7 +11,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestGated(t *testing.T) {
@@ -26,14 +27,14 @@ func TestGated(t *testing.T) {
 		topology  *trellisv1alpha1.ResolvedTopology
 		want      bool
 	}{
-		"one pod, no constraint":           {provider: ProviderGates},
-		"one pod, constraint elsewhere":    {provider: ProviderGates, topology: topology(func(*trellisv1alpha1.ResolvedTopology) {})},
-		"several pods":                     {provider: ProviderGates, multinode: true, want: true},
-		"graph":                            {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPackDomain = "zone" }), want: true},
-		"graph preferred":                  {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
-		"service":                          {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
-		"service preferred":                {provider: ProviderGates, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
-		"another provider has its own way": {provider: ProviderGrove, multinode: true},
+		"one pod, no constraint":           {provider: specs.Gates.Name},
+		"one pod, constraint elsewhere":    {provider: specs.Gates.Name, topology: topology(func(*trellisv1alpha1.ResolvedTopology) {})},
+		"several pods":                     {provider: specs.Gates.Name, multinode: true, want: true},
+		"graph":                            {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPackDomain = "zone" }), want: true},
+		"graph preferred":                  {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
+		"service":                          {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
+		"service preferred":                {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
+		"another provider has its own way": {provider: specs.Grove.Name, multinode: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestReplicaOf(t *testing.T) {
 // group resolves a deployment of one service.
 func group(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) *trellisv1alpha1.ScalingGroup {
 	t.Helper()
-	g, err := Resolve(hub.Of(dgd), Inputs{Provider: ProviderGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestChooseProvider(t *testing.T) {
@@ -30,21 +31,21 @@ spec: {services: {Frontend: {}, Worker: {extraPodSpec: {schedulerName: second-sc
 		annotations    map[string]string
 		want           ProviderChoice
 	}{
-		"nothing said":              {object: plain, want: ProviderChoice{ProviderGates, "by default"}},
-		"auto":                      {object: plain, preset: ProviderAuto, want: ProviderChoice{ProviderGates, "by default"}},
-		"pods on KAI":               {object: onKAI, preset: ProviderAuto, want: ProviderChoice{ProviderKAI, "by schedulerName kai-scheduler of service Worker"}},
-		"the operator's":            {object: onKAI, preset: ProviderPodGroup, want: ProviderChoice{ProviderPodGroup, "by the operator's flag --provider"}},
-		"the deployment's":          {object: onKAI, preset: ProviderPodGroup, annotations: map[string]string{AnnotationProvider: ProviderGates}, want: ProviderChoice{ProviderGates, "by the annotation trellis.dev/provider"}},
-		"the deployment says auto":  {object: plain, preset: ProviderPodGroup, annotations: map[string]string{AnnotationProvider: ProviderAuto}, want: ProviderChoice{ProviderPodGroup, "by the operator's flag --provider"}},
-		"by its former name":        {object: plain, annotations: map[string]string{AnnotationFormerProvider: ProviderKAI}, want: ProviderChoice{ProviderKAI, "by the annotation trellis.dev/engine"}},
-		"both names":                {object: plain, annotations: map[string]string{AnnotationFormerProvider: ProviderKAI, AnnotationProvider: ProviderGates}, want: ProviderChoice{ProviderGates, "by the annotation trellis.dev/provider"}},
-		"Dynamo's: grove":           {object: onKAI, annotations: map[string]string{AnnotationWorkloadProvider: "grove"}, want: ProviderChoice{ProviderGrove, "by the annotation nvidia.com/workload-provider"}},
-		"Dynamo's beside ours":      {object: plain, annotations: map[string]string{AnnotationWorkloadProvider: "grove", AnnotationProvider: ProviderGates}, want: ProviderChoice{ProviderGates, "by the annotation trellis.dev/provider"}},
-		"Dynamo's: component":       {object: plain, preset: ProviderGrove, annotations: map[string]string{AnnotationWorkloadProvider: "component"}, want: ProviderChoice{ProviderGates, "by default, Grove being ruled out by the annotation nvidia.com/workload-provider"}},
-		"Grove ruled out":           {object: plain, preset: ProviderGrove, annotations: map[string]string{AnnotationEnableGrove: "false"}, want: ProviderChoice{ProviderGates, "by default, Grove being ruled out by the annotation nvidia.com/enable-grove"}},
-		"Grove ruled out, on KAI":   {object: onKAI, preset: ProviderGrove, annotations: map[string]string{AnnotationEnableGrove: "false"}, want: ProviderChoice{ProviderKAI, "by schedulerName kai-scheduler of service Worker, Grove being ruled out by the annotation nvidia.com/enable-grove"}},
-		"Grove enabled":             {object: plain, preset: ProviderGrove, annotations: map[string]string{AnnotationEnableGrove: "true"}, want: ProviderChoice{ProviderGrove, "by the operator's flag --provider"}},
-		"Grove enabled, not chosen": {object: plain, preset: ProviderAuto, annotations: map[string]string{AnnotationEnableGrove: "true"}, want: ProviderChoice{ProviderGates, "by default"}},
+		"nothing said":              {object: plain, want: ProviderChoice{specs.Gates.Name, "by default"}},
+		"auto":                      {object: plain, preset: specs.Auto, want: ProviderChoice{specs.Gates.Name, "by default"}},
+		"pods on KAI":               {object: onKAI, preset: specs.Auto, want: ProviderChoice{specs.KAI.Name, "by schedulerName kai-scheduler of service Worker"}},
+		"the operator's":            {object: onKAI, preset: specs.PodGroup.Name, want: ProviderChoice{specs.PodGroup.Name, "by the operator's flag --provider"}},
+		"the deployment's":          {object: onKAI, preset: specs.PodGroup.Name, annotations: map[string]string{AnnotationProvider: specs.Gates.Name}, want: ProviderChoice{specs.Gates.Name, "by the annotation trellis.dev/provider"}},
+		"the deployment says auto":  {object: plain, preset: specs.PodGroup.Name, annotations: map[string]string{AnnotationProvider: specs.Auto}, want: ProviderChoice{specs.PodGroup.Name, "by the operator's flag --provider"}},
+		"by its former name":        {object: plain, annotations: map[string]string{AnnotationFormerProvider: specs.KAI.Name}, want: ProviderChoice{specs.KAI.Name, "by the annotation trellis.dev/engine"}},
+		"both names":                {object: plain, annotations: map[string]string{AnnotationFormerProvider: specs.KAI.Name, AnnotationProvider: specs.Gates.Name}, want: ProviderChoice{specs.Gates.Name, "by the annotation trellis.dev/provider"}},
+		"Dynamo's: grove":           {object: onKAI, annotations: map[string]string{specs.AnnotationWorkloadProvider: "grove"}, want: ProviderChoice{specs.Grove.Name, "by the annotation nvidia.com/workload-provider"}},
+		"Dynamo's beside ours":      {object: plain, annotations: map[string]string{specs.AnnotationWorkloadProvider: "grove", AnnotationProvider: specs.Gates.Name}, want: ProviderChoice{specs.Gates.Name, "by the annotation trellis.dev/provider"}},
+		"Dynamo's: component":       {object: plain, preset: specs.Grove.Name, annotations: map[string]string{specs.AnnotationWorkloadProvider: "component"}, want: ProviderChoice{specs.Gates.Name, "by default, Grove being ruled out by the annotation nvidia.com/workload-provider"}},
+		"Grove ruled out":           {object: plain, preset: specs.Grove.Name, annotations: map[string]string{specs.AnnotationEnableGrove: "false"}, want: ProviderChoice{specs.Gates.Name, "by default, Grove being ruled out by the annotation nvidia.com/enable-grove"}},
+		"Grove ruled out, on KAI":   {object: onKAI, preset: specs.Grove.Name, annotations: map[string]string{specs.AnnotationEnableGrove: "false"}, want: ProviderChoice{specs.KAI.Name, "by schedulerName kai-scheduler of service Worker, Grove being ruled out by the annotation nvidia.com/enable-grove"}},
+		"Grove enabled":             {object: plain, preset: specs.Grove.Name, annotations: map[string]string{specs.AnnotationEnableGrove: "true"}, want: ProviderChoice{specs.Grove.Name, "by the operator's flag --provider"}},
+		"Grove enabled, not chosen": {object: plain, preset: specs.Auto, annotations: map[string]string{specs.AnnotationEnableGrove: "true"}, want: ProviderChoice{specs.Gates.Name, "by default"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -62,9 +63,9 @@ spec: {services: {Frontend: {}, Worker: {extraPodSpec: {schedulerName: second-sc
 
 // Whatever provider makes its pods from scaling groups has them gated; the hash of a template does not depend on the provider.
 func TestProvidersAndGates(t *testing.T) {
-	for _, provider := range ProviderNames {
+	for _, provider := range specs.Names() {
 		sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Provider: provider, Multinode: true, Replicas: 1}}
-		want := slices.Contains([]string{ProviderGates, ProviderPodGroup, ProviderKAI}, provider)
+		want := slices.Contains([]string{specs.Gates.Name, specs.PodGroup.Name, specs.KAI.Name}, provider)
 		if Gated(sg) != want {
 			t.Errorf("%s: gated %v, want %v", provider, !want, want)
 		}

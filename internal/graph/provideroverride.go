@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// AnnotationGroveUpdate on a deployment is how Grove updates its PodCliqueSet.
-	AnnotationGroveUpdate = "nvidia.com/grove-update-strategy"
 	// GroveRollingRecreate replaces pods replica by replica.
 	GroveRollingRecreate = "RollingRecreate"
 	// GroveOnDelete replaces a pod when somebody deletes it.

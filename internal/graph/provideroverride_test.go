@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // TestOverridesNotActedOn: what is understood is acted on under Grove, and warned of under other providers; anything else is warned of always.
@@ -42,9 +43,9 @@ spec:
 		text, provider string
 		want           []string
 	}{
-		"understood, Grove":     {good, ProviderGrove, nil},
-		"understood, Gates":     {good, ProviderGates, []string{"metadata.annotations[nvidia.com/grove-update-strategy]", root, unit, leader, worker}},
-		"not understood, Grove": {strange, ProviderGrove, []string{root, unit, leader, worker}},
+		"understood, Grove":     {good, specs.Grove.Name, nil},
+		"understood, Gates":     {good, specs.Gates.Name, []string{"metadata.annotations[nvidia.com/grove-update-strategy]", root, unit, leader, worker}},
+		"not understood, Grove": {strange, specs.Grove.Name, []string{root, unit, leader, worker}},
 	} {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {

@@ -5,6 +5,8 @@ package graph
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +22,7 @@ func (t *templater) normalise(path string, r *corev1.ResourceRequirements) {
 	for _, problem := range ResourceProblems(r) {
 		t.invalid(path, "%s: %s", problem.Resource, problem.Text)
 	}
-	for _, name := range sortedKeys(union(r.Requests, r.Limits)) {
+	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
 		request, requested := r.Requests[name]
 		limit, limited := r.Limits[name]
 		switch {
@@ -46,7 +48,7 @@ type ResourceProblem struct {
 // ResourceProblems checks the resources of one container, by name of the resource.
 func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	var problems []ResourceProblem
-	for _, name := range sortedKeys(union(r.Requests, r.Limits)) {
+	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
 		request, requested := r.Requests[name]
 		limit, limited := r.Limits[name]
 		list, amount := "limits", limit

@@ -4,6 +4,8 @@
 package graph
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // podOf resolves one service, written as YAML, to its pod spec.
@@ -127,7 +129,7 @@ func TestResources(t *testing.T) {
 
 func amounts(list corev1.ResourceList) string {
 	var out []string
-	for _, name := range sortedKeys(list) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
 		quantity := list[name]
 		out = append(out, string(name)+"="+quantity.String())
 	}

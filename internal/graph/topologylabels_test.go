@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // packedPod is pod 0 of the example whose deployment level is zone and whose worker sits in one rack.
@@ -20,7 +21,7 @@ func packedPod(t *testing.T, change func(*nvidiav1alpha1.DynamoGraphDeployment))
 	t.Helper()
 	dgd := constraints{profile: "hall-one", graph: "zone", decode: "rack"}.deployment()
 	change(dgd)
-	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: ProviderGates})
+	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // TestBothVersionsGiveTheSameObjects: a graph that somebody wrote in v1beta1, and again in v1alpha1, gives the same objects, byte for byte.
@@ -95,7 +96,7 @@ func objectsOf(t *testing.T, document []byte) []string {
 		t.Fatal(err)
 	}
 	dgd.Namespace = "team"
-	in := Inputs{Topology: hallOne(t), Provider: ProviderGates}
+	in := Inputs{Topology: hallOne(t), Provider: specs.Gates.Name}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		in.Topology.Name = c.ClusterTopologyName
 	}

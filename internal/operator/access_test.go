@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 // bindings are the subjects of the namespace's RoleBindings, by binding.
@@ -65,48 +65,46 @@ func TestOthersAccountsAndRoles(t *testing.T) {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
 	reads := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
-	for _, ns := range []string{"role", "account", "taken", "shared"} {
-		b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
-	}
-	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("role", own+"-role"), Rules: reads}))
-	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("account", own)}))
-	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("shared", planner)}))
-	bind := func(name, account string) {
+	role, account, taken, planners := newNamespace(t, b.c), newNamespace(t, b.c), newNamespace(t, b.c), newNamespace(t, b.c)
+	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named(role, own+"-role"), Rules: reads}))
+	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named(account, own)}))
+	b.must(b.c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: named(planners, planner)}))
+	bind := func(name, from string) {
 		b.must(b.c.Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: named("shared", name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mine"},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: planner, Namespace: account}},
+			ObjectMeta: named(planners, name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "mine"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: planner, Namespace: from}},
 		}))
 	}
-	bind("elsewhere", "role") // to the account of that name in another namespace
-	for _, ns := range []string{"role", "account", "taken", "shared"} {
+	bind("elsewhere", role) // to the account of that name in another namespace
+	for _, ns := range []string{role, account, taken, planners} {
 		services := graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")}
-		if ns == "shared" {
+		if ns == planners {
 			services["Planner"] = graphs.Frontend(1)
 			services["Planner"].ComponentType = nvidiav1alpha1.ComponentTypePlanner
 		}
 		b.must(b.c.Create(t.Context(), deployment(ns, services)))
 	}
 
-	b.binds("role", "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
-	b.binds("account", "", nvidiav1alpha1.ConditionReady, "ServiceAccount "+own+" exists and does not belong to this deployment")
+	b.binds(role, "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
+	b.binds(account, "", nvidiav1alpha1.ConditionReady, "ServiceAccount "+own+" exists and does not belong to this deployment")
 
 	t.Log("a Role of ours is bound, and replaced by somebody else's")
-	b.binds("taken", own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+	b.binds(taken, own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "")
 	b.until("the Role is somebody else's", time.Minute, func() error {
-		role := &rbacv1.Role{}
-		b.must(client.IgnoreNotFound(b.c.Get(t.Context(), client.ObjectKey{Namespace: "taken", Name: own + "-role"}, role)))
-		role.OwnerReferences, role.Labels = nil, nil
-		return b.c.Update(t.Context(), role)
+		ours := &rbacv1.Role{}
+		b.must(client.IgnoreNotFound(b.c.Get(t.Context(), client.ObjectKey{Namespace: taken, Name: own + "-role"}, ours)))
+		ours.OwnerReferences, ours.Labels = nil, nil
+		return b.c.Update(t.Context(), ours)
 	})
-	b.binds("taken", "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
+	b.binds(taken, "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
 
 	t.Log("the account that planners share is somebody else's: reported, until he has bound a Role to it")
-	b.binds("shared", elsewhere+own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
-	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named("shared", "mine"), Rules: reads}))
-	bind("mine", "shared")
-	b.binds("shared", elsewhere+own+"-binding: "+own+"; mine: "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+	b.binds(planners, elsewhere+own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "ServiceAccount "+planner+" gets no rights")
+	b.must(b.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: named(planners, "mine"), Rules: reads}))
+	bind("mine", planners)
+	b.binds(planners, elsewhere+own+"-binding: "+own+"; mine: "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
 
 	t.Log("deleted: Trellis makes it, and gives it its rights")
-	b.must(b.c.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: named("shared", planner)}))
-	b.binds("shared", elsewhere+own+"-binding: "+own+","+planner+"; mine: "+planner+"; "+planner+": "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
+	b.must(b.c.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: named(planners, planner)}))
+	b.binds(planners, elsewhere+own+"-binding: "+own+","+planner+"; mine: "+planner+"; "+planner+": "+planner, nvidiav1alpha1.ConditionPrerequisitesMet, "")
 }

@@ -6,16 +6,12 @@ package operator
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,16 +20,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/rights"
 )
 
-// boundless is an API server that stores any number, as one did before the bounds, and no webhooks.
+// boundless is the API server without bounds, and operators that bound pods themselves.
 type boundless struct {
 	t       *testing.T
 	config  *rest.Config
@@ -43,33 +38,8 @@ type boundless struct {
 
 func newBoundless(t *testing.T) *boundless {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
-	log.SetLogger(logr.Discard())
-	dir, bases := t.TempDir(), filepath.Join("..", "..", "config", "crd", "bases")
-	files, err := os.ReadDir(bases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	maximum := regexp.MustCompile(`(?m)^ *maximum: (4096|65536)\n`)
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(bases, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, file.Name()), maximum.ReplaceAll(text, nil), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	env := &envtest.Environment{}
-	b := &boundless{t: t}
-	if b.config, err = env.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
-	install(t, b.config, dir)
-	b.config.QPS = -1
+	b := &boundless{t: t, config: shared.Config(t)}
+	var err error
 	b.c, err = client.New(b.config, client.Options{Scheme: NewScheme()})
 	b.must(err)
 	return b
@@ -87,9 +57,9 @@ func (b *boundless) operate(maxPods int64) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, b.config, Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Provider: graph.ProviderAuto, MaxPodsPerGraph: maxPods,
-			RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, KeepFor: time.Minute,
+		done <- Run(ctx, rights.Of("operator").Record(b.config, "default"), Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Provider: specs.Auto, MaxPodsPerGraph: maxPods,
+			RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, ReserveDomainFor: time.Minute,
 			NewClient: func(config *rest.Config, o client.Options) (client.Client, error) {
 				c, err := client.NewWithWatch(config, o)
 				if err != nil {
@@ -114,12 +84,16 @@ func (b *boundless) operate(maxPods int64) (stop func()) {
 	}
 }
 
-// graph stores a deployment of one service.
-func (b *boundless) graph(name string, replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
+// graph stores a deployment of one service in a namespace of its own.
+func (b *boundless) graph(replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
 	b.t.Helper()
-	b.must(client.IgnoreAlreadyExists(b.c.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+	return b.graphIn(newNamespace(b.t, b.c), replicas, multinode)
+}
+
+func (b *boundless) graphIn(namespace string, replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
+	b.t.Helper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "g"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"work": {
 			Replicas: ptr.To(replicas), Multinode: multinode,
 			ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/x:1", Command: []string{"sleep"}}},

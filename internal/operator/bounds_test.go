@@ -20,23 +20,24 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Graphs stored with any numbers neither fill the operator's memory nor the cluster: each runs up to the bound and says so, others are served,
 // and a smaller bound deletes nothing.
 func TestGraphsBeyondTheBound(t *testing.T) {
 	b := newBoundless(t)
-	nodes := b.graph("nodes", 3, &nvidiav1alpha1.MultinodeSpec{NodeCount: math.MaxInt32})
-	both := b.graph("both", math.MaxInt32, &nvidiav1alpha1.MultinodeSpec{NodeCount: math.MaxInt32})
-	gangs := b.graph("gangs", 1_000_000, &nvidiav1alpha1.MultinodeSpec{NodeCount: 8})
-	many := b.graph("many", 1_000_000, nil)
-	b.graph("ordinary", 2, &nvidiav1alpha1.MultinodeSpec{NodeCount: 4})
+	nodes := b.graph(3, &nvidiav1alpha1.MultinodeSpec{NodeCount: math.MaxInt32})
+	both := b.graph(math.MaxInt32, &nvidiav1alpha1.MultinodeSpec{NodeCount: math.MaxInt32})
+	gangs := b.graph(1_000_000, &nvidiav1alpha1.MultinodeSpec{NodeCount: 8})
+	many := b.graph(1_000_000, nil)
+	ordinary := b.graph(2, &nvidiav1alpha1.MultinodeSpec{NodeCount: 4})
 	group := func(dgd *nvidiav1alpha1.DynamoGraphDeployment, replicas, size int32) { // one stored before the bound, counted by nobody yet
 		sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{
 			Namespace: dgd.Namespace, Name: "g-work", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))},
 		}}
 		sg.Spec = trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: "work", Provider: graph.ProviderGates, Replicas: replicas, Multinode: size > 1, Revision: "1",
+			Graph: "g", Service: "work", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "1",
 			Roles: []trellisv1alpha1.Role{{Name: graph.RoleLeader, Count: 1}, {Name: graph.RoleWorker, Count: size - 1}},
 		}
 		for i := range sg.Spec.Roles {
@@ -49,16 +50,16 @@ func TestGraphsBeyondTheBound(t *testing.T) {
 
 	before := heap()
 	stop := b.operate(300)
-	b.hasPods("many", 300)
-	b.hasPods("gangs", 37*8)
-	b.hasPods("ordinary", 8)
+	b.hasPods(many.Namespace, 300)
+	b.hasPods(gangs.Namespace, 37*8)
+	b.hasPods(ordinary.Namespace, 8)
 	limit, exceeded := nvidiav1alpha1.ConditionWithinPodLimit, nvidiav1alpha1.ReasonPodLimitExceeded
 	b.says(many, limit, exceeded, "the graph asks for 1000000 pods (replicas x nodeCount: work 1000000 x 1), more than the 300 that one graph may have (--max-pods-per-graph); work has 300 of 1000000 replicas")
 	b.says(gangs, limit, exceeded, "work has 37 of 1000000 replicas")
 	b.says(nodes, limit, exceeded, "work has 0 of 3 replicas")
 	b.says(both, limit, exceeded, "work has 0 of 2147483647 replicas")
 	b.says(nodes, nvidiav1alpha1.ConditionReady, exceeded, "more than the 300")
-	if got := b.pods("nodes") + b.pods("both"); got != 0 {
+	if got := b.pods(nodes.Namespace) + b.pods(both.Namespace); got != 0 {
 		t.Errorf("%d pods of replicas that are never whole", got)
 	}
 	if grown := heap() - before; grown > 256<<20 {
@@ -69,7 +70,7 @@ func TestGraphsBeyondTheBound(t *testing.T) {
 	stop = b.operate(100)
 	b.says(many, limit, exceeded, "work has 300 of 1000000 replicas")
 	b.must(b.c.Patch(t.Context(), many, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"services":{"work":{"replicas":90}}}}`))))
-	b.hasPods("many", 90)
+	b.hasPods(many.Namespace, 90)
 	b.until("the condition is gone", func(ctx context.Context) error {
 		b.must(b.c.Get(ctx, client.ObjectKeyFromObject(many), many))
 		if c := meta.FindStatusCondition(many.Status.Conditions, limit); c != nil {
@@ -77,7 +78,7 @@ func TestGraphsBeyondTheBound(t *testing.T) {
 		}
 		return nil
 	})
-	b.hasPods("gangs", 37*8)
+	b.hasPods(gangs.Namespace, 37*8)
 	stop()
 }
 
@@ -85,16 +86,16 @@ func TestGraphsBeyondTheBound(t *testing.T) {
 // deletes its scaling group here.
 func TestQuotaAndDeletion(t *testing.T) {
 	b := newBoundless(t)
-	b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tight"}}))
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "tight", Name: "pods"}}
+	tight := newNamespace(t, b.c)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: tight, Name: "pods"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("20")}
 	b.must(b.c.Create(t.Context(), quota))
 	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	b.must(b.c.Status().Update(t.Context(), quota)) // the quota controller's part
-	dgd := b.graph("tight", 60_000, nil)
+	dgd := b.graphIn(tight, 60_000, nil)
 	stop := b.operate(100_000)
 	defer stop()
-	b.hasPods("tight", 20)
+	b.hasPods(tight, 20)
 	b.says(dgd, nvidiav1alpha1.ConditionReady, nvidiav1alpha1.ReasonSomeResourcesNotReady, "exceeded quota")
 	if got := b.creates.Load(); got > 40 {
 		t.Errorf("%d creates for 20 pods", got)
@@ -102,11 +103,11 @@ func TestQuotaAndDeletion(t *testing.T) {
 
 	b.must(b.c.Delete(t.Context(), dgd))
 	made, looked := b.creates.Load(), reconciles(t, "scalinggroup")
-	b.must(b.c.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("tight"), client.GracePeriodSeconds(0)))
+	b.must(b.c.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(tight), client.GracePeriodSeconds(0)))
 	b.must(b.c.Delete(t.Context(), quota))
-	b.hasPods("tight", 0)
+	b.hasPods(tight, 0)
 	sg := &trellisv1alpha1.ScalingGroup{}
-	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: "tight", Name: "g-work"}, sg))
+	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: tight, Name: "g-work"}, sg))
 	for i := range 20 { // a change of the group ends the delay
 		before := sg.DeepCopy()
 		sg.Spec.Replicas--

@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -51,7 +53,8 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 		Scheme:                 mgr.GetScheme(),
 		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's own serves all metrics of the program
 		HealthProbeBindAddress: o.ProbeAddress,
-		WebhookServer:          webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
+		Controller:             ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
+		WebhookServer:          webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){webhook.OldestTLS, certificate.ServeWith}}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
@@ -81,14 +84,11 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 	if err != nil {
 		return nil, err
 	}
-	underGrove := func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-		return graph.ChooseProvider(dgd, o.Provider).Name == graph.ProviderGrove
-	}
 	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Provider) }
 	return f, webhook.SetupWithManager(own, webhook.Options{
-		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, UnderGrove: underGrove,
+		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, Provider: o.Provider,
 		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
-		ScalingUsers: append(slices.Clone(o.ScalingUsers), self),
+		ScalingUsers: append(slices.Clone(o.ScalingUsers), self), AnswerWithin: o.answerWithin,
 	})
 }
 

@@ -32,8 +32,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
-	"github.com/trellis-k8s/trellis/test/conversion"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 // service leads connections to one replica, as the rules of a Service do: a new one to who is ready, and one that exists to where it is.
@@ -146,6 +146,9 @@ func (r *rolling) next(linger time.Duration) {
 	r.end = func() { cancel(); <-done }
 }
 
+// readsPerSecond is enough for many reads while a replica ends, and leaves the processors to other tests.
+const readsPerSecond = 200
+
 // One replica is down and the other is replaced, again and again: no read that needs a conversion fails.
 func TestRollingFailsNoRead(t *testing.T) {
 	log.SetLogger(logr.Discard())
@@ -161,7 +164,9 @@ func TestRollingFailsNoRead(t *testing.T) {
 	if err := server.Install(config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{Scheme: NewScheme()})
+	paced := rest.CopyConfig(config)
+	paced.QPS, paced.Burst = readsPerSecond, 8
+	c, err := client.New(paced, client.Options{Scheme: NewScheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

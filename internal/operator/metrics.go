@@ -5,7 +5,11 @@ package operator
 
 import (
 	"crypto/tls"
+	"net/http"
+	"strings"
 
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -23,9 +27,51 @@ func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.O
 	if !o.MetricsSecure || o.MetricsAddress == "0" {
 		return options
 	}
-	options.SecureServing, options.FilterProvider = true, filters.WithAuthenticationAndAuthorization
+	options.SecureServing, options.FilterProvider = true, withLogin
+	options.TLSOpts = []func(*tls.Config){webhook.OldestTLS}
 	if o.Webhooks || o.Conversion {
-		options.TLSOpts = []func(*tls.Config){certificate.ServeWith}
+		options.TLSOpts = append(options.TLSOpts, certificate.ServeWith)
 	}
 	return options
+}
+
+// withLogin is the library's filter, but for its answer to a token that is not valid: 401 instead of 500, as the API server answers.
+func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
+	filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	return func(log logr.Logger, metrics http.Handler) (http.Handler, error) {
+		filtered, err := filter(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			metrics.ServeHTTP(w.(*login).ResponseWriter, r)
+		}))
+		if err != nil {
+			return nil, err
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { filtered.ServeHTTP(&login{ResponseWriter: w}, r) }), nil
+	}, nil
+}
+
+// login is where the library answers who is not let in. Its header waits for its text, which says why.
+type login struct {
+	http.ResponseWriter
+	code int
+}
+
+// notAuthenticated is what the library says where a token is not valid, and where nobody could be asked about it.
+const notAuthenticated = "Authentication failed"
+
+// WriteHeader implements http.ResponseWriter.
+func (l *login) WriteHeader(code int) { l.code = code }
+
+// Write implements http.ResponseWriter.
+func (l *login) Write(text []byte) (int, error) {
+	if l.code == http.StatusInternalServerError && strings.HasPrefix(string(text), notAuthenticated) {
+		l.code = http.StatusUnauthorized
+	}
+	if l.code != 0 {
+		l.ResponseWriter.WriteHeader(l.code)
+		l.code = 0
+	}
+	return l.ResponseWriter.Write(text)
 }

@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
 
@@ -30,8 +31,15 @@ func TestMetricsOptions(t *testing.T) {
 			if got.SecureServing != tc.secure || (got.FilterProvider != nil) != tc.secure {
 				t.Errorf("HTTPS %t, login %t, want %t", got.SecureServing, got.FilterProvider != nil, tc.secure)
 			}
-			if tc.secure && (len(got.TLSOpts) == 0) != tc.ownsCert {
-				t.Errorf("%d ways to get a certificate", len(got.TLSOpts))
+			config := &tls.Config{}
+			for _, set := range got.TLSOpts {
+				set(config)
+			}
+			if tc.secure && (config.GetCertificate == nil) != tc.ownsCert {
+				t.Error("the certificate is another one")
+			}
+			if tc.secure && config.MinVersion != tls.VersionTLS13 {
+				t.Errorf("TLS from %x", config.MinVersion)
 			}
 		})
 	}

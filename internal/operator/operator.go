@@ -85,12 +85,12 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	providers, peers, err := newProviders(mgr, writer, o)
+	providers, topologies, err := newProviders(mgr, writer, o)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
-		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, KeepAfter: o.KeepAfter, KeepFor: o.KeepFor, KeepShare: o.KeepShare,
+		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
 		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
 	})
 	for _, add := range []func() error{
@@ -109,7 +109,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
-			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Peers: peers}).SetupWithManager(mgr)
+			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
 		},
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
@@ -59,18 +60,23 @@ type Options struct {
 	ScalingUsers []string
 	// Provider of deployments that name none; auto chooses.
 	Provider string
-	// RequeueAfter, HoldFor, KeepAfter, KeepFor and KeepShare are the scheduler's (see scheduler.Options).
-	RequeueAfter, HoldFor, KeepAfter, KeepFor time.Duration
-	KeepShare                                 float64
+	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
+	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
+	ReserveShare                                                float64
 	// Platform is where the pods of graphs reach what all graphs share.
 	Platform graph.Platform
+	// LookEvery is how often the cluster is asked what it serves; 0: provider.DefaultLookEvery. Tests that switch APIs off and on set it.
+	LookEvery time.Duration
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
 	NewClient client.NewClientFunc
+	// former are the flags under their former names.
+	former []*formerFlag
+	// answerWithin is webhook.Options.AnswerWithin, for tests; 0 in production.
+	answerWithin time.Duration
 }
 
 // AddFlags makes every setting a flag, with its default.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
-	f.SetNormalizeFunc(currentName)
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 turns it off")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS, to who may get the path /metrics; false: over plain HTTP, to everybody")
 	f.StringSliceVar(&o.MetricResources, "metrics-resources", []string{"nvidia.com/gpu"}, "resources that the metrics by topology level count, at most 8")
@@ -90,27 +96,19 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.ScalingUsers, "scaling-users", nil, "users who may write the replicas of a deployment that a scaling adapter owns, besides the operator itself, "+
 		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
 	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
-	f.StringVar(&o.Provider, "provider", graph.ProviderAuto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(graph.ProviderNames, ", "))
+	f.StringVar(&o.Provider, "provider", specs.Auto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(specs.Names(), ", "))
 	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
 	f.StringVar(&o.Platform.ETCD, "etcd-endpoints", "", "endpoints of etcd for the pods of all graphs, as ETCD_ENDPOINTS")
 	f.StringVar(&o.Platform.ModelExpress, "model-express-url", "", "address of Model Express for the pods of all graphs, as MODEL_EXPRESS_URL")
 	f.StringVar(&o.Platform.Prometheus, "prometheus-endpoint", "", "address of Prometheus for the pods of all graphs, as PROMETHEUS_ENDPOINT")
-	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the capacity of a lost replica is kept for its successor")
-	f.DurationVar(&o.KeepAfter, "keep-domain-after", 0, "how long a gang waits before the hosts it needs in one domain are kept free of newcomers for it, e.g. 5m; 0 and less: never")
-	f.DurationVar(&o.KeepFor, "keep-domain-for", scheduler.DefaultKeepFor, "how long these hosts are kept")
-	f.Float64Var(&o.KeepShare, "keep-share", scheduler.DefaultKeepShare, "the largest share of a topology's nodes that is kept, more than 0 and at most 1; a gang that needs more has none kept")
-}
-
-// currentName maps the former names of flags, which are read for one minor version, to those of today.
-func currentName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	switch name {
-	case "take-back-after":
-		name = "requeue-after"
-	case "engine":
-		name = "provider"
-	}
-	return pflag.NormalizedName(name)
+	f.DurationVar(&o.HoldFor, "hold-for", scheduler.DefaultHoldFor, "how long the capacity of a lost replica is held for its successor")
+	f.DurationVar(&o.ReserveDomainAfter, "reserve-domain-after", 0,
+		"how long a gang waits before the hosts it needs in one domain are reserved for it, e.g. 5m; 0 and less: never")
+	f.DurationVar(&o.ReserveDomainFor, "reserve-domain-for", scheduler.DefaultReserveDomainFor, "how long these hosts are reserved")
+	f.Float64Var(&o.ReserveShare, "reserve-share", scheduler.DefaultReserveShare,
+		"the largest share of a topology's nodes that is reserved, more than 0 and at most 1; a gang that needs more gets no reservation")
+	o.addFormer(f)
 }
 
 // Complete checks the flags and fills in what follows from others.
@@ -124,18 +122,23 @@ func (o *Options) Complete() error {
 			return errors.New("--watch-namespaces has an empty name; write it as --watch-namespaces=team-a,team-b or leave it out")
 		}
 	}
-	o.Provider = cmp.Or(o.Provider, graph.ProviderAuto)
-	if !slices.Contains(graph.ProviderNames, o.Provider) {
-		return fmt.Errorf("--provider=%s: use one of %s", o.Provider, strings.Join(graph.ProviderNames, ", "))
+	for _, former := range o.former {
+		if err := former.check(); err != nil {
+			return err
+		}
+	}
+	o.Provider = cmp.Or(o.Provider, specs.Auto)
+	if !slices.Contains(specs.Names(), o.Provider) {
+		return fmt.Errorf("--provider=%s: use one of %s", o.Provider, strings.Join(specs.Names(), ", "))
 	}
 	if o.MaxPodsPerGraph <= 0 {
 		return fmt.Errorf("--max-pods-per-graph=%d: use a positive number, e.g. %d", o.MaxPodsPerGraph, validation.DefaultMaxPods)
 	}
-	if o.RequeueAfter <= 0 || o.HoldFor <= 0 || o.KeepFor <= 0 {
-		return errors.New("--requeue-after, --hold-for and --keep-domain-for must be positive durations, e.g. 30s")
+	if o.RequeueAfter <= 0 || o.HoldFor <= 0 || o.ReserveDomainFor <= 0 {
+		return errors.New("--requeue-after, --hold-for and --reserve-domain-for must be positive durations, e.g. 30s")
 	}
-	if o.KeepShare <= 0 || o.KeepShare > 1 {
-		return errors.New("--keep-share must be more than 0 and at most 1, e.g. 0.1")
+	if o.ReserveShare <= 0 || o.ReserveShare > 1 {
+		return errors.New("--reserve-share must be more than 0 and at most 1, e.g. 0.1")
 	}
 	if o.GraphMetrics < 0 || o.GraphMetrics > maxGraphMetrics {
 		return fmt.Errorf("--graph-metrics=%d: use a number from 0 to %d", o.GraphMetrics, maxGraphMetrics)

@@ -13,36 +13,44 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	groveworkload "github.com/trellis-k8s/trellis/internal/provider/grove/workload"
 	kaiplacer "github.com/trellis-k8s/trellis/internal/provider/kai/placer"
 	lwsmaker "github.com/trellis-k8s/trellis/internal/provider/lws/maker"
-	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
+	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
 )
 
 // newProviders returns every provider there is, and those that have a topology object of their own.
-func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.Registry, []clustertopology.Peer, error) {
+func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.Registry, []clustertopology.ProviderTopology, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, nil, err
 	}
-	pods := gates.Placer{Client: writer, Live: mgr.GetAPIReader()}
+	var providers *provider.Registry
+	ready := func(ctx context.Context, name string) bool { return providers.State(ctx, name).Ready }
+	all, topologies := allProviders(writer, mgr.GetAPIReader(), served, o.Namespace, ready)
+	providers = provider.New(provider.Options{Open: ownCache(mgr, o), LookEvery: o.LookEvery}, all)
+	return providers, topologies, nil
+}
+
+// allProviders constructs what package specs describes. A new provider is a line here and one there. ready says whether a provider works in this
+// cluster.
+func allProviders(
+	writer client.Client, live client.Reader, served discovery.ServerResourcesInterface, namespace string, ready func(ctx context.Context, name string) bool,
+) (provider.All, []clustertopology.ProviderTopology) {
+	pods := gates.Placer{Client: writer, Live: live}
 	gated := pods
 	gated.NameNodes = true
-	kai, grove := kaiplacer.New(writer, mgr.GetAPIReader()), groveworkload.New(writer, mgr.GetAPIReader())
-	peers := []clustertopology.Peer{
-		{Provider: kai.Name(), For: []string{grove.Name()}, Keep: kai.KeepTopology}, // first: the binding refers to it
-		{Provider: grove.Name(), Keep: grove.KeepBinding},
-	}
-	providers := provider.New(provider.Options{Open: ownCache(mgr, o)},
-		gated,
-		podgroup.Placer{Placer: pods, Discovery: served, Namespace: o.Namespace},
-		kai,
-		grove,
-		lwsmaker.New(writer, mgr.GetAPIReader()),
-	)
-	grove.TopologyKept = func(ctx context.Context) bool { return providers.State(ctx, kai.Name()).Ready }
-	return providers, peers, nil
+	kai, grove := kaiplacer.New(writer, live), groveworkload.New(writer, live)
+	grove.TopologyKept = func(ctx context.Context) bool { return ready(ctx, kai.Name()) }
+	return provider.All{
+			Placers:   []provider.Placer{gated, podgroup.Placer{Placer: pods, Discovery: served, Namespace: namespace}, kai},
+			Makers:    []provider.Maker{lwsmaker.New(writer, live)},
+			Workloads: []provider.Workload{grove},
+		}, []clustertopology.ProviderTopology{
+			{Provider: kai.Name(), For: []string{grove.Name()}, Keep: kai.KeepTopology}, // first: the binding refers to it
+			{Provider: grove.Name(), Keep: grove.KeepBinding},
+		}
 }
 
 // ownCache opens caches beside the manager's for kinds that come and go.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
-// refusals notes when a write was refused last, as nanoseconds, 0: never.
+// refusals notes when a pod was refused last, as nanoseconds, 0: never.
 type refusals struct{ last atomic.Int64 }
 
 func (r *refusals) newClient(config *rest.Config, o client.Options) (client.Client, error) {
@@ -34,7 +35,7 @@ func (r *refusals) newClient(config *rest.Config, o client.Options) (client.Clie
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			err := c.Create(ctx, o, opts...)
-			if apierrors.IsForbidden(err) {
+			if _, pod := o.(*corev1.Pod); pod && apierrors.IsForbidden(err) {
 				r.last.Store(time.Now().UnixNano())
 			}
 			return err
@@ -52,6 +53,43 @@ func (r *refusals) calm(gap time.Duration) error {
 		return fmt.Errorf("the last refusal was %s ago", since)
 	}
 	return nil
+}
+
+// together is one operator for tests that wait, and therefore run side by side. No other operator runs then: tests that are not parallel end
+// before parallel ones go on.
+type together struct {
+	sync.Mutex
+	members  int
+	operator *bare
+	refusals *refusals
+}
+
+var retrying together
+
+// join starts the operator, unless it runs; it runs until the last member's end.
+func (o *together) join(t *testing.T) (*bare, *refusals) {
+	t.Helper()
+	o.Lock()
+	defer o.Unlock()
+	config := shared.Config(t)
+	c, err := client.New(config, client.Options{Scheme: NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.members++; o.members == 1 {
+		o.refusals = &refusals{}
+		o.operator = &bare{t: t, config: config, newClient: o.refusals.newClient}
+		o.operator.start()
+	}
+	t.Cleanup(func() {
+		o.Lock()
+		defer o.Unlock()
+		if o.members--; o.members == 0 {
+			o.operator.t = t
+			o.operator.stop()
+		}
+	})
+	return &bare{t: t, config: config, c: c}, o.refusals
 }
 
 // quota sets the limit of pods, also in the status, which nobody else keeps here and the API server goes by.
@@ -76,19 +114,19 @@ func (b *bare) quota(namespace string, pods string) {
 // A quota refuses pods for so long that the next retry is far away. It is raised: they are created at once.
 func TestQuotaIsRaised(t *testing.T) {
 	const soon, far = 6 * time.Second, 13 * time.Second
-	r := &refusals{}
-	b := newBareWith(t, r.newClient)
-	b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quota"}}))
-	b.quota("quota", "1")
-	dgd := deployment("quota", graphs.Services{"Frontend": graphs.Frontend(3)})
+	t.Parallel()
+	b, r := retrying.join(t)
+	namespace := newNamespace(t, b.c)
+	b.quota(namespace, "1")
+	dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(3)})
 	b.must(b.c.Create(t.Context(), dgd))
 	b.until("the next retry is far away", 2*time.Minute, func() error { return r.calm(far) }) // 5.12 seconds, 10.24, 20.48
-	if n := len(b.pods("quota")); n != 1 {
+	if n := len(b.pods(namespace)); n != 1 {
 		t.Errorf("there are %d pods, want 1", n)
 	}
-	b.quota("quota", "10")
+	b.quota(namespace, "10")
 	b.until("all pods are there", soon, func() error {
-		if n := len(b.pods("quota")); n != 3 {
+		if n := len(b.pods(namespace)); n != 3 {
 			return fmt.Errorf("there are %d", n)
 		}
 		return nil
@@ -97,11 +135,12 @@ func TestQuotaIsRaised(t *testing.T) {
 
 // A Service of somebody else has the name of a graph's. It goes: the graph's is made at once.
 func TestServiceInTheWayGoes(t *testing.T) {
-	b := newBare(t)
-	b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "way"}}))
-	other := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "way", Name: "g-frontend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	t.Parallel()
+	b, _ := retrying.join(t)
+	namespace := newNamespace(t, b.c)
+	other := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-frontend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	b.must(b.c.Create(t.Context(), other))
-	dgd := deployment("way", graphs.Services{"Frontend": graphs.Frontend(1)})
+	dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(1)})
 	b.must(b.c.Create(t.Context(), dgd))
 	since := time.Now()
 	b.until("it has failed for so long that the next retry is far away", 2*time.Minute, func() error {

@@ -6,14 +6,11 @@ package operator
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,15 +19,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/test/conversion"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 // bare is an API server with the whole operator and nothing else: no garbage collector, no scheduler, no kubelets.
@@ -41,6 +37,8 @@ type bare struct {
 	stop   func()
 	// newClient makes the operator's client.
 	newClient client.NewClientFunc
+	// change changes the operator's settings; nil: they stay.
+	change func(*Options)
 }
 
 func newBare(t *testing.T) *bare {
@@ -50,17 +48,7 @@ func newBare(t *testing.T) *bare {
 
 func newBareWith(t *testing.T, newClient client.NewClientFunc) *bare {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
-	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
-	install(t, config, filepath.Join("..", "..", "config", "crd", "bases"))
+	config := shared.Config(t)
 	c, err := client.New(config, client.Options{Scheme: NewScheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -83,19 +71,30 @@ func install(t *testing.T, config *rest.Config, dir string) {
 
 // start runs the operator until b.stop.
 func (b *bare) start() {
+	options := Options{
+		MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Provider: specs.Auto,
+		RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, NewClient: b.newClient,
+	}
+	if b.change != nil {
+		b.change(&options)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
 		defer close(done)
-		err := Run(ctx, b.config, Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: "default", QPS: 500, Burst: 1000, Provider: graph.ProviderAuto,
-			RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, KeepAfter: -1, NewClient: b.newClient,
-		})
-		if err != nil && ctx.Err() == nil {
+		err := Run(ctx, rights.Of("operator").Record(b.config, options.Namespace), options)
+		if ctx.Err() != nil {
+			err = nil // the end was asked for
+		}
+		done <- err
+	}()
+	b.stop = func() {
+		b.t.Helper()
+		cancel()
+		if err := <-done; err != nil {
 			b.t.Errorf("the operator ended: %v", err)
 		}
-	}()
-	b.stop = func() { cancel(); <-done }
+	}
 }
 
 func (b *bare) must(err error) {
@@ -120,8 +119,10 @@ func (b *bare) until(what string, within time.Duration, look func() error) {
 // describe is what one would want to see of a test that failed.
 func (b *bare) describe() string {
 	var out strings.Builder
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	for _, list := range append(everything(), &nvidiav1alpha1.DynamoGraphDeploymentList{}, &corev1.PodList{}) {
-		_ = b.c.List(context.Background(), list)
+		_ = b.c.List(ctx, list)
 		items, _ := meta.ExtractList(list)
 		for _, item := range items {
 			object := item.(client.Object)
@@ -214,26 +215,25 @@ func frontend() *nvidiav1alpha1.ServiceSpec {
 // the second one comes up. While the operator runs, and while it does not.
 func TestRecreatedWithoutGarbageCollector(t *testing.T) {
 	b := newBare(t)
-	b.must(b.c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}))
-	for _, name := range []string{"seen", "missed"} {
-		t.Log(name)
-		b.must(b.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	node, seen, missed := newNode(t, b.c), newNamespace(t, b.c), newNamespace(t, b.c)
+	for _, name := range []string{seen, missed} {
+		t.Logf("while the operator runs: %t", name == seen)
 		first := deployment(name, graphs.Services{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend(), "Old": graphs.Worker(1, 2, 8, "")})
 		b.must(b.c.Create(t.Context(), first))
 		b.until("the first one has its pods", time.Minute, func() error {
 			return b.belongs(first, "g-frontend g-old g-worker", "g-frontend-0 g-frontend-1 g-old-0-0 g-old-0-1 g-worker-0-0 g-worker-0-1 g-worker-1-0 g-worker-1-1")
 		})
 		runs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "g-frontend-0"}}
-		b.must(b.c.SubResource("binding").Create(t.Context(), runs, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node"}}))
+		b.must(b.c.SubResource("binding").Create(t.Context(), runs, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}))
 
-		if name == "missed" {
+		if name == missed {
 			b.stop()
 		}
 		b.must(b.c.Delete(t.Context(), first))
 		second := deployment(name, graphs.Services{"Worker": graphs.Worker(1, 2, 8, ""), "Frontend": frontend()})
 		second.Spec.Services["Frontend"].Replicas = ptr.To[int32](1)
 		b.must(b.c.Create(t.Context(), second))
-		if name == "missed" {
+		if name == missed {
 			b.start()
 		}
 		b.until("all is of the second one", time.Minute, func() error {
@@ -242,12 +242,12 @@ func TestRecreatedWithoutGarbageCollector(t *testing.T) {
 		})
 	}
 
-	t.Log("a scaling group is deleted by hand: it is made again, with new pods")
+	t.Log("a scaling group is deleted by hand: it is recreated, with new pods")
 	second := &nvidiav1alpha1.DynamoGraphDeployment{}
-	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: "seen", Name: "g"}, second))
-	b.must(b.c.Delete(t.Context(), &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "seen", Name: "g-worker"}}))
+	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: seen, Name: "g"}, second))
+	b.must(b.c.Delete(t.Context(), &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: seen, Name: "g-worker"}}))
 	b.until("its pods are of the new group", time.Minute, func() error {
-		b.endPods("seen")
+		b.endPods(seen)
 		return b.belongs(second, "g-frontend g-worker", "g-frontend-0 g-worker-0-0 g-worker-0-1")
 	})
 }

@@ -91,7 +91,7 @@ func (a *attempt) placeBase(s *search) bool {
 	if !s.place(u, a.bound) {
 		return false
 	}
-	s.keep(u)
+	s.reserve(u)
 	a.soften(u.domain)
 	for _, sub := range u.subs {
 		a.settleHead(slices.Index(g.Groups, sub.group), sub, func(r *ReplicaResult) { r.Base = true })
@@ -169,7 +169,7 @@ func (a *attempt) placeReplica(si, ri int) {
 		a.refuse(si, ri, r)
 		return
 	}
-	search.keep(u)
+	search.reserve(u)
 	if outer != g {
 		a.soften(u.domain)
 	}

@@ -31,7 +31,7 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 	if !s.place(u, topology.Root) {
 		return nil, s.refusal(u, topology.Root)
 	}
-	s.keep(u)
+	s.reserve(u)
 	return groupResult(c, t, u, g), nil
 }
 
@@ -44,7 +44,7 @@ func Locate(c *topology.Cluster, within topology.Path, levels topology.Levels, p
 	if !s.place(u, topology.Root) {
 		return nil, false
 	}
-	s.keep(u)
+	s.reserve(u)
 	nodes := make(map[string]string, len(pods))
 	for _, d := range u.own {
 		for i, p := range d.pods {
@@ -54,8 +54,8 @@ func Locate(c *topology.Cluster, within topology.Path, levels topology.Levels, p
 	return nodes, true
 }
 
-// keep turns everything taken for a unit into reservations, each pinned to the narrowest group it is in.
-func (s *search) keep(u *unit) {
+// reserve turns everything taken for a unit into reservations, each pinned to the narrowest group it is in.
+func (s *search) reserve(u *unit) {
 	s.settle()
 	for _, c := range u.total {
 		s.cluster.Expect(c.pods)
@@ -67,7 +67,7 @@ func (s *search) keep(u *unit) {
 		pin := s.tree.Levels().Selector(s.tree.Path(x.domain))
 		for _, d := range x.own {
 			for i, p := range d.pods {
-				s.cluster.Keep(p.ID, d.hosts[i], d.view, pin)
+				s.cluster.Reserve(p.ID, d.hosts[i], d.view, pin)
 			}
 		}
 	})

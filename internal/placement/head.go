@@ -88,7 +88,7 @@ func (a *attempt) placeHead(si, n int) bool {
 		a.refuseHead(si, n, search.refusal(u.subs[0], a.bound))
 		return false
 	}
-	search.keep(u)
+	search.reserve(u)
 	a.soften(u.domain)
 	a.settleHead(si, u.subs[0], func(r *ReplicaResult) { r.Head = true })
 	return true

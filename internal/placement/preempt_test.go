@@ -226,16 +226,16 @@ func drawBusyRacks(t *rapid.T) (nodes, running []string) {
 	return nodes, running
 }
 
-func TestHeldHostsAreSaidSo(t *testing.T) {
+func TestReservedHostsAreNamed(t *testing.T) {
 	ls := levels("rack")
 	c := clusterWithGangs(ls, "a0 r0 8", "a1 r0 8")
 	g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 0, none, 1, 2, gpus(8))}}
-	c.KeepFor("a1", "team/big")
+	c.ReserveNode("a1", "team/big")
 	r := PlanGraph(c, g, Options{})
-	if got, want := r.Replicas[0].Refusal.Message(), "needs 2 pods x 8 nvidia.com/gpu in one rack; r0 holds 1 of 2 (1 host held for team/big)"; got != want {
+	if got, want := r.Replicas[0].Refusal.Message(), "needs 2 pods x 8 nvidia.com/gpu in one rack; r0 holds 1 of 2 (1 host reserved for team/big)"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	c.KeepFor("a1", "")
+	c.ReserveNode("a1", "")
 	if r := PlanGraph(c, g, Options{}); !r.Placed() {
 		t.Error("not placed after the hold ended")
 	}

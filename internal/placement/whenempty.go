@@ -21,7 +21,7 @@ type EmptyHosts struct {
 	Hosts []string
 }
 
-// WhenEmpty finds hosts for a graph's first refused gang as if nothing else ran on them. It is meant for keeping these hosts for a gang which
+// WhenEmpty finds hosts for a graph's first refused gang as if nothing else ran on them. It is meant for reserving these hosts for a gang that
 // small ones would starve: they are hosts that the gang can use, only as many as it needs, and those with the fewest pods. Of the domains
 // that would do it takes the one that holds most of the gang today; with a path in, that domain alone is tried.
 //
@@ -36,7 +36,7 @@ func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most i
 	withoutPreference(group)
 	u := prepare(p.tree, group)
 	if u.gone || u.within != topology.Nowhere && u.required <= p.tree.LevelOf(u.within) {
-		return nil, 0 // it is tied to one domain, which nobody else can be kept out of
+		return nil, 0 // it is tied to one domain, which cannot be reserved against its own graph
 	}
 	list := p.nearest(u, level, bound)
 	if len(in) > 0 {

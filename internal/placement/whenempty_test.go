@@ -39,7 +39,7 @@ func TestWhenEmpty(t *testing.T) {
 			[]string{"a0 z/r0 8", "b0 y/r0 8", "b1 y/r1 8"}, []string{"b1 x 0 8"},
 			Graph{Levels: ls, Required: 0, Preferred: none, Services: []Service{serviceOf("v", none, none, 1, 1, gpus(8)), serviceOf("w", none, none, 1, 1, gpus(8))}}, 9, "y: b0 b1", 0,
 		},
-		"nothing to keep without a domain": {
+		"nothing to reserve without a domain": {
 			[]string{"a0 z/r0 8"}, []string{"a0 x 0 8"},
 			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", none, none, 1, 2, gpus(8))}}, 9, "", 0,
 		},
@@ -51,7 +51,7 @@ func TestWhenEmpty(t *testing.T) {
 			[]string{"a0 z/r0 8", "a1 z/r0 8 label=kind=new", "b0 z/r1 8"}, []string{"a0 x 0 8", "a1 x 0 8", "b0 y 0 8"},
 			Graph{Levels: ls, Required: 0, Preferred: none, Services: []Service{serviceOf("w", none, none, 1, 1, onKind("new"))}}, 1, "z: a1", 0,
 		},
-		"not more hosts than may be kept": {
+		"not more hosts than may be reserved": {
 			[]string{"a0 z/r0 8", "a1 z/r0 8", "b0 z/r1 8"}, []string{"a0 x 0 8", "a1 x 0 8"},
 			Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 2, gpus(8))}}, 1, "", 2,
 		},

@@ -23,7 +23,7 @@ func (a *attempt) placeWhole(base bool) bool {
 	if !search.place(u, a.bound) {
 		return false
 	}
-	search.keep(u)
+	search.reserve(u)
 	a.soften(u.domain)
 	for _, sub := range u.subs {
 		member := members[slices.IndexFunc(members, func(m wholeMember) bool { return m.group == sub.group })]

@@ -12,7 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/trellis-k8s/trellis/test/stored"
+	"github.com/trellis-k8s/trellis/test/testutil/stored"
 )
 
 func readCRD(t *testing.T, path string) *apiextensionsv1.CustomResourceDefinition {

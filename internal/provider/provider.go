@@ -83,24 +83,6 @@ type State struct {
 // Ready is the state of a provider that lacks nothing.
 func Ready() State { return State{Ready: true, Reason: nvidiav1beta1.ReasonProviderAvailable} }
 
-// Gang is what goes together.
-type Gang struct {
-	Name  string
-	Graph *nvidiav1beta1.DynamoGraphDeployment
-	// Groups of the whole graph.
-	Groups []*trellisv1alpha1.ScalingGroup
-	// Base: one replica of every service of a graph that sits in one domain. Other gangs are one replica.
-	Base     bool
-	Replicas []Replica
-}
-
-// Replica is one replica of a service in a gang, with those of its pods that are still to be released.
-type Replica struct {
-	Group   *trellisv1alpha1.ScalingGroup
-	Ordinal int32
-	Pods    []*corev1.Pod
-}
-
 // Placer enforces the planner's decisions. All calls but Prepare are safe to repeat.
 type Placer interface {
 	Provider
@@ -111,7 +93,7 @@ type Placer interface {
 	// a field, or another provider may have made them.
 	Kept(pods []*corev1.Pod) bool
 	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
-	Form(ctx context.Context, of Gang) error
+	Form(ctx context.Context, of gang.Members) error
 	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, and nil when the pod had been released before.
 	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
 	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
@@ -132,7 +114,7 @@ type Router interface {
 type Trimmer interface {
 	// Trim takes replicas off that have no released pod any more. pods are all of the graph. It reads own first and writes only when there is
 	// something to take off.
-	Trim(ctx context.Context, own client.Reader, of Gang, pods []*corev1.Pod) error
+	Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error
 }
 
 // Workload is a provider that makes the pods itself.

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +34,22 @@ type Options struct {
 	Open Opener
 }
 
+// All are the providers there are, by what they do. Their names differ.
+type All struct {
+	// Placers get pods onto nodes, whoever made them.
+	Placers []Placer
+	// Makers make the pods of multinode replicas, for a Placer.
+	Makers []Maker
+	// Workloads make the pods of whole graphs and get them onto nodes.
+	Workloads []Workload
+}
+
 // Registry holds all there are, and whether each works in this cluster.
 type Registry struct {
+	placers   map[string]Placer
+	makers    map[string]Maker
+	workloads map[string]Workload
+	// byName are all of them.
 	byName  map[string]Provider
 	options Options
 	// again asks for a look before it is time.
@@ -48,7 +64,7 @@ type Registry struct {
 }
 
 // New returns the given providers.
-func New(o Options, all ...Provider) *Registry {
+func New(o Options, all All) *Registry {
 	o.LookEvery = cmp.Or(o.LookEvery, DefaultLookEvery)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -56,11 +72,21 @@ func New(o Options, all ...Provider) *Registry {
 	e := &Registry{
 		byName: map[string]Provider{}, options: o, again: make(chan struct{}, 1), states: map[string]State{}, informers: map[string]*informers{},
 	}
-	for _, one := range all {
-		e.byName[one.Name()] = one
-	}
+	e.placers, e.makers, e.workloads = register(e, all.Placers), register(e, all.Makers), register(e, all.Workloads)
 	return e
 }
+
+// register returns providers of one kind by name.
+func register[P Provider](e *Registry, some []P) map[string]P {
+	named := make(map[string]P, len(some))
+	for _, one := range some {
+		named[one.Name()], e.byName[one.Name()] = one, one
+	}
+	return named
+}
+
+// Names are the names of all, in order.
+func (e *Registry) Names() []string { return slices.Sorted(maps.Keys(e.byName)) }
 
 // OnState has f called, outside any lock, with the name of a provider whose state changed or whose own kinds can be read by now. Call it
 // before Start.
@@ -94,22 +120,13 @@ func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 }
 
 // Placer returns the placer of that name, or nil.
-func (e *Registry) Placer(name string) Placer {
-	placer, _ := e.byName[name].(Placer)
-	return placer
-}
+func (e *Registry) Placer(name string) Placer { return e.placers[name] }
 
 // Workload returns the workload of that name, or nil.
-func (e *Registry) Workload(name string) Workload {
-	workload, _ := e.byName[name].(Workload)
-	return workload
-}
+func (e *Registry) Workload(name string) Workload { return e.workloads[name] }
 
 // Maker returns the maker of that name, or nil.
-func (e *Registry) Maker(name string) Maker {
-	maker, _ := e.byName[name].(Maker)
-	return maker
-}
+func (e *Registry) Maker(name string) Maker { return e.makers[name] }
 
 // Get returns the provider of that name, or nil.
 func (e *Registry) Get(name string) Provider { return e.byName[name] }

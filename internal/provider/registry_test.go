@@ -22,6 +22,7 @@ import (
 
 // fake is a provider whose API comes and goes.
 type fake struct {
+	Placer
 	mu    sync.Mutex
 	state State
 	err   error
@@ -72,7 +73,7 @@ type running struct {
 func start(t *testing.T, f *fake) *running {
 	t.Helper()
 	r := &running{fake: f, clock: testingclock.NewFakeClock(time.Unix(0, 0)), reported: make(chan string, 16)}
-	r.Registry = New(Options{Clock: r.clock, Open: r.opener}, f)
+	r.Registry = New(Options{Clock: r.clock, Open: r.opener}, All{Placers: []Placer{f}})
 	r.OnState(func(name string) { r.reported <- name })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -185,7 +186,7 @@ func (f *fake) count() int {
 }
 
 func TestChangesNameTheGraph(t *testing.T) {
-	e := New(Options{}, &fake{})
+	e := New(Options{}, All{Placers: []Placer{&fake{}}})
 	changes := e.Changes()
 	for _, report := range []func(){
 		func() { e.subscribers[0]("Fake") },
@@ -206,7 +207,7 @@ func TestChangesNameTheGraph(t *testing.T) {
 }
 
 func TestUnknownProvider(t *testing.T) {
-	e := New(Options{})
+	e := New(Options{}, All{})
 	if got := e.State(t.Context(), "KAI"); got.Ready || got.Reason != "ProviderUnsupported" {
 		t.Errorf("%+v", got)
 	}
@@ -218,7 +219,7 @@ func TestUnknownProvider(t *testing.T) {
 // A first look that fails is no answer either way: nothing is made until there is one.
 func TestFirstLookFails(t *testing.T) {
 	f := &fake{err: errors.New("connection refused")}
-	e := New(Options{}, f)
+	e := New(Options{}, All{Placers: []Placer{f}})
 	if got := e.State(t.Context(), "Fake"); got.Ready || got.Reason != "ProviderNotChecked" {
 		t.Errorf("%+v", got)
 	}

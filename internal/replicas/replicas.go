@@ -28,14 +28,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// FieldOwner is the field manager of the operator's own writes of a deployment's replicas, by which admission knows them.
-const FieldOwner = "trellis"
-
 // AdapterName is the name of the adapter of a service.
 func AdapterName(dgd, service string) string { return graph.AdapterName(dgd, service) }
 
-// HandedOver says that a service asks for an adapter.
-func HandedOver(s *nvidiav1beta1.ComponentSpec) bool {
+// WithAdapter says that a service asks for an adapter.
+func WithAdapter(s *nvidiav1beta1.ComponentSpec) bool {
 	return s != nil && s.ScalingAdapter != nil
 }
 
@@ -51,7 +48,7 @@ func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	service := a.Spec.DGDRef.ComponentName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
-		HandedOver(dgd.Component(service)) && a.Name == AdapterName(dgd.Name, service)
+		WithAdapter(dgd.Component(service)) && a.Name == AdapterName(dgd.Name, service)
 }
 
 // ToCarry returns the numbers, by service, that the deployment does not show yet, and why others cannot be carried into it: those of which the
@@ -95,7 +92,7 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	carried := dgd
 	for name, sg := range groups {
-		if c := dgd.Component(name); HandedOver(c) && Of(c) != sg.Spec.Replicas {
+		if c := dgd.Component(name); WithAdapter(c) && Of(c) != sg.Spec.Replicas {
 			carried = withReplicas(carried, name, sg.Spec.Replicas)
 		}
 	}

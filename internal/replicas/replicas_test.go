@@ -14,10 +14,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// deployment is g of one service decode, with so many replicas, handed over or not.
-func deployment(handedOver bool, replicas int32) *nvidiav1beta1.DynamoGraphDeployment {
+// deployment is g of one service decode, with so many replicas, with an adapter or without.
+func deployment(withAdapter bool, replicas int32) *nvidiav1beta1.DynamoGraphDeployment {
 	decode := nvidiav1beta1.ComponentSpec{Name: "Decode", Replicas: &replicas}
-	if handedOver {
+	if withAdapter {
 		decode.ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 	}
 	return &nvidiav1beta1.DynamoGraphDeployment{
@@ -41,7 +41,7 @@ func adapterOf(dgd *nvidiav1beta1.DynamoGraphDeployment, replicas int32) nvidiav
 func TestOneOwner(t *testing.T) {
 	type adapter = nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 	cases := map[string]struct {
-		handedOver  bool
+		withAdapter bool
 		deployment  int32
 		adapter     int32
 		change      func(*nvidiav1beta1.DynamoGraphDeployment, *adapter)
@@ -50,27 +50,27 @@ func TestOneOwner(t *testing.T) {
 		wantRefused string
 		wantActedOn int32
 	}{
-		"both agree":                             {handedOver: true, deployment: 2, adapter: 2, has: map[string]int32{"Decode": 2}, wantActedOn: 2},
-		"the adapter was scaled":                 {handedOver: true, deployment: 2, adapter: 5, has: map[string]int32{"Decode": 2}, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 2},
-		"the deployment was overwritten":         {handedOver: true, deployment: 2, adapter: 5, has: map[string]int32{"Decode": 5}, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 5},
-		"scaled before anything was made":        {handedOver: true, deployment: 2, adapter: 5, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 2},
-		"to zero":                                {handedOver: true, deployment: 2, adapter: 0, has: map[string]int32{"Decode": 2}, wantCarried: map[string]int32{"Decode": 0}, wantActedOn: 2},
-		"from zero":                              {handedOver: true, deployment: 0, adapter: 3, has: map[string]int32{"Decode": 0}, wantCarried: map[string]int32{"Decode": 3}, wantActedOn: 0},
+		"both agree":                             {withAdapter: true, deployment: 2, adapter: 2, has: map[string]int32{"Decode": 2}, wantActedOn: 2},
+		"the adapter was scaled":                 {withAdapter: true, deployment: 2, adapter: 5, has: map[string]int32{"Decode": 2}, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 2},
+		"the deployment was overwritten":         {withAdapter: true, deployment: 2, adapter: 5, has: map[string]int32{"Decode": 5}, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 5},
+		"scaled before anything was made":        {withAdapter: true, deployment: 2, adapter: 5, wantCarried: map[string]int32{"Decode": 5}, wantActedOn: 2},
+		"to zero":                                {withAdapter: true, deployment: 2, adapter: 0, has: map[string]int32{"Decode": 2}, wantCarried: map[string]int32{"Decode": 0}, wantActedOn: 2},
+		"from zero":                              {withAdapter: true, deployment: 0, adapter: 3, has: map[string]int32{"Decode": 0}, wantCarried: map[string]int32{"Decode": 3}, wantActedOn: 0},
 		"switched off, the adapter not yet gone": {deployment: 2, adapter: 5, has: map[string]int32{"Decode": 5}, wantActedOn: 2},
 		"the adapter is being deleted": {
-			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
+			withAdapter: true, deployment: 2, adapter: 5, wantActedOn: 2,
 			change: func(_ *nvidiav1beta1.DynamoGraphDeployment, a *adapter) { a.DeletionTimestamp = &metav1.Time{} },
 		},
 		"the adapter of an earlier deployment of this name": {
-			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
+			withAdapter: true, deployment: 2, adapter: 5, wantActedOn: 2,
 			change: func(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *adapter) { dgd.UID = "2" },
 		},
 		"an adapter of another name": {
-			handedOver: true, deployment: 2, adapter: 5, wantActedOn: 2,
+			withAdapter: true, deployment: 2, adapter: 5, wantActedOn: 2,
 			change: func(_ *nvidiav1beta1.DynamoGraphDeployment, a *adapter) { a.Name = "mine" },
 		},
 		"more than the service may have": {
-			handedOver: true, deployment: 1, adapter: 3, has: map[string]int32{"Decode": 1}, wantActedOn: 1, wantRefused: "must have exactly 1 replica",
+			withAdapter: true, deployment: 1, adapter: 3, has: map[string]int32{"Decode": 1}, wantActedOn: 1, wantRefused: "must have exactly 1 replica",
 			change: func(dgd *nvidiav1beta1.DynamoGraphDeployment, _ *adapter) {
 				dgd.Component("Decode").Type = "epp"
 			},
@@ -78,7 +78,7 @@ func TestOneOwner(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dgd := deployment(c.handedOver, c.deployment)
+			dgd := deployment(c.withAdapter, c.deployment)
 			a := adapterOf(dgd, c.adapter)
 			if c.change != nil {
 				c.change(dgd, &a)

@@ -17,7 +17,7 @@ func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()
 	if g.Stopped {
-		s.removeOutdated("every replica stops before any is made again")
+		s.removeOutdated("every replica stops before any is recreated")
 		s.plan.Waits = s.waits()
 		return s.plan
 	}
@@ -75,7 +75,7 @@ func lossOf(r Replica) string {
 // rest as far as enough others do.
 func (s *step) roll() {
 	if s.Recreate {
-		s.removeOutdated("all replicas of an older revision stop before any is made again")
+		s.removeOutdated("all replicas of an older revision stop before any is recreated")
 		return
 	}
 	for _, r := range s.in(func(r Replica) bool { return r.living() && r.Outdated && r.State < Available }) {

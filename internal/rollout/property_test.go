@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomOrders lets users and peers act in any order. Whatever happens: no step takes an update below its floor or above its ceiling,
+// TestRandomOrders lets users and the cluster act in any order. Whatever happens: no step takes an update below its floor or above its ceiling,
 // ordinals stay low, and once the users are done and there is capacity, the service ends whole, current and quiet.
 func TestRandomOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 // chapter is one thing that happens; afterwards everybody acts, for so many rounds or, when that is 0, until nothing changes any more.

@@ -19,7 +19,7 @@ type simulated struct {
 	placed bool
 }
 
-// simulation is a service, and the peers that act on it: whoever makes and stops pods, finds capacity, and makes them serve. Each is a
+// simulation is a service, and those that act on it: whoever makes and stops pods, finds capacity, and makes them serve. Each is a
 // small step on its own, so that a test owns the order.
 type simulation struct {
 	want Group
@@ -122,13 +122,13 @@ func (s *simulation) settle() bool {
 	return false
 }
 
-// round lets each peer act once and says whether anything moved.
+// round lets each actor act once and says whether anything moved.
 func (s *simulation) round() bool {
 	plan := s.controller()
 	s.draw(plan)
 	moved := len(plan.Remove)+len(plan.Make) > 0
-	for _, peer := range []func() bool{s.terminator, s.placer, s.kubelet} {
-		moved = peer() || moved
+	for _, act := range []func() bool{s.terminator, s.placer, s.kubelet} {
+		moved = act() || moved
 	}
 	return moved
 }

@@ -4,6 +4,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -74,7 +75,7 @@ func (s *Sandbox) args(name string) []string {
 	case etcd:
 		return etcdArgs
 	case apiServer:
-		return slices.Concat(secure, gates, apis, []string{
+		return slices.Concat(secure, gates, apis, s.auditArgs(), []string{
 			"--etcd-servers=unix://" + etcdSocket, "--client-ca-file=" + caFile, "--authorization-mode=RBAC", "--allow-privileged=true",
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + tokenKeyFile,
 			"--service-account-signing-key-file=" + tokenKeyFile, "--service-cluster-ip-range=10.96.0.0/16",
@@ -101,6 +102,17 @@ func (s *Sandbox) args(name string) []string {
 	}
 	return nil
 }
+
+// auditArgs of the API server.
+func (s *Sandbox) auditArgs() []string {
+	if !s.state.Audit {
+		return nil
+	}
+	return []string{"--audit-policy-file=" + cmp.Or(s.state.AuditPolicy, confDir+"/audit.yaml"), "--audit-log-path=" + auditFile}
+}
+
+// AuditFile is the API server's log of the operator's requests, or of what Options.AuditPolicy says, a line each; it is there with Options.Audit.
+func (s *Sandbox) AuditFile() string { return s.path(auditFile) }
 
 // users of the components; RBAC knows the first two by their names.
 var users = map[string][]string{

@@ -133,6 +133,9 @@ func (s *Sandbox) ManagerMetrics(name string) string { return local(s.port(metri
 // ManagerWebhooks is the address that a manager serves its webhooks at.
 func (s *Sandbox) ManagerWebhooks(name string) string { return local(s.port(webhookPort(name))) }
 
+// ManagerProbes is the address that a manager serves its probes at.
+func (s *Sandbox) ManagerProbes(name string) string { return local(s.port(healthPort(name))) }
+
 func (s *Sandbox) endManager(name string, end func(*proc.Process) error) error {
 	p, err := proc.Load(s.pidFile(cmp.Or(name, DefaultManager)))
 	if errors.Is(err, os.ErrNotExist) {

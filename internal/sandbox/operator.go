@@ -32,7 +32,7 @@ const (
 	certMount   = managerDir + "/certs"
 
 	managerKubeconfig = managerDir + "/kubeconfig"
-	// tokenLife of the manager's ServiceAccount token; nobody renews it.
+	// tokenLife of a ServiceAccount's token; nobody renews it.
 	tokenLife = 365 * 24 * time.Hour
 )
 
@@ -79,17 +79,22 @@ func (s *Sandbox) installOperator(ctx context.Context, opts Options) error {
 
 // writeManagerKubeconfig gives the manager the rights of its ServiceAccount and no others.
 func (s *Sandbox) writeManagerKubeconfig(ctx context.Context, m *manifests) error {
+	return s.writeAccountKubeconfig(ctx, managerKubeconfig, m.manager.Namespace, m.manager.Spec.Template.Spec.ServiceAccountName)
+}
+
+// writeAccountKubeconfig writes a kubeconfig with the rights of a ServiceAccount, below the sandbox's directory.
+func (s *Sandbox) writeAccountKubeconfig(ctx context.Context, file, namespace, account string) error {
 	client, err := s.client()
 	if err != nil {
 		return err
 	}
-	account, life := m.manager.Spec.Template.Spec.ServiceAccountName, int64(tokenLife/time.Second)
+	life := int64(tokenLife / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &life}}
-	token, err := client.CoreV1().ServiceAccounts(m.manager.Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("getting a token for ServiceAccount %s/%s: %w", m.manager.Namespace, account, err)
+		return fmt.Errorf("getting a token for ServiceAccount %s/%s: %w", namespace, account, err)
 	}
-	return s.writeKubeconfig(managerKubeconfig, &clientcmdapi.AuthInfo{Token: token.Status.Token})
+	return s.writeKubeconfig(file, &clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
 func (s *Sandbox) startSecretMount(namespace, secret string) error {

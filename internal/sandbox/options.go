@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
 
-// Provider says what shall place the pods, as far as the control plane has to know.
+// Provider says what shall place the pods, as far as the sandbox has to know.
 type Provider string
 
 const (
@@ -22,10 +23,16 @@ const (
 	Gates Provider = "Gates"
 	// PodGroup needs the feature gates and API versions of Kubernetes' own gang and topology-aware scheduling.
 	PodGroup Provider = "PodGroup"
+	// KAI is the KAI Scheduler, which Options.Peers starts.
+	KAI Provider = "KAI"
+	// Grove is Grove with the KAI Scheduler, which Options.Peers starts.
+	Grove Provider = "Grove"
+	// LeaderWorkerSet makes the pods of multinode services; Options.Peers starts it.
+	LeaderWorkerSet Provider = "LeaderWorkerSet"
 )
 
 // Providers are the accepted values.
-var Providers = []Provider{Gates, PodGroup}
+var Providers = []Provider{Gates, PodGroup, KAI, Grove, LeaderWorkerSet}
 
 // DefaultName of a sandbox.
 const DefaultName = "default"
@@ -45,12 +52,18 @@ type Options struct {
 	Shape
 	NodesFile string
 	Provider  Provider
+	// Peers run beside the control plane; nil for none.
+	Peers *Peers
 	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
 	Operator      bool
 	Manifests     string
 	ManagerBinary string
 	// Manager adds flags and environment variables for the manager.
 	Manager ManagerOptions
+	// Audit keeps a log of the operator's requests: see AuditFile.
+	Audit bool
+	// AuditPolicy is a file with what Audit logs instead: a Policy of audit.k8s.io.
+	AuditPolicy string
 	// Progress receives a report of each step.
 	Progress progress.Func
 }
@@ -63,8 +76,11 @@ func (o Options) complete() (Options, error) {
 	if !validName.MatchString(o.Name) {
 		return o, fmt.Errorf("sandbox name %q: use up to 40 lower-case letters, digits and dashes", o.Name)
 	}
-	if o.Provider != Gates && o.Provider != PodGroup {
+	if !slices.Contains(Providers, o.Provider) {
 		return o, fmt.Errorf("provider %q: the sandbox knows %v", o.Provider, Providers)
+	}
+	if o.Provider != Gates && o.Provider != PodGroup && o.Peers == nil {
+		return o, fmt.Errorf("provider %s: no peers are given that start it", o.Provider)
 	}
 	var err error
 	if o.Shape, err = o.Shape.complete(); err != nil {
@@ -86,6 +102,11 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.ManagerBinary, err = filepath.Abs(cmp.Or(o.ManagerBinary, filepath.Join(o.Root, "bin", "trellis-manager"))); err != nil {
 		return o, err
+	}
+	if o.AuditPolicy != "" {
+		if o.AuditPolicy, err = filepath.Abs(o.AuditPolicy); err != nil { // the API server works in another directory
+			return o, err
+		}
 	}
 	if o.Operator {
 		if _, err := os.Stat(o.ManagerBinary); err != nil {

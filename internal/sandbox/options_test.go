@@ -20,6 +20,8 @@ func TestOptions(t *testing.T) {
 		"fine":               {Options{}, nil},
 		"bad name":           {Options{Name: "Not/Good"}, []string{"Not/Good", "lower-case"}},
 		"unknown provider":   {Options{Provider: "Magic"}, []string{"Magic", "Gates", "PodGroup"}},
+		"no peers":           {Options{Provider: Grove}, []string{"provider Grove", "no peers"}},
+		"with peers":         {Options{Provider: Grove, Peers: &Peers{}}, nil},
 		"long directory":     {Options{Dir: "/" + strings.Repeat("x", 120)}, []string{"too long"}},
 		"no manager yet":     {Options{Operator: true}, []string{"make build", "trellis-manager"}},
 		"shape is looked at": {Options{Shape: Shape{Zones: -4}}, []string{"zones"}},

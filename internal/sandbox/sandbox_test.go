@@ -224,10 +224,14 @@ func testCrash(t *testing.T, s *Sandbox) {
 	}
 }
 
-func testDown(t *testing.T, s *Sandbox) {
+func testDown(t *testing.T, s *Sandbox) { testDownOf(t, s, len(Components)) }
+
+// testDownOf: Down ends what has a pid file, of which there are so many, and leaves nothing.
+func testDownOf(t *testing.T, s *Sandbox, processes int) {
+	t.Helper()
 	running := s.processes()
-	if len(running) != len(Components) {
-		t.Errorf("%d processes, want %d", len(running), len(Components))
+	if len(running) != processes {
+		t.Errorf("%d processes, want %d", len(running), processes)
 	}
 	if err := s.Down(t.Context()); err != nil {
 		t.Fatal(err)

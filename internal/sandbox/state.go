@@ -29,14 +29,16 @@ const (
 	logDir         = "logs"
 	pidDir         = "run"
 	managerDir     = "manager"
+	peersDir       = "peers"
 	etcdDir        = "etcd"
 	certDir        = "pki"
 	confDir        = "conf"
 	etcdSocket     = "etcd.sock"
 	peerSocket     = "peer.sock"
+	auditFile      = logDir + "/audit.log"
 )
 
-var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, etcdDir, certDir, confDir, etcdSocket, peerSocket, stateFile, stateFile + ".tmp", lockFile}
+var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, etcdDir, certDir, confDir, etcdSocket, peerSocket, stateFile, stateFile + ".tmp", lockFile}
 
 // state is what later commands must know about a sandbox; it lies in its directory.
 type state struct {
@@ -47,11 +49,17 @@ type state struct {
 	// NodesFile is there when the nodes came from a file instead.
 	NodesFile string         `json:"nodesFile,omitempty"`
 	Ports     map[string]int `json:"ports"`
+	// Audit: the API server logs the operator's requests.
+	Audit bool `json:"audit,omitempty"`
+	// AuditPolicy is there when it logs something else.
+	AuditPolicy string `json:"auditPolicy,omitempty"`
 	// Ready is set last: without it Up was cut short.
 	Ready bool `json:"ready"`
 	// Manager says how to start the operator's manager; nil without the operator.
 	Manager *managerSpec `json:"manager,omitempty"`
-	Created time.Time    `json:"created"`
+	// Programs of peers, in the order of their start.
+	Programs []string  `json:"programs,omitempty"`
+	Created  time.Time `json:"created"`
 }
 
 // Sandbox is a handle on the sandbox of one directory.

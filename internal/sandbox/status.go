@@ -6,6 +6,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,10 +79,11 @@ func (s *Sandbox) countNodes(ctx context.Context, st *Status) error {
 
 // expected names the processes of a whole sandbox.
 func (s *Sandbox) expected() []string {
-	if s.state.Manager == nil {
-		return Components
+	all := slices.Concat(Components, s.state.Programs)
+	if s.state.Manager != nil {
+		all = append(all, secretMount, DefaultManager)
 	}
-	return append(append([]string{}, Components...), secretMount, DefaultManager)
+	return all
 }
 
 // dead names the processes that ought to run and do not.

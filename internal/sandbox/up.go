@@ -20,7 +20,7 @@ import (
 // ErrRunning comes from Up, together with the Sandbox, when a sandbox already runs in the directory; its options stay as they were.
 var ErrRunning = errors.New("the sandbox is already running")
 
-// Up starts a sandbox and returns when it is usable: all components serve, all nodes are Ready, the operator (if asked for) is ready.
+// Up starts a sandbox and returns when it is usable: all components serve, all nodes are Ready, the peers and the operator (if asked for) are ready.
 // Remains of a sandbox that crashed, or of an Up that was cut short, are cleaned up first. After an error no process is left, but the logs
 // that it speaks of; after a cancellation nothing is left.
 func Up(ctx context.Context, opts Options) (*Sandbox, error) {
@@ -34,7 +34,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 			return nil, err
 		}
 	}
-	if running := find(opts.Dir); running != nil {
+	if running := Running(opts.Dir); running != nil {
 		return running, ErrRunning
 	}
 	assets, err := binaries.Ensure(ctx, opts.Root, opts.Progress)
@@ -43,7 +43,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	}
 	s := &Sandbox{dir: opts.Dir, state: state{
 		Name: opts.Name, Assets: assets, Provider: opts.Provider, Shape: opts.Shape, NodesFile: opts.NodesFile,
-		Ports: map[string]int{}, Created: time.Now().Truncate(time.Second),
+		Ports: map[string]int{}, Created: time.Now().Truncate(time.Second), Audit: opts.Audit, AuditPolicy: opts.AuditPolicy,
 	}}
 	unlock, err := s.lock(ctx, func() { opts.Progress.Say("another command is working on %s; waiting for it", opts.Dir) })
 	if err != nil {
@@ -53,14 +53,17 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	if running, err := s.takeOver(ctx, opts.Progress); err != nil || running != nil {
 		return running, err
 	}
+	if err := s.reservePorts(opts.Peers); err != nil {
+		return nil, errors.Join(err, s.removeAll())
+	}
 	if err := s.up(ctx, opts, nodes); err != nil {
 		return nil, s.abandon(ctx, err)
 	}
 	return s, nil
 }
 
-// find returns the sandbox that runs in a directory, nil when there is none or only a part of one.
-func find(dir string) *Sandbox {
+// Running returns the sandbox that runs in a directory, nil when there is none or only a part of one.
+func Running(dir string) *Sandbox {
 	s, err := Open(dir)
 	if err != nil || !s.state.Ready || len(s.dead()) > 0 {
 		return nil
@@ -70,7 +73,7 @@ func find(dir string) *Sandbox {
 
 // takeOver frees the directory for a new sandbox, unless one runs there: that one is returned with ErrRunning.
 func (s *Sandbox) takeOver(ctx context.Context, report progress.Func) (*Sandbox, error) {
-	if running := find(s.dir); running != nil { // started while we waited for the lock
+	if running := Running(s.dir); running != nil { // started while we waited for the lock
 		return running, ErrRunning
 	}
 	if _, err := Open(s.dir); !errors.Is(err, ErrNotFound) {
@@ -107,10 +110,18 @@ func (s *Sandbox) up(ctx context.Context, opts Options, nodes []corev1.Node) err
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if opts.Peers != nil {
+		if err := opts.Peers.Start(ctx, s); err != nil {
+			return err
+		}
+	}
 	if opts.Operator {
 		if err := s.installOperator(ctx, opts); err != nil {
 			return fmt.Errorf("installing the operator: %w", err)
 		}
+	}
+	if err := s.wholeness(); err != nil {
+		return err
 	}
 	s.state.Ready = true
 	return s.save()

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 )
 
 // lockWatcher answers nothing and notes whether the cluster cache stood still when pods were read.
@@ -38,7 +38,7 @@ func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.L
 // A decision from a list of pods that is older than the cluster cache gives capacity to pods that have theirs already, on other hosts: what
 // is decided from is read while the cluster cache stands still.
 func TestDecidesFromWhatIsNotOlderThanTheClusterCache(t *testing.T) {
-	s := New(nil, provider.New(provider.Options{}, gates.Placer{}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
+	s := New(nil, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{gates.Placer{}}}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
 	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
 	s.reader = w
 	s.schedule(t.Context(), asking(1, 1, 0).DGD)

@@ -21,7 +21,7 @@ import (
 // preemptedFor is how long a replica counts as preempted: long enough for all its pods to end.
 const preemptedFor = 10 * time.Minute
 
-// hold keeps the capacity of a pod that is gone for the pod of the same name that will follow it, so that a replica that is being
+// hold is the capacity of a pod that is gone, held for the pod of the same name that will follow it, so that a replica that is being
 // recreated does not lose its domain to a stranger meanwhile (docs/placement.md#when-something-breaks).
 type hold struct {
 	node  string
@@ -197,6 +197,6 @@ func (s *Scheduler) expireHolds() time.Duration {
 	defer s.mu.Unlock()
 	nodes, next := s.holds.expire(s.cluster, now)
 	s.capacityFreed(nodes...)
-	s.expireKept(now)
+	s.expireDomainReservation(now)
 	return next
 }

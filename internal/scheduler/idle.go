@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -39,7 +39,7 @@ type idleSince struct {
 }
 
 func newIdlePods(patience time.Duration) idlePods {
-	return idlePods{patience: patience, since: map[string]idleSince{}, ended: map[string]string{}, served: map[string]bool{corev1.DefaultSchedulerName: true, graph.SchedulerKAI: true}}
+	return idlePods{patience: patience, since: map[string]idleSince{}, ended: map[string]string{}, served: map[string]bool{corev1.DefaultSchedulerName: true, specs.KAI.SchedulerName: true}}
 }
 
 // track takes in a pod's new state.

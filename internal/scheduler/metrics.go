@@ -61,9 +61,9 @@ var (
 		Name: "trellis_replicas_moved_total",
 		Help: "Replicas that came back in another domain than they had been in.",
 	})
-	domainKept = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "trellis_domain_kept",
-		Help: "1 while hosts of a domain are kept free for a gang that has waited for long, else 0.",
+	domainReserved = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "trellis_domain_reserved",
+		Help: "1 while hosts of a domain are reserved for a gang that has waited for long, else 0.",
 	})
 	graphsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "trellis_graphs_waiting",
@@ -94,7 +94,7 @@ var waitReasons = []string{
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		planSeconds, timeToPlacement, releaseToBound, placementScore, replicasPlaced, replicasRefused, gangEvictions, gangRequeues,
-		preemptionsPlanned, replicasMoved, domainKept, graphsWaiting, &gatherer{},
+		preemptionsPlanned, replicasMoved, domainReserved, graphsWaiting, &gatherer{},
 	}
 }
 

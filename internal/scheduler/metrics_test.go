@@ -45,8 +45,10 @@ type measured struct {
 
 func measure(t *testing.T, o Options) measured {
 	b, all := newBench(t, o), &withTopology{graphs: graphs{}}
-	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, silent{})
+	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
 	running.Store(b.s)
+	graphsWaiting.Set(0) // it may have the value of another test's loop
+	domainReserved.Set(0)
 	t.Cleanup(func() { running.Store(nil) })
 	return measured{b, all}
 }
@@ -182,7 +184,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 		want []string
 	}{
 		"evicted": {func(m measured, o gang.Observation) {
-			m.s.providers = provider.New(provider.Options{}, &objecting{})
+			m.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{&objecting{}}})
 			pod := o.Pods[0].DeepCopy()
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{"trellis.dev/gang": "g1-gang"}
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}

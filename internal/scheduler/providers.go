@@ -70,7 +70,7 @@ func (s *Scheduler) trim(ctx context.Context, placer provider.Placer, o gang.Obs
 	if !ok || o.Bars != "" {
 		return
 	}
-	gang := provider.Gang{Name: o.DGD.Name, Graph: o.DGD, Groups: o.Groups}
+	gang := gang.Members{Name: o.DGD.Name, Graph: o.DGD, Groups: o.Groups}
 	if err := trimmer.Trim(ctx, s.providers.Own(placer.Name()), gang, o.Pods); err != nil {
 		logger(ctx, o.DGD).Error(err, "taking lost replicas off the gang's objects")
 	}

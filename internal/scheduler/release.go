@@ -20,7 +20,7 @@ import (
 
 // gangRelease is one gang that is being released.
 type gangRelease struct {
-	gang   provider.Gang
+	gang   gang.Members
 	placer provider.Placer
 	pods   []gang.Release
 }
@@ -32,7 +32,7 @@ func (s *Scheduler) gangsOf(o gang.Observation, releases []gang.Release) []*gang
 	for _, r := range releases {
 		g := byName[r.Pin.Gang]
 		if g == nil {
-			g = &gangRelease{placer: s.placerOf(o), gang: provider.Gang{Name: r.Pin.Gang, Graph: o.DGD, Groups: o.Groups}}
+			g = &gangRelease{placer: s.placerOf(o), gang: gang.Members{Name: r.Pin.Gang, Graph: o.DGD, Groups: o.Groups}}
 			byName[r.Pin.Gang] = g
 			out = append(out, g)
 		}
@@ -54,7 +54,7 @@ func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
 	}
 	for _, sg := range o.Groups {
 		if sg.Name == pod.Labels[graph.LabelScalingGroup] {
-			g.gang.Replicas = append(g.gang.Replicas, provider.Replica{Group: sg, Ordinal: ordinal, Pods: []*corev1.Pod{pod}})
+			g.gang.Replicas = append(g.gang.Replicas, gang.Member{Group: sg, Ordinal: ordinal, Pods: []*corev1.Pod{pod}})
 			return
 		}
 	}

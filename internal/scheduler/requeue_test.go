@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 )
 
 // objecting is a provider whose scheduler binds nothing, and that notes what it is given back.
@@ -54,7 +54,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfRequeueing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
-			b.s.providers = provider.New(provider.Options{}, placer)
+			b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 			o := asking(1, 1, 0)
 			pod, graphName := o.Pods[0], client.ObjectKeyFromObject(o.DGD)
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
@@ -86,7 +86,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfRequeueing(t *testing.T) {
 // something else stands against it, its time begins then.
 func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{}
-	b.s.providers = provider.New(provider.Options{}, placer)
+	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 	o := asking(1, 1, 0)
 	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
@@ -120,7 +120,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 func TestAPodWithAPromiseIsRequeuedWhenTheCapacityIsFreeAndItIsNotBound(t *testing.T) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	placer := &objecting{}
-	b.s.providers = provider.New(provider.Options{}, placer)
+	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 	o := asking(1, 1, 0)
 	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}

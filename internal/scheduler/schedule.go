@@ -108,12 +108,12 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 		return d
 	}
 	if o.Bars != "" {
-		delete(s.keeper.line, name)
+		delete(s.reserver.line, name)
 		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeProviderNotReady, o.Bars)...)
 		return d
 	}
 	if wait, backsOff := s.backoffs.of(name, s.options.Clock.Now()); backsOff {
-		delete(s.keeper.line, name)
+		delete(s.reserver.line, name)
 		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeRequeued, wait.message)...)
 		s.queue.addAt(name, wait.until)
 		return d
@@ -125,7 +125,7 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
 	s.holds.lift(s.cluster, o.DGD.Namespace, r.Graph.Services)
-	s.liftKept(o.DGD, r)
+	s.liftDomainReservation(o.DGD, r)
 	s.cluster.Begin()
 	started := s.options.Clock.Now()
 	planned := placement.PlanGraph(s.cluster, r.Graph, placement.Options{})
@@ -135,7 +135,7 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 	if r.WaitsForCreation(&planned) {
 		s.cluster.Rollback()
 		s.holds.restore(s.cluster)
-		delete(s.keeper.line, client.ObjectKeyFromObject(o.DGD)) // whether there is capacity is not known
+		delete(s.reserver.line, client.ObjectKeyFromObject(o.DGD)) // whether there is capacity is not known
 		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, gang.BeingCreated)...)
 		return
 	}
@@ -150,7 +150,7 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), answer.Surplus
 	d.waits.unmet = answer.Unmet
 	s.holds.end(s.cluster, r.Gated)
-	s.keep(ctx, o.DGD, r, &planned, &d.result)
+	s.reserveDomain(ctx, o.DGD, r, &planned, &d.result)
 	if d.result.Domain == nil {
 		d.result.Domain = planned.Domain
 	}

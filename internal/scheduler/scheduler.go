@@ -12,6 +12,12 @@
 //	                                                  └──> results ──> DGD status
 //
 // A graph is looked at when one of its objects changes, and, while something of it waits, when capacity may have been freed.
+//
+// Capacity is set aside in three ways:
+//
+//   - A reservation is the capacity of one released pod, from its release until it is bound (inFlight, topology.Cluster.Assume).
+//   - A hold is the capacity of a lost pod, for its successor (holds).
+//   - A domain reservation is whole hosts of one domain, for a gang that waits and has nothing there yet (domainReserver).
 package scheduler
 
 import (
@@ -44,11 +50,11 @@ import (
 const (
 	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (docs/providers.md#when-a-gang-is-not-bound).
 	DefaultRequeueAfter = 30 * time.Second
-	// DefaultKeepFor is how long hosts are kept for a gang, where that is asked for, and DefaultKeepShare the share of a topology's nodes that may
-	// be kept.
-	DefaultKeepFor   = 30 * time.Minute
-	DefaultKeepShare = 0.1
-	// DefaultHoldFor is how long the capacity of a lost replica is kept for its successor (docs/placement.md#when-something-breaks).
+	// DefaultReserveDomainFor is how long hosts of a domain are reserved for a gang, where that is asked for, and DefaultReserveShare the share
+	// of a topology's nodes that may be reserved.
+	DefaultReserveDomainFor = 30 * time.Minute
+	DefaultReserveShare     = 0.1
+	// DefaultHoldFor is how long the capacity of a lost replica is held for its successor (docs/placement.md#when-something-breaks).
 	DefaultHoldFor = time.Minute
 	// writers is how many patches are under way at once.
 	writers = 32
@@ -57,11 +63,11 @@ const (
 // Options of the loop; the zero value is the default.
 type Options struct {
 	RequeueAfter, HoldFor time.Duration
-	// KeepAfter is how long a gang that small ones would starve waits before hosts are kept free of newcomers for it; 0 and less: none are kept.
-	// KeepFor is how long they are kept.
-	KeepAfter, KeepFor time.Duration
-	// KeepShare is the largest share of a topology's nodes that is kept, 0 < share <= 1. A gang that needs more has none kept.
-	KeepShare float64
+	// ReserveDomainAfter is how long a gang that small ones would starve waits before hosts are reserved for it; 0 and less: none are.
+	// ReserveDomainFor is how long they are reserved.
+	ReserveDomainAfter, ReserveDomainFor time.Duration
+	// ReserveShare is the largest share of a topology's nodes that is reserved, 0 < share <= 1. A gang that needs more gets no reservation.
+	ReserveShare float64
 	// MetricResources are what the metrics by level count, such as nvidia.com/gpu; MetricGraphs is how many graphs have metrics of their own.
 	MetricResources []string
 	MetricGraphs    int
@@ -87,14 +93,14 @@ type Scheduler struct {
 	// inFlight follows released pods until they are bound; unbound are those that something stands against.
 	inFlight inFlight
 	unbound  unbound
-	// holds keep the capacity of lost pods for their successors.
+	// holds are the capacity of lost pods, held for their successors.
 	holds holds
 	// freed are nodes on which capacity may have become free since the waiting graphs were last compared with it.
 	freed map[string]bool
 	// idle are released pods that no scheduler tries to bind.
 	idle idlePods
-	// keeper keeps hosts for a gang that has been waiting for long.
-	keeper keeper
+	// reserver reserves hosts of a domain for a gang that has been waiting for long.
+	reserver domainReserver
 	// backoffs are the pauses of graphs whose gangs were requeued.
 	backoffs backoffs
 	// waits are the gangs that wait, for the metrics.
@@ -108,15 +114,15 @@ type Scheduler struct {
 func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecorder, results *Results, o Options) *Scheduler {
 	o.RequeueAfter = cmp.Or(o.RequeueAfter, DefaultRequeueAfter)
 	o.HoldFor = cmp.Or(o.HoldFor, DefaultHoldFor)
-	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
-	o.KeepShare = cmp.Or(o.KeepShare, DefaultKeepShare)
+	o.ReserveDomainFor = cmp.Or(o.ReserveDomainFor, DefaultReserveDomainFor)
+	o.ReserveShare = cmp.Or(o.ReserveShare, DefaultReserveShare)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{
 		reader: c, cache: c, providers: providers, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
-		cluster: gang.NewCluster(), inFlight: newInFlight(), unbound: newUnbound(), holds: newHolds(o.HoldFor), keeper: newKeeper(o),
+		cluster: gang.NewCluster(), inFlight: newInFlight(), unbound: newUnbound(), holds: newHolds(o.HoldFor), reserver: newDomainReserver(o),
 		idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{}, backoffs: backoffs{}, waits: waits{},
 	}
 	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.

@@ -55,7 +55,7 @@ func (s *Scheduler) wakeFreed() {
 
 // mayUse says whether a waiting graph, which holds capacity or not, may be placed after a change of a node. Called with the lock held.
 func (s *Scheduler) mayUse(holds bool, w waiting, node string) bool {
-	if holds || w.unmet == nil || s.keeper.current != nil {
+	if holds || w.unmet == nil || s.reserver.current != nil {
 		return true // it may have more than what is free for everybody
 	}
 	if w.preemptsBelow > math.MinInt32 && s.cluster.AnyBelow(w.preemptsBelow) {

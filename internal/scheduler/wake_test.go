@@ -21,7 +21,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -101,7 +101,7 @@ func (silent) Release(context.Context, *corev1.Pod, gang.Pin) error { return nil
 func waitingGraphs(t testing.TB, sizes ...int32) *bench {
 	b := newBench(t, Options{})
 	all := graphs{}
-	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, silent{})
+	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
 	b.taken("a0", "a1", "b0", "b1")
 	for rack := range 50 {
 		for i := range 4 {
@@ -180,7 +180,7 @@ func TestWakesWhenItCannotTell(t *testing.T) {
 		"somebody's hold": {func(b *bench) {
 			b.s.holds.byPod[types.NamespacedName{Name: "x"}] = held("g2")
 		}, 0},
-		"kept hosts":             {func(b *bench) { b.s.keeper.current = &keptHosts{} }, 1},
+		"reserved hosts":         {func(b *bench) { b.s.reserver.current = &domainReservation{} }, 1},
 		"pods of lower priority": {func(b *bench) { b.preemptible("h0-0") }, 1},
 		"a reason of another kind": {func(b *bench) {
 			w := b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: "g1"}]

@@ -28,8 +28,8 @@ type node struct {
 	reserved []string
 	// bound are the pods bound here.
 	bound []string
-	// heldFor names who else the node is kept for; see [Cluster.KeepFor].
-	heldFor string
+	// reservedFor names for whom the whole node is reserved; see [Cluster.ReserveNode].
+	reservedFor string
 	// version tells one spec from the next, also across nodes that reuse the id; never 0.
 	version uint64
 }

@@ -112,7 +112,7 @@ func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
 	}
 }
 
-// Expect grows the store for so many more changes: a large gang is kept at once.
+// Expect grows the store for so many more changes: a large gang is reserved at once.
 func (c *Cluster) Expect(changes int) {
 	if len(c.marks) > 0 {
 		c.undo = slices.Grow(c.undo, changes)
@@ -144,7 +144,7 @@ func (c *Cluster) setRecord(id string, r *record) {
 	if r != nil {
 		r.held.refs++
 		r.node.pods++
-		c.reserve(id, r, 1)
+		c.list(id, r, 1)
 		c.pods[id] = r
 	} else {
 		delete(c.pods, id)
@@ -153,14 +153,14 @@ func (c *Cluster) setRecord(id string, r *record) {
 		old.node.add(old.held, -1)
 		old.node.pods--
 		c.log.touch(old.node.id)
-		c.reserve(id, old, -1)
+		c.list(id, old, -1)
 		c.unref(old.held)
 		c.release(old.node)
 	}
 }
 
-// reserve keeps the lists of reservations and of bound pods.
-func (c *Cluster) reserve(id string, r *record, k int) {
+// list updates the lists of reservations and of bound pods.
+func (c *Cluster) list(id string, r *record, k int) {
 	if r.shape == nil {
 		c.stand(id, r, k)
 		return

@@ -136,14 +136,14 @@ func (c *Cluster) stand(id string, r *record, k int) {
 	}
 }
 
-// KeepFor keeps a node for somebody: further pods stay off it, and an explanation names who. An empty name lifts it. It is not part of
-// any transaction.
-func (c *Cluster) KeepFor(node, who string) {
+// ReserveNode reserves a whole node for somebody: further pods stay off it, and an explanation names who. An empty name ends that. It is
+// independent of the reservations of single pods ([Cluster.Assume]) and not part of any transaction.
+func (c *Cluster) ReserveNode(node, who string) {
 	n, ok := c.byName[node]
-	if !ok || n.heldFor == who {
+	if !ok || n.reservedFor == who {
 		return
 	}
-	n.heldFor = who
+	n.reservedFor = who
 	c.tick++
 	n.version = c.tick
 	c.log.touch(n.id)

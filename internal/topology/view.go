@@ -105,7 +105,7 @@ func (v *View) Left(n NodeID, i int) int64 {
 }
 
 // Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made
-// lasting by [Cluster.Keep]; transactions do not know of it.
+// lasting by [Cluster.Reserve]; transactions do not know of it.
 func (v *View) Take(n NodeID, k int) {
 	v.tree.cluster.nodes[n].add(v.held, int64(k))
 	v.tree.cluster.log.touch(n)
@@ -132,8 +132,8 @@ const (
 // Give undoes Take.
 func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
-// Keep turns the capacity that Take took for one pod into that pod's reservation.
-func (c *Cluster) Keep(id string, n NodeID, v *View, pin map[string]string) {
+// Reserve turns the capacity that Take took for one pod into that pod's reservation.
+func (c *Cluster) Reserve(id string, n NodeID, v *View, pin map[string]string) {
 	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: v.shape, pin: pin})
 }
 

@@ -16,7 +16,7 @@ type Kind string
 const (
 	KindCordoned     Kind = "cordoned"
 	KindNotReady     Kind = "not ready"
-	KindHeld         Kind = "held"
+	KindReserved     Kind = "reserved"
 	KindTaint        Kind = "taint"
 	KindNodeSelector Kind = "node selector"
 	KindNodeAffinity Kind = "node affinity"
@@ -28,7 +28,7 @@ const (
 // Exclusion is why a node takes no pod, or no further pod, of a shape.
 type Exclusion struct {
 	Kind Kind
-	// Detail is the taint ("key=value:NoSchedule"), who the node is held for, or the resource that is short ("pods": no pod slot left).
+	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, or the resource that is short ("pods": no pod slot left).
 	Detail string
 	// Have and Need are the free and the requested amount of the resource.
 	Have, Need int64
@@ -39,8 +39,8 @@ func (e Exclusion) String() string {
 	switch {
 	case e.Kind == KindTaint:
 		return "taint " + e.Detail
-	case e.Kind == KindHeld:
-		return "held for " + e.Detail
+	case e.Kind == KindReserved:
+		return "reserved for " + e.Detail
 	case e.Kind == KindHostPort:
 		return "host port taken"
 	case e.Kind == KindOnePerHost:
@@ -106,8 +106,8 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if n.spec.notReady || !n.spec.present {
 		return Exclusion{Kind: KindNotReady}, true
 	}
-	if n.heldFor != "" {
-		return Exclusion{Kind: KindHeld, Detail: n.heldFor}, true
+	if n.reservedFor != "" {
+		return Exclusion{Kind: KindReserved, Detail: n.reservedFor}, true
 	}
 	for i := range n.spec.taints {
 		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !tolerated(s, t) {

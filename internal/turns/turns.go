@@ -54,6 +54,8 @@ func (l *Line) Len() int { return len(l.known) }
 
 // Add puts a graph in line. One that is there already gets its priority and creation time of now.
 func (l *Line) Add(g Graph) {
+	// Removing the last graph of a priority forgets whose turn it is; a graph that only changes must not.
+	p := l.priorities[g.Priority]
 	if old, known := l.known[g.id()]; known {
 		if old.Priority == g.Priority && old.Created.Equal(g.Created) {
 			return
@@ -64,11 +66,10 @@ func (l *Line) Add(g Graph) {
 		l.known, l.priorities = map[id]Graph{}, map[int32]*priority{}
 	}
 	l.known[g.id()] = g
-	p := l.priorities[g.Priority]
 	if p == nil {
 		p = &priority{graphs: map[string][]Graph{}, last: map[string]uint64{}}
-		l.priorities[g.Priority] = p
 	}
+	l.priorities[g.Priority] = p
 	list := p.graphs[g.Namespace]
 	at, _ := slices.BinarySearchFunc(list, g, older)
 	p.graphs[g.Namespace] = slices.Insert(list, at, g)

@@ -72,6 +72,21 @@ func TestNobodyIsPassedTwice(t *testing.T) {
 	}
 }
 
+// The only graph in line is created again: it is still its namespace's turn.
+func TestChangedGraphKeepsItsTurn(t *testing.T) {
+	var l Line
+	l.Add(at("a/1", 0, 1))
+	l.Add(at("b/0", 0, 1))
+	if g, _ := l.Next(); g.Namespace != "b" {
+		t.Fatalf("%+v was taken first", g)
+	}
+	l.Add(at("a/1", 1, 1))
+	l.Add(at("b/0", 0, 1))
+	if g, _ := l.Next(); g.Namespace != "a" {
+		t.Errorf("%s was taken twice while a was in line", g.Namespace)
+	}
+}
+
 // Whatever is added, removed and taken: no graph of a lower priority is taken while one of a higher is in line, each namespace brings its oldest,
 // and one with something in line is taken after at most one graph of each other namespace of its priority.
 func TestTurnsAreFair(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // byAnnotations states the constraint by annotations only: topology, required key, preferred key.
@@ -55,7 +55,7 @@ func TestConstraintInAnnotations(t *testing.T) {
 			d := newGraph(tc.change)
 			errs := Graph(written(d))
 			if len(errs) == 0 {
-				errs = GraphTopology(hub.Of(d), newTopology(), nil)
+				errs = GraphTopology(hub.Of(d), newTopology())
 			}
 			if diff := cmp.Diff(tc.want, texts(errs)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
@@ -69,7 +69,7 @@ func TestConstraintInAnnotations(t *testing.T) {
 		})
 	}
 	missing := newGraph(byAnnotations("gone", rack, ""))
-	if errs := texts(GraphTopology(hub.Of(missing), nil, nil)); len(errs) != 1 || errs[0][:len(prefix)+1] != prefix+"]" {
+	if errs := texts(GraphTopology(hub.Of(missing), nil)); len(errs) != 1 || errs[0][:len(prefix)+1] != prefix+"]" {
 		t.Errorf("the error must be at the annotation that names the topology: %v", errs)
 	}
 }

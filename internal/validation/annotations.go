@@ -15,6 +15,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Annotations whose values are checked.
@@ -49,7 +50,7 @@ func likeVersion(text string) bool {
 }
 
 func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
-	return oneOf(annotationsPath, dgd.Annotations, graph.AnnotationGroveUpdate, graph.GroveRollingRecreate, graph.GroveOnDelete)
+	return oneOf(annotationsPath, dgd.Annotations, specs.AnnotationGroveUpdate, graph.GroveRollingRecreate, graph.GroveOnDelete)
 }
 
 // serviceAnnotations: extraPodMetadata of v1alpha1 has always taken any value.

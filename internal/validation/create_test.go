@@ -13,7 +13,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // withImages gives each service a main container with an image.
@@ -146,10 +147,10 @@ func TestMinAvailable(t *testing.T) {
 			t.Errorf("scaled to %d: refused %v", n, got)
 		}
 	}
-	if errs := texts(GroveImmutable(hub.Of(newGraph(least(2))), hub.Of(newGraph(none)))); len(errs) != 1 || !strings.Contains(errs[0], "cannot be set later under the provider Grove") {
+	if errs := texts(ProviderUpdate(hub.Of(newGraph(least(2))), hub.Of(newGraph(none)), specs.Grove.Name)); len(errs) != 1 || !strings.Contains(errs[0], "cannot be set later under the provider Grove") {
 		t.Errorf("set later under Grove: %q", errs)
 	}
-	if errs := GroveImmutable(hub.Of(newGraph(least(1))), hub.Of(newGraph(none))); errs != nil {
+	if errs := ProviderUpdate(hub.Of(newGraph(least(1))), hub.Of(newGraph(none)), specs.Grove.Name); errs != nil {
 		t.Errorf("the default set later under Grove: %v", errs)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 const badDomain = `is not a valid topology domain; must match ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ and have at most 63 characters`
@@ -56,34 +57,34 @@ func TestGraphRules(t *testing.T) {
 			want: []string{`metadata.annotations[trellis.dev/engine]: Forbidden: is the former name of trellis.dev/provider, which says KAI; remove this annotation`},
 		},
 		"provider: Dynamo's": {
-			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationWorkloadProvider: "lws"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{specs.AnnotationWorkloadProvider: "lws"} },
 			want:   []string{`metadata.annotations[nvidia.com/workload-provider]: Unsupported value: "lws": must be "grove" or "component"`},
 		},
 		"provider: Dynamo's, ruled out": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationWorkloadProvider: "grove", graph.AnnotationEnableGrove: "false"}
+				d.Annotations = map[string]string{specs.AnnotationWorkloadProvider: "grove", specs.AnnotationEnableGrove: "false"}
 			},
 			want: []string{`metadata.annotations[nvidia.com/workload-provider]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
 		},
 		"provider: ruled out": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{graph.AnnotationProvider: "Grove", graph.AnnotationEnableGrove: "false"}
+				d.Annotations = map[string]string{graph.AnnotationProvider: "Grove", specs.AnnotationEnableGrove: "false"}
 			},
 			want: []string{`metadata.annotations[trellis.dev/provider]: Forbidden: nvidia.com/enable-grove "false" rules Grove out; remove one of the two annotations`},
 		},
 		"provider: workload": {
-			change: func(d *deployment) { d.Annotations = map[string]string{annotationWorkload: "Job"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationWorkload: "Job"} },
 			want:   []string{`metadata.annotations[trellis.dev/workload]: Unsupported value: "Job": must be "Pods" or "LeaderWorkerSet"`},
 		},
 		"provider: one that cannot place the workload": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "PodGroup"}
+				d.Annotations = map[string]string{graph.AnnotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "PodGroup"}
 			},
 			want: []string{`metadata.annotations[trellis.dev/workload]: Forbidden: LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation`},
 		},
 		"provider: one that can": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "KAI"}
+				d.Annotations = map[string]string{graph.AnnotationWorkload: "LeaderWorkerSet", graph.AnnotationProvider: "KAI"}
 			},
 		},
 		"annotations: values": {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 type (

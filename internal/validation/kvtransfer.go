@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -97,17 +96,15 @@ func transferErrors(p *nvidiav1beta1.KVTransferPolicy) field.ErrorList {
 	return errs
 }
 
-// TransferTopology checks the transfer policy of a new deployment against the ClusterTopology it names, as read with readErr.
-func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
+// TransferTopology checks the transfer policy of a new deployment against the ClusterTopology it names; nil: there is none of that name.
+func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	p, name := transferPolicy(dgd), transferPath.Child("clusterTopologyName")
 	switch {
 	case p == nil || p.ClusterTopologyName == "":
 		return nil
-	case apierrors.IsNotFound(readErr), readErr == nil && topology == nil:
+	case topology == nil:
 		return one(badValue(field.ErrorTypeNotFound, name, p.ClusterTopologyName,
 			"ClusterTopology not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)"))
-	case readErr != nil:
-		return one(unreadable(name, p.ClusterTopologyName, readErr))
 	case levelIndex(topology, p.Domain) < 0:
 		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain, fmt.Sprintf(
 			"domain %q does not exist in ClusterTopology %q; available domains: [%s]", short(p.Domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", "))))

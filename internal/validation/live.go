@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -17,17 +15,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
-// GraphTopology checks a new deployment against the ClusterTopology it names, as read with readErr. It is asked on create only: a level
-// that disappears later is reported in a condition and blocks no update.
-func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology, readErr error) field.ErrorList {
+// GraphTopology checks a new deployment against the ClusterTopology it names; nil: there is none of that name. It is asked on create only: a
+// level that disappears later is reported in a condition and blocks no update.
+func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	profile := constraint.Profile(dgd)
 	switch {
 	case profile == "":
 		return nil
-	case apierrors.IsNotFound(readErr), readErr == nil && topology == nil:
+	case topology == nil:
 		return one(badValue(field.ErrorTypeNotFound, profilePathOf(dgd), profile, constraint.NotFound(short(profile))))
-	case readErr != nil:
-		return one(unreadable(profilePathOf(dgd), profile, readErr))
 	}
 	if !constraint.ByFields(dgd) {
 		return unknownKeys(dgd, topology)
@@ -42,19 +38,6 @@ func profilePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
 		return profilePath
 	}
 	return annotationPath(constraint.AnnotationTopology)
-}
-
-// unreadable refuses the deployment although nothing may be wrong with it: unchecked, its constraint might never be satisfiable.
-func unreadable(path *field.Path, profile string, readErr error) *field.Error {
-	fix := "create the DynamoGraphDeployment again once it can be read"
-	switch {
-	case meta.IsNoMatchError(readErr):
-		fix = "install the CustomResourceDefinition clustertopologies.grove.io"
-	case apierrors.IsForbidden(readErr):
-		fix = "allow the operator's ServiceAccount to get clustertopologies.grove.io"
-	}
-	return &field.Error{Type: field.ErrorTypeInternal, Field: path.String(), BadValue: short(profile),
-		Detail: fmt.Sprintf("failed to read ClusterTopology %q for topology validation: %s; %s", short(profile), readErr, fix)}
 }
 
 func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {

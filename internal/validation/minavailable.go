@@ -37,14 +37,14 @@ func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fi
 	return errs
 }
 
-// minAvailableUnderGrove: Grove fixes the least number of replicas when it makes a set, as 1 where nothing else was asked for.
-func minAvailableUnderGrove(now, before service) *field.Error {
+// minAvailableFixed: the provider fixes the least number of replicas when it makes the first, as 1 where nothing else was asked for.
+func minAvailableFixed(now, before service, provider string) *field.Error {
 	if before.MinAvailable != nil || ptr.Deref(now.MinAvailable, 1) == 1 {
 		return nil
 	}
 	return field.Forbidden(now.path.Child("minAvailable"), fmt.Sprintf(
-		"minAvailable cannot be set later under the provider Grove, which cannot change minAvailable of what it has made (1 to %d); "+
-			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", *now.MinAvailable, graph.AnnotationProvider))
+		"minAvailable cannot be set later under the provider %s, which cannot change minAvailable of what it has made (1 to %d); "+
+			"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)", provider, *now.MinAvailable, graph.AnnotationProvider))
 }
 
 // ScaleFloor returns why a service may not be scaled to n replicas: fewer than its minAvailable, and not 0. The path is that of a scaling

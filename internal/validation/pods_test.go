@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // sizes is a deployment of services of so many replicas and nodes; no nodes: single-node.

@@ -56,7 +56,7 @@ func checkAll(t *rapid.T, seed int64, nils float64) {
 	before := Written{DynamoGraphDeployment: one.DeepCopy(), Alpha: one.Alpha.DeepCopy()}
 	Graph(one)
 	GraphUpdate(one, two)
-	GraphTopology(one.DynamoGraphDeployment, &ct, nil)
+	GraphTopology(one.DynamoGraphDeployment, &ct)
 	DomainsInUse(one.DynamoGraphDeployment)
 	Topology(&ct)
 	TopologyUpdate(&other, &ct)
@@ -99,7 +99,7 @@ func TestNilSafe(t *testing.T) {
 	Graph(Written{})
 	GraphUpdate(Written{}, written(dgd))
 	GraphUpdate(written(dgd), Written{})
-	GraphTopology(nil, ct, nil)
+	GraphTopology(nil, ct)
 	GraphWarnings(Written{}, ct, nil)
 	Topology(nil)
 	TopologyUpdate(nil, ct)

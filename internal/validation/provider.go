@@ -7,44 +7,62 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
-
-// annotationWorkload chooses what makes the pods of multinode services.
-const annotationWorkload = "trellis.dev/workload"
 
 // provider checks the annotations that choose it.
 func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
-	errs := oneOf(path, dgd.Annotations, graph.AnnotationProvider, graph.ProviderNames...)
-	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationFormerProvider, graph.ProviderNames...)...)
-	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationWorkloadProvider, graph.WorkloadProviderGrove, graph.WorkloadProviderComponent)...)
+	errs := oneOf(path, dgd.Annotations, graph.AnnotationProvider, specs.Names()...)
+	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationFormerProvider, specs.Names()...)...)
+	errs = append(errs, oneOf(path, dgd.Annotations, specs.AnnotationWorkloadProvider, workloadProviders()...)...)
 	chosen, by := graph.NamedProvider(dgd.Annotations)
 	if former := dgd.Annotations[graph.AnnotationFormerProvider]; former != "" && former != chosen {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(graph.AnnotationFormerProvider), former,
 			"is the former name of "+graph.AnnotationProvider+", which says "+short(chosen)+"; remove this annotation"))
 	}
-	errs = append(errs, oneOf(path, dgd.Annotations, annotationWorkload, "Pods", "LeaderWorkerSet")...)
-	if dgd.Annotations[annotationWorkload] == "LeaderWorkerSet" && (chosen == "PodGroup" || chosen == "Grove") {
-		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(annotationWorkload), "LeaderWorkerSet",
-			"LeaderWorkerSets can be placed by Gates and KAI, not by "+chosen+"; choose one of them, or remove the annotation"))
+	errs = append(errs, oneOf(path, dgd.Annotations, graph.AnnotationWorkload, specs.Makers...)...)
+	if dgd.Annotations[graph.AnnotationWorkload] == specs.LeaderWorkerSet && slices.Contains(specs.Names(), chosen) &&
+		chosen != specs.Auto && !specs.Named(chosen).TakesSets {
+		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(graph.AnnotationWorkload), specs.LeaderWorkerSet,
+			"LeaderWorkerSets can be placed by "+strings.Join(specs.TakingSets(), " and ")+", not by "+chosen+"; choose one of them, or remove the annotation"))
 	}
-	if chosen == graph.ProviderGrove && dgd.Annotations[graph.AnnotationEnableGrove] == "false" {
-		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(by), dgd.Annotations[by],
-			graph.AnnotationEnableGrove+` "false" rules Grove out; remove one of the two annotations`))
+	for _, out := range specs.Named(chosen).RuledOutBy {
+		if out.Key != specs.AnnotationWorkloadProvider && dgd.Annotations[out.Key] == out.Value {
+			errs = append(errs, badValue(field.ErrorTypeForbidden, path.Key(by), dgd.Annotations[by],
+				fmt.Sprintf("%s %q rules %s out; remove one of the two annotations", out.Key, out.Value, chosen)))
+		}
 	}
 	return errs
+}
+
+// workloadProviders are the accepted values of the annotation of Dynamo's operator.
+func workloadProviders() []string {
+	var values []string
+	for _, spec := range specs.All {
+		if spec.WorkloadProvider != "" {
+			values = append(values, spec.WorkloadProvider)
+		}
+		for _, out := range spec.RuledOutBy {
+			if out.Key == specs.AnnotationWorkloadProvider {
+				values = append(values, out.Value)
+			}
+		}
+	}
+	return values
 }
 
 // providerImmutable bars choosing another provider or workload while there are pods made for this one. It looks at the annotations and at the
 // status that the object itself carries, so that it needs no look at the cluster.
 func providerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := sameWhilePods(old, graph.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
-	return append(errs, sameWhilePods(old, annotationWorkload, "workload", updated.Annotations[annotationWorkload], old.Annotations[annotationWorkload])...)
+	return append(errs, sameWhilePods(old, graph.AnnotationWorkload, "workload", updated.Annotations[graph.AnnotationWorkload], old.Annotations[graph.AnnotationWorkload])...)
 }
 
 // providerIn is the provider that the annotations name, whichever of them does.

@@ -14,6 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // immutabilityChecks are the rules that compare a deployment with what it was.
@@ -115,22 +116,26 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 	return names
 }
 
-// GroveImmutable returns what is wrong with a change of a deployment that Grove has the pods of: Grove fixes minAvailable of its cliques,
-// which is how many pods a replica has, and of its scaling groups when their set is created. Other providers take another nodeCount, and a
-// minAvailable set later.
-func GroveImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+// ProviderUpdate returns what is wrong with a change of a deployment for the provider that keeps its pods. Grove fixes minAvailable of its
+// cliques, which is how many pods a replica has, and of its scaling groups when their set is created. Other providers take another
+// nodeCount, and a minAvailable set later. preset is the operator's provider, as in [graph.ChooseProvider].
+func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
+		return nil
+	}
+	kept := graph.ChooseProvider(old, preset).Name
+	if !specs.Named(kept).FixedGangs || graph.ChooseProvider(updated, preset).Name != kept {
 		return nil
 	}
 	var errs field.ErrorList
 	forServicesInBoth(updated, old, func(now, before service) {
 		if now.multinode() && before.multinode() && now.Multinode.NodeCount != before.Multinode.NodeCount {
 			errs = append(errs, field.Forbidden(now.path.Child("multinode", "nodeCount"), fmt.Sprintf(
-				"nodeCount is immutable under the provider Grove, which cannot change minAvailable of a clique (%d to %d); "+
+				"nodeCount is immutable under the provider %s, which cannot change minAvailable of a clique (%d to %d); "+
 					"delete and recreate the DynamoGraphDeployment, or use another provider (annotation %s)",
-				before.Multinode.NodeCount, now.Multinode.NodeCount, graph.AnnotationProvider)))
+				kept, before.Multinode.NodeCount, now.Multinode.NodeCount, graph.AnnotationProvider)))
 		}
-		if err := minAvailableUnderGrove(now, before); err != nil {
+		if err := minAvailableFixed(now, before, kept); err != nil {
 			errs = append(errs, err)
 		}
 	})

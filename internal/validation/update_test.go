@@ -13,7 +13,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestGraphUpdate(t *testing.T) {
@@ -75,7 +76,7 @@ func TestGraphUpdate(t *testing.T) {
 			old: func(d *deployment) {
 				d.Status.Services = map[string]nvidiav1alpha1.ServiceStatus{"Worker": {Replicas: 2}, "Frontend": {}}
 			},
-			change: func(d *deployment) { d.Annotations = map[string]string{annotationWorkload: "LeaderWorkerSet"} },
+			change: func(d *deployment) { d.Annotations = map[string]string{graph.AnnotationWorkload: "LeaderWorkerSet"} },
 			want: []string{"metadata.annotations[trellis.dev/workload]: Forbidden: the workload is immutable while the deployment has pods " +
 				"(service Worker has 2 replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment"},
 		},
@@ -159,7 +160,7 @@ func TestGraphUpdate(t *testing.T) {
 	}
 }
 
-func TestGroveImmutable(t *testing.T) {
+func TestProviderUpdate(t *testing.T) {
 	tests := map[string]struct {
 		change func(*deployment)
 		want   []string
@@ -180,7 +181,7 @@ func TestGroveImmutable(t *testing.T) {
 		old := newGraph()
 		updated := old.DeepCopy()
 		tc.change(updated)
-		if diff := cmp.Diff(tc.want, texts(GroveImmutable(hub.Of(updated), hub.Of(old)))); diff != "" {
+		if diff := cmp.Diff(tc.want, texts(ProviderUpdate(hub.Of(updated), hub.Of(old), specs.Grove.Name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

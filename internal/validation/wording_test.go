@@ -10,7 +10,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // TestWording: who writes v1beta1 reads its paths and words, with components counted in the order in which they were written.

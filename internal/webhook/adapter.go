@@ -60,7 +60,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 	if err != nil {
 		return unchecked(err)
 	}
-	if !replicas.HandedOver(dgd.Component(asked.component)) {
+	if !replicas.WithAdapter(dgd.Component(asked.component)) {
 		return admission.Allowed("")
 	}
 	errs := validation.ScaleFloor(dgd, asked.component, asked.replicas)

@@ -5,12 +5,12 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
+	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/testutil/manifest"
 )
 
 // These go the whole way through the API server: schema, rules of the definitions, conversion, webhooks. What else the rules say is tested where
@@ -23,85 +23,127 @@ const (
 	atFirst   = "spec.components[0]."
 )
 
-// oneWorker is a deployment of a Worker, in the version whose spec it has; graph is what else its spec says.
-func oneWorker(version, graph, worker string) *unstructured.Unstructured {
-	GinkgoHelper()
-	form := `{apiVersion: nvidia.com/v1alpha1, spec: {%sservices: {Worker: {%s}}}}`
+// oneWorker is a deployment of a Worker, in the version whose spec it has; more is what else its spec says.
+func oneWorker(t *testing.T, version, more, worker string) *unstructured.Unstructured {
+	t.Helper()
+	form := `{spec: {%sservices: {Worker: {%s}}}}`
 	if version == "v1beta1" {
-		form = `{apiVersion: nvidia.com/v1beta1, spec: {%scomponents: [{name: Worker, %s}]}}`
+		form = `{spec: {%scomponents: [{name: Worker, %s}]}}`
 	}
-	object := &unstructured.Unstructured{}
-	Expect(yaml.Unmarshal(fmt.Appendf(nil, form, graph, worker), &object.Object)).To(Succeed())
-	object.SetKind("DynamoGraphDeployment")
-	object.SetNamespace("default")
-	object.SetName("both")
+	object := deploymentOf(version, "both")
+	maps.Copy(object.Object, manifest.Parse(t, fmt.Sprintf(form, more, worker)))
 	return object
 }
 
-var _ = DescribeTable("a new deployment", func(version, graph, worker string, texts ...string) {
-	object := oneWorker(version, graph, worker)
-	DeferCleanup(func() { Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed()) })
-	if len(texts) == 0 {
-		Expect(admin.Create(ctx, object)).To(Succeed())
-		return
+func TestCreateInBothVersions(t *testing.T) {
+	tests := map[string]struct {
+		version, spec, worker string
+		// want are texts of the refusal; none: the deployment is accepted.
+		want []string
+	}{
+		"alpha":             {version: "v1alpha1", worker: alphaMain},
+		"beta":              {version: "v1beta1", worker: betaMain},
+		"a name with a dot": {version: "v1beta1", worker: betaMain + "}, {name: a.b, " + betaMain, want: []string{"spec.components[1].name", "a component name must have 1 to 63"}},
+		"a long name": {
+			version: "v1beta1", worker: betaMain + `}, {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, ` + betaMain,
+			want: []string{"spec.components[1].name"},
+		},
+		"a name with a dot in v1alpha1":       {version: "v1alpha1", worker: alphaMain + "}, a.b: {" + alphaMain},
+		"a frontend sidecar without a name":   {version: "v1beta1", worker: betaMain + `, frontendSidecar: ""`, want: []string{atFirst + "frontendSidecar"}},
+		"a picker of the runtime":             {version: "v1beta1", worker: `type: epp, podTemplate: {spec: {containers: [{name: main, image: "r/dynamo:1.5.0"}]}}`},
+		"a picker of the runtime in v1alpha1": {version: "v1alpha1", worker: `componentType: epp, extraPodSpec: {mainContainer: {image: "r/dynamo:1.5.0"}}`},
+		"an early picker":                     {version: "v1alpha1", worker: `componentType: epp, ` + alphaMain, want: []string{atWorker + "eppConfig", "runtime before 1.5.0"}},
+		"configuration of a picker of the runtime": {
+			version: "v1beta1", worker: `type: epp, runtimeVersionOverride: 1.5.0, eppConfig: {configMapRef: {name: c, key: k}}, ` + betaMain,
+			want: []string{atFirst + "eppConfig", "reads no eppConfig; remove it"},
+		},
+		"devices without a GPU": {
+			version: "v1alpha1", worker: `componentType: worker, gpuMemoryService: {enabled: true}, ` + alphaMain,
+			want: []string{atWorker + "gpuMemoryService", "resources.limits.gpu"},
+		},
+		"devices without a GPU in v1beta1": {
+			version: "v1beta1", worker: `type: worker, experimental: {gpuMemoryService: {}}, ` + betaMain,
+			want: []string{atFirst + "experimental.gpuMemoryService", "limit of nvidia.com/gpu"},
+		},
+		"failover in the pod": {
+			version: "v1beta1", worker: `type: worker, experimental: {failover: {}}, ` + betaMain,
+			want: []string{"metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]", atFirst + "experimental.failover", "needs gpuMemoryService"},
+		},
+		"a job beside a checkpoint": {version: "v1alpha1", worker: `checkpoint: {enabled: true, checkpointRef: a, job: {}}, ` + alphaMain, want: []string{atWorker + "checkpoint.job"}},
+		"an override of Grove": {
+			version: "v1alpha1", spec: "providerOverride: {apiVersion: grove.io/v1alpha1, value: {spec: {template: {topologyConstraint: {packDomain: rack}}}}}, ",
+			worker: alphaMain,
+		},
+		"an override of replicas": {
+			version: "v1beta1", spec: "providerOverride: {apiVersion: grove.io/v1alpha1, value: {spec: {replicas: 2}}}, ", worker: betaMain,
+			want: []string{"spec.providerOverride.value"},
+		},
+		"a transfer policy with two selectors": {
+			version: "v1alpha1", spec: "experimental: {kvTransferPolicy: {labelKey: a/b, clusterTopologyName: c, domain: rack}}, ", worker: alphaMain,
+			want: []string{"spec.experimental.kvTransferPolicy", "exactly one of labelKey or clusterTopologyName"},
+		},
+		"negative shared memory":     {version: "v1beta1", worker: betaMain + ", sharedMemorySize: -1Gi", want: []string{atFirst + "sharedMemorySize"}},
+		"a planner of several nodes": {version: "v1alpha1", worker: "componentType: planner, multinode: {nodeCount: 2}, " + alphaMain, want: []string{atWorker + "multinode", "remove multinode"}},
 	}
-	Expect(admin.Create(ctx, object)).To(badRequest(texts...))
-},
-	Entry("alpha", "v1alpha1", "", alphaMain),
-	Entry("beta", "v1beta1", "", betaMain),
-	Entry("a name with a dot", "v1beta1", "", betaMain+"}, {name: a.b, "+betaMain, "spec.components[1].name", "a component name must have 1 to 63"),
-	Entry("a long name", "v1beta1", "", betaMain+`}, {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, `+betaMain, "spec.components[1].name"),
-	Entry("a name with a dot in v1alpha1", "v1alpha1", "", alphaMain+"}, a.b: {"+alphaMain),
-	Entry("a frontend sidecar without a name", "v1beta1", "", betaMain+`, frontendSidecar: ""`, atFirst+"frontendSidecar"),
-	Entry("a picker of the runtime", "v1beta1", "", `type: epp, podTemplate: {spec: {containers: [{name: main, image: "r/dynamo:1.5.0"}]}}`),
-	Entry("a picker of the runtime in v1alpha1", "v1alpha1", "", `componentType: epp, extraPodSpec: {mainContainer: {image: "r/dynamo:1.5.0"}}`),
-	Entry("an early picker", "v1alpha1", "", `componentType: epp, `+alphaMain, atWorker+"eppConfig", "runtime before 1.5.0"),
-	Entry("configuration of a picker of the runtime", "v1beta1", "", `type: epp, runtimeVersionOverride: 1.5.0, eppConfig: {configMapRef: {name: c, key: k}}, `+betaMain,
-		atFirst+"eppConfig", "reads no eppConfig; remove it"),
-	Entry("devices without a GPU", "v1alpha1", "", `componentType: worker, gpuMemoryService: {enabled: true}, `+alphaMain, atWorker+"gpuMemoryService", "resources.limits.gpu"),
-	Entry("devices without a GPU in v1beta1", "v1beta1", "", `type: worker, experimental: {gpuMemoryService: {}}, `+betaMain, atFirst+"experimental.gpuMemoryService", "limit of nvidia.com/gpu"),
-	Entry("failover in the pod", "v1beta1", "", `type: worker, experimental: {failover: {}}, `+betaMain,
-		"metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]", atFirst+"experimental.failover", "needs gpuMemoryService"),
-	Entry("a job beside a checkpoint", "v1alpha1", "", `checkpoint: {enabled: true, checkpointRef: a, job: {}}, `+alphaMain, atWorker+"checkpoint.job"),
-	Entry("an override of Grove", "v1alpha1", "providerOverride: {apiVersion: grove.io/v1alpha1, value: {spec: {template: {topologyConstraint: {packDomain: rack}}}}}, ", alphaMain),
-	Entry("an override of replicas", "v1beta1", "providerOverride: {apiVersion: grove.io/v1alpha1, value: {spec: {replicas: 2}}}, ", betaMain, "spec.providerOverride.value"),
-	Entry("a transfer policy with two selectors", "v1alpha1", "experimental: {kvTransferPolicy: {labelKey: a/b, clusterTopologyName: c, domain: rack}}, ", alphaMain,
-		"spec.experimental.kvTransferPolicy", "exactly one of labelKey or clusterTopologyName"),
-	Entry("negative shared memory", "v1beta1", "", betaMain+", sharedMemorySize: -1Gi", atFirst+"sharedMemorySize"),
-	Entry("a planner of several nodes", "v1alpha1", "", "componentType: planner, multinode: {nodeCount: 2}, "+alphaMain, atWorker+"multinode", "remove multinode"),
-)
-
-var _ = DescribeTable("an update", func(version, before, after string, texts ...string) {
-	object := oneWorker(version, "", before)
-	created(object)
-	updated := oneWorker(version, "", after)
-	updated.SetResourceVersion(object.GetResourceVersion())
-	if len(texts) == 0 {
-		Expect(admin.Update(ctx, updated)).To(Succeed())
-		return
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			object := oneWorker(t, tc.version, tc.spec, tc.worker)
+			s.want(s.tryCreate(object), tc.want...)
+		})
 	}
-	Expect(admin.Update(ctx, updated)).To(badRequest(texts...))
-},
-	Entry("removes the image", "v1beta1", betaMain, "podTemplate: {spec: {containers: [{name: main}]}}", atFirst+"podTemplate.spec.containers[main].image"),
-	Entry("removes the image in v1alpha1", "v1alpha1", alphaMain, "replicas: 2", atWorker+"extraPodSpec.mainContainer.image"),
-	Entry("leaves a minAvailable of 1 out", "v1beta1", betaMain+", minAvailable: 1", betaMain),
-	Entry("leaves a minAvailable of 1 out in v1alpha1", "v1alpha1", alphaMain+", minAvailable: 1", alphaMain),
-	Entry("leaves a minAvailable of 2 out", "v1beta1", betaMain+", replicas: 2, minAvailable: 2", betaMain+", replicas: 2", atFirst+"minAvailable", "is immutable"),
-	Entry("changes a minAvailable of 1", "v1alpha1", alphaMain+", replicas: 2, minAvailable: 1", alphaMain+", replicas: 2, minAvailable: 2", atWorker+"minAvailable", "is immutable"),
-	Entry("gives a picker the runtime's image and no configuration", "v1beta1", "type: epp, eppConfig: {configMapRef: {name: c, key: k}}, "+betaMain,
-		`type: epp, podTemplate: {spec: {containers: [{name: main, image: "r/dynamo:1.5.0"}]}}`),
-	Entry("gives a picker the runtime's image alone", "v1beta1", "type: epp, eppConfig: {configMapRef: {name: c, key: k}}, "+betaMain,
-		`type: epp, eppConfig: {configMapRef: {name: c, key: k}}, podTemplate: {spec: {containers: [{name: main, image: "r/dynamo:1.5.0"}]}}`, atFirst+"eppConfig"),
-)
+}
 
-var _ = It("a component whose name only v1alpha1 takes is changed through v1beta1", func() {
-	object := oneWorker("v1alpha1", "", alphaMain+"}, a.b: {"+alphaMain)
-	created(object)
+func TestUpdateInBothVersions(t *testing.T) {
+	tests := map[string]struct {
+		version, before, after string
+		// want are texts of the refusal; none: the update is accepted.
+		want []string
+	}{
+		"removes the image": {
+			version: "v1beta1", before: betaMain,
+			after: "podTemplate: {spec: {containers: [{name: main}]}}", want: []string{atFirst + "podTemplate.spec.containers[main].image"},
+		},
+		"removes the image in v1alpha1":              {version: "v1alpha1", before: alphaMain, after: "replicas: 2", want: []string{atWorker + "extraPodSpec.mainContainer.image"}},
+		"leaves a minAvailable of 1 out":             {version: "v1beta1", before: betaMain + ", minAvailable: 1", after: betaMain},
+		"leaves a minAvailable of 1 out in v1alpha1": {version: "v1alpha1", before: alphaMain + ", minAvailable: 1", after: alphaMain},
+		"leaves a minAvailable of 2 out": {
+			version: "v1beta1", before: betaMain + ", replicas: 2, minAvailable: 2",
+			after: betaMain + ", replicas: 2", want: []string{atFirst + "minAvailable", "is immutable"},
+		},
+		"changes a minAvailable of 1": {
+			version: "v1alpha1", before: alphaMain + ", replicas: 2, minAvailable: 1",
+			after: alphaMain + ", replicas: 2, minAvailable: 2", want: []string{atWorker + "minAvailable", "is immutable"},
+		},
+		"gives a picker the runtime's image and no configuration": {
+			version: "v1beta1", before: "type: epp, eppConfig: {configMapRef: {name: c, key: k}}, " + betaMain,
+			after: `type: epp, podTemplate: {spec: {containers: [{name: main, image: "r/dynamo:1.5.0"}]}}`,
+		},
+		"gives a picker the runtime's image alone": {
+			version: "v1beta1", before: "type: epp, eppConfig: {configMapRef: {name: c, key: k}}, " + betaMain,
+			after: `type: epp, eppConfig: {configMapRef: {name: c, key: k}}, podTemplate: {spec: {containers: [{name: main, image: "r/dynamo:1.5.0"}]}}`, want: []string{atFirst + "eppConfig"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			object := oneWorker(t, tc.version, "", tc.before)
+			s.create(object)
+			updated := oneWorker(t, tc.version, "", tc.after)
+			updated.SetResourceVersion(object.GetResourceVersion())
+			s.want(s.admin.Update(t.Context(), updated), tc.want...)
+		})
+	}
+}
+
+func TestAComponentWhoseNameOnlyV1alpha1TakesIsChangedThroughV1beta1(t *testing.T) {
+	s := newServer(t)
+	s.create(oneWorker(t, "v1alpha1", "", alphaMain+"}, a.b: {"+alphaMain))
 	beta := deploymentOf("v1beta1", "both")
-	Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), beta)).To(Succeed())
+	s.get(beta)
 	components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
-	Expect(err).NotTo(HaveOccurred())
+	s.must(err)
 	components[1].(map[string]any)["replicas"] = int64(3)
-	Expect(unstructured.SetNestedSlice(beta.Object, components, "spec", "components")).To(Succeed())
-	Expect(admin.Update(ctx, beta)).To(Succeed())
-})
+	s.must(unstructured.SetNestedSlice(beta.Object, components, "spec", "components"))
+	s.must(s.admin.Update(t.Context(), beta))
+}

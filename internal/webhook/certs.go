@@ -34,21 +34,22 @@ type CertOptions struct {
 	controllerName string
 }
 
-// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,verbs=list;watch
-// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,resourceNames=trellis-webhook-server-cert,verbs=get;update
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=list;watch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=get;update
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,resourceNames=trellis-webhook-server-cert,verbs=list;update;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=list;update;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=list;update;watch
 
 // SetupCertRotation makes the webhooks' certificate, renews it in time, serves it, and tells the webhook configurations and the definitions
 // whom to trust. ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a standby
 // serves too.
 //
-// The rotator lists and watches all Secrets of the namespace, so that cannot be narrowed to the one name. What it calls ready is not
-// waited for, because that needs the files in CertDir and looks for them at intervals that double: on a first start it may be minutes late.
+// What the rotator calls ready is not waited for, because that needs the files in CertDir and looks for them at intervals that double: on a
+// first start it may be minutes late.
 func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{}, err error) {
 	host := opts.ServiceName + "." + opts.Namespace + ".svc"
-	err = rotator.AddRotator(mgr, &rotator.CertRotator{
+	named := narrow(mgr, map[string]string{
+		"secrets": opts.SecretName, "mutatingwebhookconfigurations": opts.MutatingWebhookConfig, "validatingwebhookconfigurations": opts.ValidatingWebhookConfig,
+	})
+	err = rotator.AddRotator(named, &rotator.CertRotator{
 		SecretKey:      types.NamespacedName{Namespace: opts.Namespace, Name: opts.SecretName},
 		CertDir:        opts.CertDir,
 		CAName:         certAuthority,

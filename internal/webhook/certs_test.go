@@ -10,13 +10,14 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"testing"
+	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,136 +29,167 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
-// probe asks a replica for its readiness, and returns the code and the text.
-func probe(r *replica) (int, string) {
-	response, err := http.Get(r.readiness + "?verbose")
-	if err != nil {
-		return 0, err.Error()
+// withoutServices is a deployment that is refused.
+const withoutServices = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`
+
+func TestTheEmptySecretIsFilled(t *testing.T) {
+	data := newServer(t).secret().Data
+	want := []string{"ca.crt", "ca.key", "tls.crt", "tls.key"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(data))); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
 	}
-	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
-	body, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode, string(body)
+}
+
+func TestEveryWebhookTrustsTheAuthority(t *testing.T) {
+	s := newServer(t)
+	bundles := map[string][]byte{}
+	mutating, validating := s.configurations()
+	for _, w := range mutating.Webhooks {
+		bundles[w.Name] = w.ClientConfig.CABundle
+	}
+	for _, w := range validating.Webhooks {
+		bundles[w.Name] = w.ClientConfig.CABundle
+	}
+	for _, crd := range s.definitions() {
+		bundles[crd.Name] = bundleOf(crd)
+	}
+	if len(bundles) != 6 {
+		t.Errorf("%d webhooks, want 6: %q", len(bundles), slices.Sorted(maps.Keys(bundles)))
+	}
+	for name, bundle := range bundles {
+		if !bytes.Equal(bundle, s.authority()) {
+			t.Errorf("%s does not trust the authority", name)
+		}
+	}
+}
+
+func TestAStandbyServes(t *testing.T) {
+	s := newServer(t)
+	select {
+	case <-s.standby.manager.Elected():
+		t.Error("the standby leads")
+	default:
+	}
+	answer := s.ask(s.standby, withoutServices)
+	if answer.Allowed || !strings.Contains(answer.Result.Message, "spec.services must have at least one service") {
+		t.Errorf("allowed = %v: %v", answer.Allowed, answer.Result)
+	}
+}
+
+// The old certificate is served until there is a new one.
+func TestANewCertificateIsServedAtOnce(t *testing.T) {
+	s := newServer(t)
+	before := s.served(s.leader)
+	secret := s.secret()
+	secret.Data["tls.crt"] = []byte("no certificate")
+	s.must(s.admin.Update(t.Context(), secret))
+	for _, r := range []*replica{s.leader, s.standby} {
+		s.eventually("another certificate is served", func() bool { return !s.served(r).Equal(before) })
+		if !bytes.Equal(s.served(r).Raw, s.certificate()) {
+			t.Error("the certificate in the Secret is not served")
+		}
+		if s.ask(r, withoutServices).Allowed {
+			t.Error("a deployment without services is allowed")
+		}
+	}
+}
+
+func TestSecretAndConfigurationsStayWhileNothingChanges(t *testing.T) {
+	s := newServer(t)
+	before := s.versions()
+	s.stays("resourceVersions of Secret, configurations and definitions", 2*time.Second, func() bool { return slices.Equal(before, s.versions()) })
+}
+
+// secret is the certificate's Secret.
+func (s *server) secret() *corev1.Secret {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: certSecret}}
+	s.get(secret)
+	return secret
 }
 
 // authority is the certificate authority in the Secret.
-func authority() []byte {
-	return secretNow().Data["ca.crt"]
+func (s *server) authority() []byte {
+	s.t.Helper()
+	return s.secret().Data["ca.crt"]
 }
 
-// secretNow is the certificate's Secret.
-func secretNow() *corev1.Secret {
-	var secret corev1.Secret
-	Expect(admin.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}, &secret)).To(Succeed())
-	return &secret
-}
-
-func certificateIn(secret *corev1.Secret) []byte {
-	block, _ := pem.Decode(secret.Data["tls.crt"])
-	Expect(block).NotTo(BeNil())
+// certificate is the certificate in the Secret.
+func (s *server) certificate() []byte {
+	s.t.Helper()
+	block, _ := pem.Decode(s.secret().Data["tls.crt"])
+	if block == nil {
+		s.t.Fatal("the Secret has no certificate")
+	}
 	return block.Bytes
 }
 
-// served is the certificate that a replica shows to whoever calls it.
-func served(r *replica) *x509.Certificate {
+// served is the certificate that a replica shows to its callers.
+func (s *server) served(r *replica) *x509.Certificate {
+	s.t.Helper()
 	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port), &tls.Config{InsecureSkipVerify: true})
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { Expect(connection.Close()).To(Succeed()) }()
+	s.must(err)
+	defer func() { s.must(connection.Close()) }()
 	return connection.ConnectionState().PeerCertificates[0]
 }
 
-// ask sends an AdmissionReview to a replica the way the API server does: over TLS, trusting the authority, by the Service's name.
-func ask(r *replica, path string, object string) *admissionv1.AdmissionResponse {
+// ask asks a replica whether a deployment is valid, as the API server does: over TLS, trusting the authority, by the Service's name.
+func (s *server) ask(r *replica, object string) *admissionv1.AdmissionResponse {
+	s.t.Helper()
 	trusted := x509.NewCertPool()
-	Expect(trusted.AppendCertsFromPEM(authority())).To(BeTrue())
+	if !trusted.AppendCertsFromPEM(s.authority()) {
+		s.t.Fatal("the authority is no certificate")
+	}
 	caller := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: webhookService + "." + operatorNamespace + ".svc"}}}
 	review, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request:  &admissionv1.AdmissionRequest{UID: "1", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)}},
 	})
-	Expect(err).NotTo(HaveOccurred())
-	response, err := caller.Post(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, path), "application/json", bytes.NewReader(review))
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
+	s.must(err)
+	response, err := caller.Post(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, validateDeploymentPath), "application/json", bytes.NewReader(review))
+	s.must(err)
+	defer func() { s.must(response.Body.Close()) }()
 	var answer admissionv1.AdmissionReview
-	Expect(json.NewDecoder(response.Body).Decode(&answer)).To(Succeed())
+	s.must(json.NewDecoder(response.Body).Decode(&answer))
 	return answer.Response
 }
 
-var _ = Describe("the certificate", func() {
-	It("fills the Secret that was shipped empty", func() {
-		Expect(secretNow().Data).To(And(HaveKey("ca.crt"), HaveKey("ca.key"), HaveKey("tls.crt"), HaveKey("tls.key")))
-	})
+func (s *server) configurations() (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	s.t.Helper()
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: mutatingConfigName}}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: validatingConfigName}}
+	s.get(mutating)
+	s.get(validating)
+	return mutating, validating
+}
 
-	It("tells every webhook whom to trust", func() {
-		var mutating admissionregistrationv1.MutatingWebhookConfiguration
-		var validating admissionregistrationv1.ValidatingWebhookConfiguration
-		Expect(admin.Get(ctx, client.ObjectKey{Name: mutatingConfigName}, &mutating)).To(Succeed())
-		Expect(admin.Get(ctx, client.ObjectKey{Name: validatingConfigName}, &validating)).To(Succeed())
-		var bundles [][]byte
-		for _, w := range mutating.Webhooks {
-			bundles = append(bundles, w.ClientConfig.CABundle)
-		}
-		for _, w := range validating.Webhooks {
-			bundles = append(bundles, w.ClientConfig.CABundle)
-		}
-		for _, crd := range convertedDefinitions() {
-			bundles = append(bundles, crd.Spec.Conversion.Webhook.ClientConfig.CABundle)
-		}
-		Expect(bundles).To(HaveLen(6))
-		Expect(bundles).To(HaveEach(Equal(authority())))
-	})
-
-	It("lets a standby serve although it does not lead", func() {
-		Expect(standby.manager.Elected()).NotTo(BeClosed())
-		answer := ask(standby, validateDeploymentPath, `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`)
-		Expect(answer.Allowed).To(BeFalse())
-		Expect(answer.Result.Message).To(ContainSubstring("spec.services must have at least one service"))
-	})
-
-	It("serves a new certificate as soon as there is one, and goes on with the old one until then", func() {
-		before := served(leader)
-		secret := secretNow()
-		secret.Data["tls.crt"] = []byte("no certificate")
-		Expect(admin.Update(ctx, secret)).To(Succeed())
-		for _, r := range []*replica{leader, standby} {
-			Eventually(func() *x509.Certificate { return served(r) }).ShouldNot(Equal(before))
-			Expect(served(r).Raw).To(Equal(certificateIn(secretNow())))
-			Expect(ask(r, validateDeploymentPath, `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoGraphDeployment","metadata":{"name":"x"},"spec":{"services":{}}}`).Allowed).To(BeFalse())
-		}
-	})
-
-	It("leaves the Secret and the configurations alone when nothing changes", func() {
-		before := versions()
-		Consistently(versions, "2s").Should(Equal(before))
-	})
-})
-
-// convertedDefinitions are the definitions that the operator converts for.
-func convertedDefinitions() []*apiextensionsv1.CustomResourceDefinition {
+// definitions are those that the operator converts for.
+func (s *server) definitions() []*apiextensionsv1.CustomResourceDefinition {
+	s.t.Helper()
 	var found []*apiextensionsv1.CustomResourceDefinition
-	for _, name := range slices.Sorted(maps.Values(convert.Definitions)) {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		Expect(admin.Get(ctx, client.ObjectKey{Name: name}, crd)).To(Succeed())
-		found = append(found, crd)
+	for _, kind := range slices.Sorted(maps.Keys(convert.Definitions)) {
+		found = append(found, s.definition(kind))
 	}
 	return found
 }
 
-func versions() []string {
-	var found []string
-	for _, crd := range convertedDefinitions() {
-		found = append(found, crd.ResourceVersion)
+func (s *server) definition(kind string) *apiextensionsv1.CustomResourceDefinition {
+	s.t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: convert.Definitions[kind]}}
+	s.get(crd)
+	return crd
+}
+
+// versions are the resourceVersions of all that the certificate is written to.
+func (s *server) versions() []string {
+	s.t.Helper()
+	mutating, validating := s.configurations()
+	objects := []client.Object{s.secret(), mutating, validating}
+	for _, crd := range s.definitions() {
+		objects = append(objects, crd)
 	}
-	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
-		key := client.ObjectKey{Name: mutatingConfigName}
-		switch object.(type) {
-		case *corev1.Secret:
-			key = client.ObjectKey{Namespace: operatorNamespace, Name: certSecret}
-		case *admissionregistrationv1.ValidatingWebhookConfiguration:
-			key.Name = validatingConfigName
-		}
-		Expect(admin.Get(ctx, key, object)).To(Succeed())
+	var found []string
+	for _, object := range objects {
 		found = append(found, object.GetResourceVersion())
 	}
 	return found

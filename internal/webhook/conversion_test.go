@@ -4,89 +4,97 @@
 package webhook
 
 import (
+	"bytes"
 	"fmt"
+	"testing"
+	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/test/testutil/manifest"
 )
 
-func deploymentOf(version, name string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetAPIVersion("nvidia.com/" + version)
-	u.SetKind("DynamoGraphDeployment")
-	u.SetNamespace("default")
-	u.SetName(name)
-	return u
+func TestAnObjectOfOneVersionIsReadAndEditedInTheOther(t *testing.T) {
+	s := newServer(t)
+	alpha := deploymentOf("v1alpha1", "converted")
+	alpha.Object["spec"] = manifest.Parse(t, `services: {Worker: {replicas: 2}}`)
+	withImages(t, alpha)
+	s.create(alpha)
+	beta := deploymentOf("v1beta1", "converted")
+	s.get(beta)
+	components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
+	s.must(err)
+	for _, component := range components {
+		delete(component.(map[string]any), "podTemplate")
+	}
+	if diff := cmp.Diff([]any{map[string]any{"name": "Worker", "replicas": int64(2)}}, components); diff != "" {
+		t.Errorf("components (-want +got):\n%s", diff)
+	}
+
+	patch := `[{"op":"test","path":"/spec/components/0/name","value":"Worker"},{"op":"add","path":"/spec/components/0/replicas","value":3}]`
+	s.must(s.admin.Patch(t.Context(), beta, client.RawPatch(types.JSONPatchType, []byte(patch))))
+	(&edited{s, alpha}).wantReplicas("Worker", 3)
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		all := &unstructured.UnstructuredList{}
+		all.SetAPIVersion("nvidia.com/" + version)
+		all.SetKind("DynamoGraphDeploymentList")
+		s.must(s.admin.List(t.Context(), all))
+		if len(all.Items) == 0 {
+			t.Errorf("the list of %s is empty", version)
+		}
+	}
+	s.must(s.admin.Delete(t.Context(), beta))
 }
 
-var _ = Describe("the conversion", func() {
-	It("shows an object of one version in the other, and an edit there in the first", func() {
-		alpha := deploymentOf("v1alpha1", "converted")
-		alpha.Object["spec"] = map[string]any{"services": map[string]any{"Worker": map[string]any{"replicas": int64(2)}}}
-		withImages(alpha)
-		Expect(admin.Create(ctx, alpha)).To(Succeed())
-		beta := deploymentOf("v1beta1", "converted")
-		Expect(admin.Get(ctx, client.ObjectKeyFromObject(beta), beta)).To(Succeed())
-		components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(components).To(ConsistOf(And(HaveKeyWithValue("name", "Worker"), HaveKeyWithValue("replicas", int64(2)))))
+func TestPartsAreAppliedServerSideInEitherVersion(t *testing.T) {
+	s := newServer(t)
+	specs := map[string]string{
+		"v1beta1":  `{backendFramework: vllm, components: [{name: Worker, podTemplate: {spec: {containers: [{name: main, image: a}]}}}]}`,
+		"v1alpha1": `{backendFramework: vllm}`,
+	}
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		part := deploymentOf(version, "applied")
+		part.SetLabels(map[string]string{version: "yes"})
+		part.Object["spec"] = manifest.Parse(t, specs[version])
+		s.must(s.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(part), client.FieldOwner("applier-"+version), client.ForceOwnership))
+	}
+	s.must(s.admin.Delete(t.Context(), deploymentOf("v1beta1", "applied")))
+}
 
-		patch := `[{"op":"test","path":"/spec/components/0/name","value":"Worker"},{"op":"add","path":"/spec/components/0/replicas","value":3}]`
-		Expect(admin.Patch(ctx, beta, client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
-		Expect(admin.Get(ctx, client.ObjectKeyFromObject(alpha), alpha)).To(Succeed())
-		replicas, _, err := unstructured.NestedInt64(alpha.Object, "spec", "services", "Worker", "replicas")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(replicas).To(Equal(int64(3)))
-		for _, version := range []string{"v1alpha1", "v1beta1"} {
-			all := &unstructured.UnstructuredList{}
-			all.SetAPIVersion("nvidia.com/" + version)
-			all.SetKind("DynamoGraphDeploymentList")
-			Expect(admin.List(ctx, all)).To(Succeed())
-			Expect(all.Items).NotTo(BeEmpty())
-		}
-		Expect(admin.Delete(ctx, beta)).To(Succeed())
-	})
+// A definition that is applied without the authority gets it back. One whose conversion leads elsewhere gets none.
+func TestADefinitionGetsItsAuthorityBack(t *testing.T) {
+	s := newServer(t)
+	const kind = "DynamoGraphDeploymentScalingAdapter" // the API server takes seconds to check the other definition
+	bundle := func() []byte { return bundleOf(s.definition(kind)) }
+	trusts := func() bool { return bytes.Equal(bundle(), s.authority()) }
+	if !trusts() {
+		t.Fatal("the definition does not have the authority")
+	}
+	crd := s.definition(kind)
+	change := func(patch string) {
+		t.Helper()
+		s.must(s.admin.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(patch))))
+	}
+	change(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}`)
+	s.eventually("the authority is back", trusts)
 
-	It("takes parts of an object in a server-side apply of either version", func() {
-		for _, version := range []string{"v1beta1", "v1alpha1"} {
-			part := deploymentOf(version, "applied")
-			part.SetLabels(map[string]string{version: "yes"})
-			part.Object["spec"] = map[string]any{"backendFramework": "vllm"}
-			if version == "v1beta1" {
-				part.Object["spec"].(map[string]any)["components"] = []any{map[string]any{
-					"name": "Worker", "podTemplate": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "a"}}}},
-				}}
-			}
-			Expect(admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(part), client.FieldOwner("applier-"+version), client.ForceOwnership)).To(Succeed())
-		}
-		Expect(admin.Delete(ctx, deploymentOf("v1beta1", "applied"))).To(Succeed())
-	})
-
-	It("gets its authority back into a definition that was applied without, and into none that leads elsewhere", func() {
-		crd := convertedDefinitions()[0]
-		Expect(bundleOf(crd)).To(Equal(authority()))
-		drop := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}`))
-		Expect(admin.Patch(ctx, crd, drop)).To(Succeed())
-		Eventually(func() []byte { return bundleOf(convertedDefinitions()[0]) }).Should(Equal(authority()))
-
-		port := *crd.Spec.Conversion.Webhook.ClientConfig.Service.Port
-		redirect := func(namespace string) {
-			GinkgoHelper()
-			patch := fmt.Sprintf(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null,"service":{"namespace":%q}}}}}}`, namespace)
-			Expect(admin.Patch(ctx, crd, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
-		}
-		redirect("elsewhere")
-		Consistently(func() []byte { return bundleOf(convertedDefinitions()[0]) }, "1s").Should(BeEmpty())
-		redirect(operatorNamespace)
-		Eventually(func() []byte { return bundleOf(convertedDefinitions()[0]) }).Should(Equal(authority()))
-		Expect(convertedDefinitions()[0].Spec.Conversion.Webhook.ClientConfig.Service.Port).To(Equal(ptr.To(port)))
-	})
-})
+	port := *crd.Spec.Conversion.Webhook.ClientConfig.Service.Port
+	redirect := func(namespace string) {
+		t.Helper()
+		change(fmt.Sprintf(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null,"service":{"namespace":%q}}}}}}`, namespace))
+	}
+	redirect("elsewhere")
+	s.stays("the definition that leads elsewhere has no authority", time.Second, func() bool { return len(bundle()) == 0 })
+	redirect(operatorNamespace)
+	s.eventually("the authority is back", trusts)
+	if got := *s.definition(kind).Spec.Conversion.Webhook.ClientConfig.Service.Port; got != port {
+		t.Errorf("port %d, want %d", got, port)
+	}
+}
 
 func bundleOf(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.Webhook.ClientConfig.CABundle

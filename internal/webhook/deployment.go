@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -25,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// readTimeout bounds the reads of one request, well inside the five seconds the API server waits for the answer.
+// readTimeout bounds all reads of one request, well inside the five seconds the API server waits for the answer.
 const readTimeout = 3 * time.Second
 
 var _ admission.Handler = &deploymentValidator{}
@@ -41,8 +42,8 @@ type deploymentValidator struct {
 	warnings   func(*nvidiav1beta1.DynamoGraphDeployment) []string
 	// maxPods bounds the pods of one graph; 0: any number.
 	maxPods int64
-	// underGrove says that Grove makes the pods of a deployment; nil: of none.
-	underGrove func(*nvidiav1beta1.DynamoGraphDeployment) bool
+	// provider is the operator's, of deployments that name none.
+	provider string
 }
 
 // Handle implements admission.Handler, for requests in either version.
@@ -53,8 +54,15 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if req.Operation == admissionv1.Create {
-		lines, errs := v.create(ctx, req.Object.Raw, now)
-		return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
+		lines, errs, unread := v.create(ctx, req.Object.Raw, now)
+		if unread != nil && len(errs) == 0 {
+			return tryAgain(unread)
+		}
+		response := answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
+		if unread != nil {
+			response = response.WithWarnings(notChecked(unread))
+		}
+		return response
 	}
 	before, err := validation.FromJSON(req.OldObject.Raw)
 	if err != nil {
@@ -64,24 +72,31 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 	return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
 }
 
-// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition.
-func (v *deploymentValidator) create(ctx context.Context, raw []byte, dgd validation.Written) (admission.Warnings, field.ErrorList) {
-	topology, readErr := v.readTopology(ctx, constraint.Profile(dgd.DynamoGraphDeployment))
-	errs := append(validation.GraphCreate(dgd), validation.GraphTopology(dgd.DynamoGraphDeployment, topology, readErr)...)
-	transfer, readErr := v.readTopology(ctx, validation.TransferTopologyName(dgd.DynamoGraphDeployment))
-	errs = append(errs, validation.TransferTopology(dgd.DynamoGraphDeployment, transfer, readErr)...)
-	errs = append(errs, validation.PodLimit(dgd.DynamoGraphDeployment, nil, v.maxPods)...)
+// create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition. What needs one that
+// could not be read is left unchecked, and unread says why.
+func (v *deploymentValidator) create(ctx context.Context, raw []byte, written validation.Written) (lines admission.Warnings, errs field.ErrorList, unread error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	dgd := written.DynamoGraphDeployment
+	errs = validation.GraphCreate(written)
+	topology, unread := v.readTopology(ctx, constraint.Profile(dgd))
+	if unread == nil {
+		errs = append(errs, validation.GraphTopology(dgd, topology)...)
+	}
+	transfer, err := v.readTopology(ctx, validation.TransferTopologyName(dgd))
+	if err == nil {
+		errs = append(errs, validation.TransferTopology(dgd, transfer)...)
+	}
+	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
 	errs = append(errs, fits(raw)...)
-	return v.warn(ctx, dgd, topology), errs
+	return v.warn(ctx, written, topology), errs, cmp.Or(unread, err)
 }
 
 // update checks a change. One that leaves the spec alone passes in silence.
 func (v *deploymentValidator) update(ctx context.Context, raw []byte, was, is validation.Written) (admission.Warnings, field.ErrorList) {
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
-	if v.underGrove != nil && v.underGrove(old) && v.underGrove(updated) {
-		errs = append(errs, validation.GroveImmutable(updated, old)...)
-	}
+	errs = append(errs, validation.ProviderUpdate(updated, old, v.provider)...)
 	if updated.DeletionTimestamp != nil {
 		return nil, errs
 	}
@@ -90,19 +105,6 @@ func (v *deploymentValidator) update(ctx context.Context, raw []byte, was, is va
 		return nil, errs
 	}
 	return v.warn(ctx, is, nil), errs
-}
-
-func (v *deploymentValidator) readTopology(ctx context.Context, profile string) (*grovev1alpha1.ClusterTopology, error) {
-	if profile == "" {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	topology := &grovev1alpha1.ClusterTopology{}
-	if err := v.live.Get(ctx, client.ObjectKey{Name: profile}, topology); err != nil {
-		return nil, err
-	}
-	return topology, nil
 }
 
 // wording is that of the version in which the user wrote the deployment.

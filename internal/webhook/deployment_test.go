@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,6 +105,9 @@ const (
 		`"topologyConstraint":{"topologyProfile":"gb200","packDomain":"rack"},"services":{"A":{"replicas":2,"extraPodSpec":{"mainContainer":{"image":"i"}}}}}}`
 )
 
+// twoTopologies names one by its constraint and another by its transfer policy.
+var twoTopologies = strings.Replace(validGraph, `"services"`, `"experimental":{"kvTransferPolicy":{"clusterTopologyName":"h100","domain":"rack"}},"services"`, 1)
+
 func gb200() *grovev1alpha1.ClusterTopology {
 	return &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: "gb200"}, Spec: grovev1alpha1.ClusterTopologySpec{
 		Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "example.com/zone"}, {Domain: "rack", Key: "example.com/rack"}},
@@ -121,8 +126,11 @@ func TestValidatorReadsOnCreateOnly(t *testing.T) {
 		wantText  string
 	}{
 		"create":                    {operation: admissionv1.Create, object: validGraph, wantReads: 1, wantCode: http.StatusOK},
-		"create, forbidden":         {operation: admissionv1.Create, object: validGraph, readErr: apierrors.NewForbidden(resource, "gb200", errors.New("no")), wantReads: 1, wantCode: http.StatusUnprocessableEntity, wantText: "failed to read ClusterTopology"},
-		"create, server error":      {operation: admissionv1.Create, object: validGraph, readErr: errors.New("etcd is away"), wantReads: 1, wantCode: http.StatusUnprocessableEntity, wantText: "etcd is away"},
+		"create, forbidden":         {operation: admissionv1.Create, object: validGraph, readErr: apierrors.NewForbidden(resource, "gb200", errors.New("no")), wantReads: 1, wantCode: http.StatusInternalServerError, wantText: "allow the operator's ServiceAccount to get"},
+		"create, server error":      {operation: admissionv1.Create, object: validGraph, readErr: errors.New("etcd is away"), wantReads: 1, wantCode: http.StatusServiceUnavailable, wantText: `failed to read ClusterTopology "gb200" for topology validation: etcd is away; nothing wrong was found in the DynamoGraphDeployment; try again`},
+		"create, not installed":     {operation: admissionv1.Create, object: validGraph, readErr: &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "ClusterTopology"}}, wantReads: 1, wantCode: http.StatusInternalServerError, wantText: "install the CustomResourceDefinition"},
+		"create, not found":         {operation: admissionv1.Create, object: validGraph, readErr: apierrors.NewNotFound(resource, "gb200"), wantReads: 1, wantCode: http.StatusUnprocessableEntity, wantText: "ClusterTopology not found"},
+		"create, no name at all":    {operation: admissionv1.Create, object: strings.Replace(validGraph, "gb200", "a/b", 1), readErr: errors.New("invalid resource name"), wantCode: http.StatusUnprocessableEntity, wantText: "ClusterTopology not found"},
 		"scaled while it is gone":   {operation: admissionv1.Update, object: scaledGraph, readErr: apierrors.NewNotFound(resource, "gb200"), wantCode: http.StatusOK},
 		"touched while it is gone":  {operation: admissionv1.Update, object: validGraph, readErr: apierrors.NewNotFound(resource, "gb200"), wantCode: http.StatusOK},
 		"create, no constraint":     {operation: admissionv1.Create, object: `{"metadata":{"name":"llm"},"kind":"DynamoGraphDeployment","apiVersion":"nvidia.com/v1alpha1","spec":{"services":{"A":{"extraPodSpec":{"mainContainer":{"image":"i"}}}}}}`, wantCode: http.StatusOK},
@@ -161,8 +169,12 @@ func TestValidatorDoesNotWait(t *testing.T) {
 				return ctx.Err()
 			},
 		}).Build()
-		response := handlers(testScheme(), Options{Live: live})[validateDeploymentPath].Handle(t.Context(), request(admissionv1.Create, validGraph, ""))
-		if response.Allowed || !strings.Contains(response.Result.Message, "context deadline exceeded") {
+		since := time.Now()
+		response := handlers(testScheme(), Options{Live: live})[validateDeploymentPath].Handle(t.Context(), request(admissionv1.Create, twoTopologies, ""))
+		if took := time.Since(since); took > readTimeout {
+			t.Errorf("both reads took %s, longer than %s", took, readTimeout)
+		}
+		if response.Allowed || response.Result.Code != http.StatusServiceUnavailable || !strings.Contains(response.Result.Message, "context deadline exceeded") {
 			t.Errorf("got %v", response.Result)
 		}
 	})

@@ -8,22 +8,19 @@ import (
 	"testing"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	providergraph "github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/validation"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // TestNodeCountUnderGrove: Grove would refuse the new size of its gangs after admission, and the deployment would stay failed.
 func TestNodeCountUnderGrove(t *testing.T) {
 	const text = "metadata: {name: g, namespace: ns, annotations: {trellis.dev/provider: PROVIDER}}\n" +
 		"spec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}"
-	v := &deploymentValidator{underGrove: func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-		return providergraph.ChooseProvider(dgd, "").Name == providergraph.ProviderGrove
-	}}
-	for provider, refused := range map[string]bool{providergraph.ProviderGrove: true, providergraph.ProviderKAI: false, providergraph.ProviderGates: false} {
-		old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", provider)))
+	v := &deploymentValidator{}
+	for provider, refused := range map[string]bool{specs.Grove.Name: true, specs.KAI.Name: false, specs.Gates.Name: false} {
+		old := hub.Back(providertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", provider)))
 		updated := old.DeepCopy()
 		updated.Spec.Services["A"].Multinode.NodeCount = 4
 		err := validated(t, v, old, updated)
@@ -31,8 +28,8 @@ func TestNodeCountUnderGrove(t *testing.T) {
 			t.Errorf("%s: %v", provider, err)
 		}
 	}
-	old := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", providergraph.ProviderGrove)))
-	updated := hub.Back(peertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", providergraph.ProviderGates)))
+	old := hub.Back(providertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", specs.Grove.Name)))
+	updated := hub.Back(providertest.Deployment(t, strings.ReplaceAll(text, "PROVIDER", specs.Gates.Name)))
 	updated.Spec.Services["A"].Multinode.NodeCount = 4
 	if err := validated(t, v, old, updated); err != nil {
 		t.Errorf("with another provider at the same time: %v", err)

@@ -6,123 +6,142 @@ package webhook
 import (
 	"fmt"
 	"slices"
+	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/manifest"
 )
 
-// Each entry is a spec of v1alpha1 with services among which there is a Worker. It is stored in v1beta1; its status and the number of its
-// Worker are written there, as the operator, an autoscaler and the planner do. In v1alpha1 it must then say all that it said.
-var _ = DescribeTable("a deployment of v1alpha1 whose status and replicas are written in v1beta1 keeps", func(spec string) {
-	alpha := deploymentOf("v1alpha1", "odd-leaves")
-	content := map[string]any{}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &content)).To(Succeed())
-	nameImages(content)
-	alpha.Object["spec"] = content
-	alpha.SetAnnotations(map[string]string{"example.com/mine": "yes"})
-	want := alpha.DeepCopy()
-	Expect(admin.Create(ctx, alpha)).To(Succeed())
-	DeferCleanup(func() { Expect(admin.Delete(ctx, deploymentOf("v1beta1", "odd-leaves"))).To(Succeed()) })
-	stored := alphaNow()
-	Expect(lost("spec", want.Object["spec"], stored.Object["spec"])).To(BeEmpty(), "on create")
+// oddLeaves are specs of v1alpha1 with services among which there is a Worker.
+var oddLeaves = map[string]string{
+	"a name with dots":                                `services: {Worker: {}, gpt.4.1: {componentType: worker}, a.B: {replicas: 3}}`,
+	"unknown types":                                   `services: {Worker: {componentType: main, subComponentType: encode}, R: {componentType: router}, E: {componentType: ""}, P: {componentType: PLANNER}}`,
+	"sub-types of other types":                        `services: {Worker: {componentType: worker, subComponentType: x}, F: {componentType: frontend, subComponentType: prefill}, D: {subComponentType: decode}}`,
+	"prefill as a type":                               `services: {Worker: {componentType: prefill}, D: {componentType: decode, subComponentType: prefill}}`,
+	"custom resources and a kind of GPU":              `services: {Worker: {resources: {requests: {custom: {rdma/ib: "1", ephemeral-storage: 2Gi}}, limits: {gpu: "8", gpuType: gpu.intel.com/xe, custom: {rdma/ib: "1"}}}}}`,
+	"a kind of GPU without a number":                  `services: {Worker: {resources: {limits: {gpuType: gpu.intel.com/xe}}}}`,
+	"odd quantities":                                  `services: {Worker: {resources: {requests: {cpu: 1000m, memory: "1024Mi"}, limits: {cpu: "2.0", memory: 1073741824k, gpu: "08"}}, sharedMemory: {size: 0.5Gi}}}`,
+	"empty resources":                                 `services: {Worker: {resources: {}}, A: {resources: {requests: {}, limits: {custom: {}}, claims: []}}}`,
+	"shared memory off, with a size of 0":             `services: {Worker: {sharedMemory: {disabled: true, size: "0"}}}`,
+	"shared memory off, with a size that is a number": `services: {Worker: {sharedMemory: {disabled: true, size: 0}}}`,
+	"shared memory off":                               `services: {Worker: {sharedMemory: {disabled: true}}, B: {sharedMemory: {disabled: false, size: 8Gi}}, C: {sharedMemory: {size: 8192Mi}}}`,
+	"empty maps and lists of the deployment":          `{annotations: {}, labels: {}, envs: [], pvcs: [], services: {Worker: {}}}`,
+	"empty maps and lists of a service":               `services: {Worker: {annotations: {}, labels: {}, envs: [], volumeMounts: [], envFromSecret: "", extraPodMetadata: {annotations: {}, labels: {}}, extraPodSpec: {}}}`,
+	"an empty main container":                         `services: {Worker: {extraPodSpec: {mainContainer: {}}}, A: {extraPodMetadata: {}}, B: {extraPodSpec: {mainContainer: {name: provider}}}}`,
+	"empty lists of a pod":                            `services: {Worker: {extraPodSpec: {containers: [], initContainers: [], volumes: [], tolerations: [], nodeSelector: {}, mainContainer: {image: i, args: [], env: [], resources: {}}}}}`,
+	"autoscaling":                                     `services: {Worker: {autoscaling: {enabled: true, minReplicas: 1, maxReplicas: 3, metrics: [{type: Resource}], behavior: {}}}, A: {autoscaling: {enabled: false}}, B: {autoscaling: {}}}`,
+	"an ingress":                                      `services: {Worker: {}, F: {componentType: frontend, ingress: {enabled: true, host: chat, hostPrefix: eu-, hostSuffix: example.com, annotations: {a: b}, tls: {secretName: tls}}}, G: {componentType: frontend, ingress: {}}}`,
+	"claims":                                          `{pvcs: [{name: models, create: true, storageClass: fast, size: 1Ti, volumeAccessMode: ReadWriteMany}, {name: data, create: false}], services: {Worker: {volumeMounts: [{name: models, mountPoint: /m}, {name: Data_1, mountPoint: /d}]}}}`,
+	"a compilation cache":                             `services: {Worker: {volumeMounts: [{name: kernels, mountPoint: /k, useAsCompilationCache: true}, {name: m, mountPoint: /m}]}}`,
+	"Dynamo namespaces":                               `services: {Worker: {dynamoNamespace: old}, A: {globalDynamoNamespace: true}, B: {globalDynamoNamespace: false, dynamoNamespace: ""}}`,
+	"labels and annotations of a Service":             `services: {Worker: {labels: {a: b, c: ""}, annotations: {d: e}, extraPodMetadata: {labels: {a: pod}, annotations: {f: g}}}}`,
+	"where an environment came from":                  `{envs: [{name: A, value: "1"}], services: {Worker: {envs: [{name: A, value: "2"}, {name: B}], envFromSecret: s, extraPodSpec: {mainContainer: {image: i, env: [{name: B, value: "3"}, {name: C, value: ""}], envFrom: [{configMapRef: {name: c}}]}}}}}`,
+	"probes twice":                                    `services: {Worker: {livenessProbe: {periodSeconds: 1}, readinessProbe: {httpGet: {path: /r, port: system}}, extraPodSpec: {mainContainer: {image: i, livenessProbe: {timeoutSeconds: 2}}}}}`,
+	"scaling adapters that are off":                   `services: {Worker: {scalingAdapter: {}}, A: {scalingAdapter: {enabled: false}}, B: {scalingAdapter: {enabled: true}}}`,
+	"frontend sidecars":                               `services: {Worker: {frontendSidecar: {image: f}}, A: {frontendSidecar: {image: f, args: [], envs: [], envFromSecret: ""}, extraPodSpec: {containers: [{name: log, image: l}, {name: main}]}}}`,
+	"what is experimental":                            `{backendFramework: vllm, services: {Worker: {componentType: worker, resources: {limits: {gpu: "1"}}, gpuMemoryService: {enabled: true, mode: interPod}, failover: {enabled: true, mode: interPod}, checkpoint: {enabled: false}}, A: {gpuMemoryService: {enabled: false}, failover: {enabled: false, numShadows: 2}}}}`,
+	"a multinode service by default":                  `services: {Worker: {multinode: {}}, A: {multinode: {nodeCount: 3}}}`,
+	"what has no effect":                              `{providerOverride: {grove: {terminationDelay: 15m}}, services: {Worker: {serviceName: ignored, runtimeVersionOverride: latest, providerOverride: {lws: {a: 1}}, pvc: {name: models, create: false, mountPoint: /models}}}}`,
+	"an endpoint picker's configuration":              `services: {Worker: {}, E: {componentType: epp, eppConfig: {config: {plugins: [{type: picker, parameters: {weight: 1.5, nested: [1, "2", null, true]}}]}}}}`,
+	"a model":                                         `services: {Worker: {modelRef: {name: m}, minAvailable: 1}, A: {modelRef: {name: m, revision: ""}}}`,
+	"names in another order":                          `services: {Worker: {}, z: {}, A: {}, m: {}}`,
+}
 
-	writeStatus(`{"status":{"state":"pending","observedGeneration":1,"components":{"Worker":{"componentKind":"ScalingGroup","replicas":1,"updatedReplicas":1}}}}`)
-	expectSame(stored, alphaNow(), "after the status")
+// A deployment of v1alpha1 is stored in v1beta1. Its status and the number of its Worker are written there, as the operator, an autoscaler and
+// the planner do. In v1alpha1 it must then say all that it said.
+func TestV1alpha1KeepsWhatV1beta1CannotSay(t *testing.T) {
+	for name, spec := range oddLeaves {
+		t.Run(name, func(t *testing.T) {
+			o := &odd{newServer(t)}
+			alpha := deploymentOf("v1alpha1", "odd-leaves")
+			content := manifest.Parse(t, spec)
+			nameImages(t, content)
+			alpha.Object["spec"] = content
+			alpha.SetAnnotations(map[string]string{"example.com/mine": "yes"})
+			want := alpha.DeepCopy()
+			o.create(alpha)
+			stored := o.alpha()
+			if paths := lost("spec", want.Object["spec"], stored.Object["spec"]); len(paths) > 0 {
+				t.Errorf("lost on create: %q", paths)
+			}
 
-	var memory []int
-	for _, n := range []int64{4, 0, 2} {
-		writeReplicas("Worker", n)
-		Expect(unstructured.SetNestedField(stored.Object, n, "spec", "services", "Worker", "replicas")).To(Succeed())
-		expectSame(stored, alphaNow(), fmt.Sprintf("after scaling to %d", n))
-		memory = append(memory, len(alphaNow().GetAnnotations()[nvidiav1alpha1.AnnotationSpecMemory]))
+			o.writeStatus(`{"status":{"state":"pending","observedGeneration":1,"components":{"Worker":{"componentKind":"ScalingGroup","replicas":1,"updatedReplicas":1}}}}`)
+			o.wantSame(stored, "after the status")
+
+			var memory []int
+			for _, n := range []int64{4, 0, 2} {
+				o.writeReplicas("Worker", n)
+				o.must(unstructured.SetNestedField(stored.Object, n, "spec", "services", "Worker", "replicas"))
+				o.wantSame(stored, fmt.Sprintf("after scaling to %d", n))
+				memory = append(memory, len(o.alpha().GetAnnotations()[nvidiav1alpha1.AnnotationSpecMemory]))
+			}
+			if memory[2] != memory[0] {
+				t.Errorf("what is remembered must not grow with each edit: %d bytes", memory)
+			}
+			o.writeStatus(`{"status":{"state":"successful","components":{"Worker":{"componentKind":"ScalingGroup","replicas":2,"updatedReplicas":2}}}}`)
+			o.wantSame(stored, "after the status again")
+		})
 	}
-	Expect(memory[2]).To(Equal(memory[0]), "what is remembered must not grow with each edit")
-	writeStatus(`{"status":{"state":"successful","components":{"Worker":{"componentKind":"ScalingGroup","replicas":2,"updatedReplicas":2}}}}`)
-	expectSame(stored, alphaNow(), "after the status again")
-},
-	Entry("a name with dots", `services: {Worker: {}, gpt.4.1: {componentType: worker}, a.B: {replicas: 3}}`),
-	Entry("unknown types", `services: {Worker: {componentType: main, subComponentType: encode}, R: {componentType: router}, E: {componentType: ""}, P: {componentType: PLANNER}}`),
-	Entry("sub-types of other types", `services: {Worker: {componentType: worker, subComponentType: x}, F: {componentType: frontend, subComponentType: prefill}, D: {subComponentType: decode}}`),
-	Entry("prefill as a type", `services: {Worker: {componentType: prefill}, D: {componentType: decode, subComponentType: prefill}}`),
-	Entry("custom resources and a kind of GPU", `services: {Worker: {resources: {requests: {custom: {rdma/ib: "1", ephemeral-storage: 2Gi}}, limits: {gpu: "8", gpuType: gpu.intel.com/xe, custom: {rdma/ib: "1"}}}}}`),
-	Entry("a kind of GPU without a number", `services: {Worker: {resources: {limits: {gpuType: gpu.intel.com/xe}}}}`),
-	Entry("odd quantities", `services: {Worker: {resources: {requests: {cpu: 1000m, memory: "1024Mi"}, limits: {cpu: "2.0", memory: 1073741824k, gpu: "08"}}, sharedMemory: {size: 0.5Gi}}}`),
-	Entry("empty resources", `services: {Worker: {resources: {}}, A: {resources: {requests: {}, limits: {custom: {}}, claims: []}}}`),
-	Entry("shared memory off, with a size of 0", `services: {Worker: {sharedMemory: {disabled: true, size: "0"}}}`),
-	Entry("shared memory off, with a size that is a number", `services: {Worker: {sharedMemory: {disabled: true, size: 0}}}`),
-	Entry("shared memory off", `services: {Worker: {sharedMemory: {disabled: true}}, B: {sharedMemory: {disabled: false, size: 8Gi}}, C: {sharedMemory: {size: 8192Mi}}}`),
-	Entry("empty maps and lists of the deployment", `{annotations: {}, labels: {}, envs: [], pvcs: [], services: {Worker: {}}}`),
-	Entry("empty maps and lists of a service", `services: {Worker: {annotations: {}, labels: {}, envs: [], volumeMounts: [], envFromSecret: "", extraPodMetadata: {annotations: {}, labels: {}}, extraPodSpec: {}}}`),
-	Entry("an empty main container", `services: {Worker: {extraPodSpec: {mainContainer: {}}}, A: {extraPodMetadata: {}}, B: {extraPodSpec: {mainContainer: {name: provider}}}}`),
-	Entry("empty lists of a pod", `services: {Worker: {extraPodSpec: {containers: [], initContainers: [], volumes: [], tolerations: [], nodeSelector: {}, mainContainer: {image: i, args: [], env: [], resources: {}}}}}`),
-	Entry("autoscaling", `services: {Worker: {autoscaling: {enabled: true, minReplicas: 1, maxReplicas: 3, metrics: [{type: Resource}], behavior: {}}}, A: {autoscaling: {enabled: false}}, B: {autoscaling: {}}}`),
-	Entry("an ingress", `services: {Worker: {}, F: {componentType: frontend, ingress: {enabled: true, host: chat, hostPrefix: eu-, hostSuffix: example.com, annotations: {a: b}, tls: {secretName: tls}}}, G: {componentType: frontend, ingress: {}}}`),
-	Entry("claims", `{pvcs: [{name: models, create: true, storageClass: fast, size: 1Ti, volumeAccessMode: ReadWriteMany}, {name: data, create: false}], services: {Worker: {volumeMounts: [{name: models, mountPoint: /m}, {name: Data_1, mountPoint: /d}]}}}`),
-	Entry("a compilation cache", `services: {Worker: {volumeMounts: [{name: kernels, mountPoint: /k, useAsCompilationCache: true}, {name: m, mountPoint: /m}]}}`),
-	Entry("Dynamo namespaces", `services: {Worker: {dynamoNamespace: old}, A: {globalDynamoNamespace: true}, B: {globalDynamoNamespace: false, dynamoNamespace: ""}}`),
-	Entry("labels and annotations of a Service", `services: {Worker: {labels: {a: b, c: ""}, annotations: {d: e}, extraPodMetadata: {labels: {a: pod}, annotations: {f: g}}}}`),
-	Entry("where an environment came from", `{envs: [{name: A, value: "1"}], services: {Worker: {envs: [{name: A, value: "2"}, {name: B}], envFromSecret: s, extraPodSpec: {mainContainer: {image: i, env: [{name: B, value: "3"}, {name: C, value: ""}], envFrom: [{configMapRef: {name: c}}]}}}}}`),
-	Entry("probes twice", `services: {Worker: {livenessProbe: {periodSeconds: 1}, readinessProbe: {httpGet: {path: /r, port: system}}, extraPodSpec: {mainContainer: {image: i, livenessProbe: {timeoutSeconds: 2}}}}}`),
-	Entry("scaling adapters that are off", `services: {Worker: {scalingAdapter: {}}, A: {scalingAdapter: {enabled: false}}, B: {scalingAdapter: {enabled: true}}}`),
-	Entry("frontend sidecars", `services: {Worker: {frontendSidecar: {image: f}}, A: {frontendSidecar: {image: f, args: [], envs: [], envFromSecret: ""}, extraPodSpec: {containers: [{name: log, image: l}, {name: main}]}}}`),
-	Entry("what is experimental", `{backendFramework: vllm, services: {Worker: {componentType: worker, resources: {limits: {gpu: "1"}}, gpuMemoryService: {enabled: true, mode: interPod}, failover: {enabled: true, mode: interPod}, checkpoint: {enabled: false}}, A: {gpuMemoryService: {enabled: false}, failover: {enabled: false, numShadows: 2}}}}`),
-	Entry("a multinode service by default", `services: {Worker: {multinode: {}}, A: {multinode: {nodeCount: 3}}}`),
-	Entry("what has no effect", `{providerOverride: {grove: {terminationDelay: 15m}}, services: {Worker: {serviceName: ignored, runtimeVersionOverride: latest, providerOverride: {lws: {a: 1}}, pvc: {name: models, create: false, mountPoint: /models}}}}`),
-	Entry("an endpoint picker's configuration", `services: {Worker: {}, E: {componentType: epp, eppConfig: {config: {plugins: [{type: picker, parameters: {weight: 1.5, nested: [1, "2", null, true]}}]}}}}`),
-	Entry("a model", `services: {Worker: {modelRef: {name: m}, minAvailable: 1}, A: {modelRef: {name: m, revision: ""}}}`),
-	Entry("names in another order", `services: {Worker: {}, z: {}, A: {}, m: {}}`),
-)
+}
 
 // nameImages gives each service the image that a new one must have.
-func nameImages(spec map[string]any) {
-	GinkgoHelper()
+func nameImages(t *testing.T, spec map[string]any) {
+	t.Helper()
 	for name := range spec["services"].(map[string]any) {
 		path := []string{"services", name, "extraPodSpec", "mainContainer", "image"}
 		if image, _, _ := unstructured.NestedString(spec, path...); image == "" {
-			Expect(unstructured.SetNestedField(spec, "i", path...)).To(Succeed())
+			if err := unstructured.SetNestedField(spec, "i", path...); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
 
-func alphaNow() *unstructured.Unstructured {
-	GinkgoHelper()
+// odd is a server with the deployment odd-leaves.
+type odd struct{ *server }
+
+// alpha reads the deployment in v1alpha1.
+func (o *odd) alpha() *unstructured.Unstructured {
+	o.t.Helper()
 	alpha := deploymentOf("v1alpha1", "odd-leaves")
-	Expect(admin.Get(ctx, client.ObjectKeyFromObject(alpha), alpha)).To(Succeed())
+	o.get(alpha)
 	return alpha
 }
 
-func writeStatus(patch string) {
-	GinkgoHelper()
-	Expect(admin.Status().Patch(ctx, deploymentOf("v1beta1", "odd-leaves"), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+func (o *odd) writeStatus(patch string) {
+	o.t.Helper()
+	o.must(o.admin.Status().Patch(o.t.Context(), deploymentOf("v1beta1", "odd-leaves"), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // writeReplicas as the planner does.
-func writeReplicas(component string, n int64) {
-	GinkgoHelper()
+func (o *odd) writeReplicas(component string, n int64) {
+	o.t.Helper()
 	beta := deploymentOf("v1beta1", "odd-leaves")
-	Expect(admin.Get(ctx, client.ObjectKeyFromObject(beta), beta)).To(Succeed())
+	o.get(beta)
 	components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
-	Expect(err).NotTo(HaveOccurred())
+	o.must(err)
 	i := slices.IndexFunc(components, func(c any) bool { return c.(map[string]any)["name"] == component })
 	patch := fmt.Sprintf(`[{"op":"test","path":"/spec/components/%d/name","value":%q},{"op":"add","path":"/spec/components/%d/replicas","value":%d}]`, i, component, i, n)
-	Expect(admin.Patch(ctx, beta, client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
+	o.must(o.admin.Patch(o.t.Context(), beta, client.RawPatch(types.JSONPatchType, []byte(patch))))
 }
 
-// expectSame spec, annotations and labels: all that a user writes. After an edit in v1beta1 an annotation holds what only that version can say.
-func expectSame(want, got *unstructured.Unstructured, when string) {
-	GinkgoHelper()
-	Expect(cmp.Diff(want.Object["spec"], got.Object["spec"])).To(BeEmpty(), when)
+// wantSame fails the test unless spec, annotations and labels are those of a deployment: all that a user writes. After an edit in v1beta1 an
+// annotation holds what only that version can say.
+func (o *odd) wantSame(want *unstructured.Unstructured, when string) {
+	o.t.Helper()
+	got := o.alpha()
 	annotations := got.GetAnnotations()
 	delete(annotations, nvidiav1alpha1.AnnotationSpecMemory)
-	Expect(annotations).To(Equal(want.GetAnnotations()), when)
-	Expect(got.GetLabels()).To(Equal(want.GetLabels()), when)
+	if diff := cmp.Diff(
+		[]any{want.Object["spec"], want.GetAnnotations(), want.GetLabels()}, []any{got.Object["spec"], annotations, got.GetLabels()},
+	); diff != "" {
+		o.t.Errorf("%s (-want +got):\n%s", when, diff)
+	}
 }
 
 // lost are the paths of what was written and is there no longer or is another value. What the API server adds by default is no loss.

@@ -28,7 +28,7 @@ func keepReplicas(req admission.Request, users []string, updated *unstructured.U
 	now, before := componentsOf(updated), componentsOf(old)
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		component, was := now[name], before[name]
-		if was == nil || !handedOver(component) && !handedOver(was) || component["replicas"] == was["replicas"] {
+		if was == nil || !withAdapter(component) && !withAdapter(was) || component["replicas"] == was["replicas"] {
 			continue
 		}
 		wanted := component["replicas"]
@@ -64,8 +64,8 @@ func asMap(value any) map[string]any {
 	return m
 }
 
-// handedOver says that a component asks for an adapter: by its presence in v1beta1, by its field enabled in v1alpha1.
-func handedOver(component map[string]any) bool {
+// withAdapter says that a component asks for an adapter: by its presence in v1beta1, by its field enabled in v1alpha1.
+func withAdapter(component map[string]any) bool {
 	adapter, present := component["scalingAdapter"].(map[string]any)
 	if _, named := component["name"]; named {
 		return present

@@ -5,50 +5,63 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
+	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/testutil/manifest"
 )
 
-// A pod that takes the placing into its own hands would be refused by the API server, one by one, or never be planned.
-var _ = Describe("The placing of pods", func() {
-	const (
-		alpha = `{"spec":{"services":{"Worker":{"replicas":1,%s"extraPodSpec":{%s"mainContainer":{"image":"i"}}}}}}`
-		beta  = `{"spec":{"components":[{"name":"Worker","type":"worker","replicas":1,%s"podTemplate":{"spec":{%s"containers":[{"name":"main","image":"i"}]}}}]}}`
-		two   = `"multinode":{"nodeCount":2},`
-	)
-	for version, form := range map[string]struct{ manifest, path string }{
-		"v1alpha1": {alpha, "spec.services[Worker].extraPodSpec."},
-		"v1beta1":  {beta, "spec.components[0].podTemplate.spec."},
-	} {
-		object := func(name, shape, pod string) client.Object {
-			GinkgoHelper()
-			out := deploymentOf(version, name)
-			Expect(yaml.Unmarshal(fmt.Appendf(nil, form.manifest, shape, pod), &out.Object)).To(Succeed())
-			named := deploymentOf(version, name)
-			out.SetAPIVersion(named.GetAPIVersion())
-			out.SetKind(named.GetKind())
-			out.SetNamespace(named.GetNamespace())
-			out.SetName(name)
-			return out
-		}
-		It("is the operator's in "+version, func() {
-			Expect(admin.Create(ctx, object("fixed", two, `"nodeName":"n1",`))).To(badRequest(form.path+"nodeName: Forbidden", "remove nodeName, or use nodeSelector"))
-			Expect(admin.Create(ctx, object("gated", two, `"schedulingGates":[{"name":"mine"},{"name":"trellis.dev/placement"}],`))).
-				To(badRequest(form.path+"schedulingGates[1].name: Forbidden", "the gate trellis.dev/placement is the operator's own; remove it"))
-			Expect(admin.Create(ctx, object("gated", "", `"schedulingGates":[{"name":"trellis.dev/placement"}],`))).To(badRequest(form.path + "schedulingGates[0].name: Forbidden"))
-			created(object("free-"+version, "", `"nodeName":"n1","schedulingGates":[{"name":"mine"}],`))
-			created(object("own-gate-"+version, two, `"schedulingGates":[{"name":"mine"}],`))
+// Manifests of one Worker by version, with holes for what else the component and its pods say, and the path of a field of the pods.
+var workers = map[string]struct{ manifest, path string }{
+	"v1alpha1": {
+		`{"spec":{"services":{"Worker":{"replicas":1,%s"extraPodSpec":{%s"mainContainer":{"image":"i"}}}}}}`,
+		"spec.services[Worker].extraPodSpec.",
+	},
+	"v1beta1": {
+		`{"spec":{"components":[{"name":"Worker","type":"worker","replicas":1,%s"podTemplate":{"spec":{%s"containers":[{"name":"main","image":"i"}]}}}]}}`,
+		"spec.components[0].podTemplate.spec.",
+	},
+}
+
+const twoNodes = `"multinode":{"nodeCount":2},`
+
+// workerWith is a deployment of one Worker.
+func workerWith(t *testing.T, version, name, component, pod string) *unstructured.Unstructured {
+	t.Helper()
+	object := deploymentOf(version, name)
+	maps.Copy(object.Object, manifest.Parse(t, fmt.Sprintf(workers[version].manifest, component, pod)))
+	return object
+}
+
+// A pod with a nodeName or the operator's gate of its own would be refused by the API server, one by one, or never be planned.
+func TestPlacingPodsIsTheOperators(t *testing.T) {
+	for version, form := range workers {
+		t.Run(version, func(t *testing.T) {
+			s := newServer(t)
+			s.wantRefused(s.tryCreate(workerWith(t, version, "fixed", twoNodes, `"nodeName":"n1",`)),
+				form.path+"nodeName: Forbidden", "remove nodeName, or use nodeSelector")
+			s.wantRefused(s.tryCreate(workerWith(t, version, "gated", twoNodes, `"schedulingGates":[{"name":"mine"},{"name":"trellis.dev/placement"}],`)),
+				form.path+"schedulingGates[1].name: Forbidden", "the gate trellis.dev/placement is the operator's own; remove it")
+			s.wantRefused(s.tryCreate(workerWith(t, version, "gated", "", `"schedulingGates":[{"name":"trellis.dev/placement"}],`)),
+				form.path+"schedulingGates[0].name: Forbidden")
+			s.create(workerWith(t, version, "free", "", `"nodeName":"n1","schedulingGates":[{"name":"mine"}],`))
+			s.create(workerWith(t, version, "own-gate", twoNodes, `"schedulingGates":[{"name":"mine"}],`))
 		})
-		It("stays the operator's in a change in "+version, func() {
-			created(object("later-"+version, two, ""))
+	}
+}
+
+func TestPlacingPodsStaysTheOperatorsInAChange(t *testing.T) {
+	for version, form := range workers {
+		t.Run(version, func(t *testing.T) {
+			s := newServer(t)
+			s.create(workerWith(t, version, "later", twoNodes, ""))
 			for path, pod := range map[string]string{"nodeName": `"nodeName":"n1",`, "schedulingGates[0].name": `"schedulingGates":[{"name":"trellis.dev/placement"}],`} {
-				changed := object("later-"+version, two, pod)
-				changed.SetManagedFields(nil)
-				Expect(admin.Patch(ctx, changed, client.Merge)).To(badRequest(form.path + path + ": Forbidden"))
+				changed := workerWith(t, version, "later", twoNodes, pod)
+				s.wantRefused(s.admin.Patch(t.Context(), changed, client.Merge), form.path+path+": Forbidden")
 			}
 		})
 	}
-})
+}

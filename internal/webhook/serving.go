@@ -32,6 +32,9 @@ type Certificate struct {
 // ServeWith makes a server take its certificate from here; it is an option of the webhook server.
 func (c *Certificate) ServeWith(config *tls.Config) { config.GetCertificate = c.get }
 
+// OldestTLS makes a server refuse what is older than TLS 1.3: the API server and everything that scrapes metrics speak it.
+func OldestTLS(config *tls.Config) { config.MinVersion = tls.VersionTLS13 }
+
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if current := c.current.Load(); current != nil {
 		return current, nil

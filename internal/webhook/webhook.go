@@ -16,9 +16,11 @@
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -47,12 +49,14 @@ type Options struct {
 	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment) []string
 	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
 	Warnings func(*nvidiav1beta1.DynamoGraphDeployment) []string
-	// UnderGrove says that Grove makes the pods of a deployment; nil: of none.
-	UnderGrove func(*nvidiav1beta1.DynamoGraphDeployment) bool
+	// Provider is the operator's, of deployments that name none.
+	Provider string
 	// CertsReady is closed once the API server trusts what is served with; nil: it does.
 	CertsReady <-chan struct{}
 	// Ending is closed when this replica is about to end: from then on every answer ends its connection; nil: never.
 	Ending <-chan struct{}
+	// AnswerWithin bounds the time in which a request is read and its answer taken; 0: 30 seconds.
+	AnswerWithin time.Duration
 	// Live reads ClusterTopologies past the cache, which may not know yet that one was deleted; nil: the manager's API reader.
 	Live client.Reader
 	// Deployments lists the users of a ClusterTopology; nil: the manager's API reader.
@@ -74,12 +78,15 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		opts.Deployments = mgr.GetAPIReader()
 	}
 	server := mgr.GetWebhookServer()
+	serve := func(path string, hook http.Handler) {
+		server.Register(path, within(cmp.Or(opts.AnswerWithin, answerWithin), leaving(hook, opts.Ending)))
+	}
 	if opts.Conversion {
-		server.Register(convert.Path, leaving(convert.Handler(), opts.Ending))
+		serve(convert.Path, convert.Handler())
 	}
 	if opts.Admission {
 		for path, hook := range handlers(mgr.GetScheme(), opts) {
-			server.Register(path, leaving(hook, opts.Ending))
+			serve(path, hook)
 		}
 	}
 	if err := mgr.AddReadyzCheck("webhooks", trustedAnd(opts.CertsReady, server.StartedChecker())); err != nil {
@@ -123,7 +130,7 @@ func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhoo
 	return map[string]*admission.Webhook{
 		mutateDeploymentPath: defaulting,
 		validateDeploymentPath: {Handler: &deploymentValidator{
-			live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings, underGrove: opts.UnderGrove, maxPods: opts.MaxPods,
+			live: opts.Live, notActedOn: opts.NotActedOn, warnings: opts.Warnings, provider: opts.Provider, maxPods: opts.MaxPods,
 		}, RecoverPanic: ptr.To(true)},
 		validateAdapterPath:  {Handler: &adapterValidator{live: opts.Live, maxPods: opts.MaxPods}, RecoverPanic: ptr.To(true)},
 		validateTopologyPath: admission.WithValidator(scheme, &topologyValidator{deployments: opts.Deployments}),

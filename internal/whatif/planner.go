@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -69,10 +70,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
 		errs := append(validation.GraphUpdate(validation.FromHub(dgd), validation.FromHub(old)), validation.PodLimit(dgd, old, 0)...)
-		if grove := graph.ProviderGrove; graph.ChooseProvider(old, "").Name == grove && graph.ChooseProvider(dgd, "").Name == grove {
-			errs = append(errs, validation.GroveImmutable(dgd, old)...)
-		}
-		return errs
+		return append(errs, validation.ProviderUpdate(dgd, old, "")...)
 	}
 	if len(p.index.groups[name]) > 0 {
 		return validation.Graph(validation.FromHub(constraint.WithoutAnnotations(dgd)))
@@ -82,8 +80,8 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		check = validation.Graph
 	}
 	errs := append(check(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
-	errs = append(errs, validation.TransferTopology(dgd, p.world.Topology(validation.TransferTopologyName(dgd)), nil)...)
-	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.Profile(dgd)), nil)...)
+	errs = append(errs, validation.TransferTopology(dgd, p.world.Topology(validation.TransferTopologyName(dgd)))...)
+	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.Profile(dgd)))...)
 }
 
 // Warnings returns what admission would warn of, and what the plan lacks.
@@ -132,11 +130,11 @@ type request struct {
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	existing := p.index.groups[nameOf(dgd)]
 	inputs := graph.Inputs{
-		Topology: p.world.Topology(profileOf(dgd, existing)), Provider: graph.ProviderGates, Workload: graph.ChooseWorkload(dgd),
+		Topology: p.world.Topology(profileOf(dgd, existing)), Provider: specs.Gates.Name, Workload: graph.ChooseWorkload(dgd),
 		Groups: existing, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for service, sg := range existing {
-		if !graph.PlannedHere(sg.Spec.Provider) {
+		if !specs.Named(sg.Spec.Provider).Planned {
 			return nil, fmt.Errorf("its pods are made and placed by %s, not by Trellis", sg.Spec.Provider)
 		}
 		inputs.Frozen[service], inputs.Restarts[service] = sg.Spec.Topology, sg.Spec.Restart

@@ -18,6 +18,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 func TestPlan(t *testing.T) {
@@ -175,7 +176,7 @@ func TestPlan(t *testing.T) {
 		"another provider's": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), gated)
-				w.Groups[0].Spec.Provider = graph.ProviderGrove
+				w.Groups[0].Spec.Provider = specs.Grove.Name
 				return w.Graphs[0]
 			},
 			"error: its pods are made and placed by Grove, not by Trellis",

@@ -16,7 +16,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // newWorld has two zones of two racks of hosts of 8 GPUs, ZONE-RACK-HOST.
@@ -57,7 +58,7 @@ func deployment(name string, replicas int32) *nvidiav1beta1.DynamoGraphDeploymen
 // exist adds what the operator has made of a deployment: groups, and pods in the state that set gives them.
 func (w *World) exist(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment, set func(*corev1.Pod)) {
 	t.Helper()
-	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: graph.ProviderGates})
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

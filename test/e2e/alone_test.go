@@ -22,7 +22,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
-	"github.com/trellis-k8s/trellis/test/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 )
 
 // newEnvironment brings up a cluster of its own, beside the shared one, for scenarios in which the operator or its webhooks go away.
@@ -56,16 +56,23 @@ func (e environment) deleteWebhooks(t *testing.T) {
 	t.Helper()
 	server := conversion.Serve()
 	t.Cleanup(server.Close)
-	if err := server.TakeOver(t.Context(), e.c); err != nil {
+	if err := e.convertBy(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// convertBy has a server convert between the versions, and deletes the webhook configurations.
+func (e environment) convertBy(ctx context.Context, server *conversion.Server) error {
+	if err := server.TakeOver(ctx, e.c); err != nil {
+		return err
+	}
 	for _, o := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
-		if err := e.c.DeleteAllOf(t.Context(), o); err != nil {
-			t.Fatal(err)
+		if err := e.c.DeleteAllOf(ctx, o); err != nil {
+			return err
 		}
 	}
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		probe := &nvidiav1alpha1.DynamoGraphDeployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "probe"},
 			Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": worker(1, 1, 1, "")}},
@@ -74,8 +81,9 @@ func (e environment) deleteWebhooks(t *testing.T) {
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("admission still asks the webhooks: %v", last)
+		return fmt.Errorf("admission still asks the webhooks: %w", last)
 	}
+	return nil
 }
 
 func (e environment) stopOperator(t *testing.T) {

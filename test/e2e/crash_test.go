@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -42,6 +45,8 @@ type saboteur struct {
 	at      int
 	applied bool
 	kill    context.CancelFunc
+	// provider of the operator's graphs; "" is the operator's default.
+	provider string
 
 	writes int
 	dead   bool
@@ -113,15 +118,6 @@ func (s *saboteur) newClient(config *rest.Config, options client.Options) (clien
 	}), nil
 }
 
-// withoutOperator brings up a cluster with everything installed and no operator process.
-func withoutOperator(t *testing.T) environment {
-	t.Helper()
-	e := newEnvironment(t, "bare")
-	e.stopOperator(t)
-	e.deleteWebhooks(t)
-	return e
-}
-
 // operate runs an operator in this process, for one namespace, until the returned function has ended it.
 func operate(t *testing.T, restConfig *rest.Config, namespace string, s *saboteur) (ended <-chan struct{}, stop func()) {
 	t.Helper()
@@ -131,7 +127,7 @@ func operate(t *testing.T, restConfig *rest.Config, namespace string, s *saboteu
 	go func() {
 		defer close(done)
 		err := operator.Run(ctx, restConfig, operator.Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000,
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000, Provider: s.provider,
 			RequeueAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.newClient,
 		})
 		if err != nil && ctx.Err() == nil {
@@ -141,31 +137,63 @@ func operate(t *testing.T, restConfig *rest.Config, namespace string, s *saboteu
 	return done, func() { cancel(); <-done }
 }
 
-// A crash at any write, with the write lost or only its answer, and a new start end as if nothing had happened.
+// A crash at any write, with the write lost or only its answer, and a new start end as if nothing had happened. It is tried at a part of the
+// writes, spread over all of them; with TRELLIS_CRASHES=all (make test-faults) at every one.
 func TestCrashAtEveryWrite(t *testing.T) {
-	e := withoutOperator(t)
-	var total int
-	t.Run("undisturbed", func(t *testing.T) {
-		s := &saboteur{name: "crash-never"}
-		live(t, e, "crash-never", s)
-		total = s.writes
-	})
+	t.Parallel()
+	e := bare(t, sandbox.Gates)
+	r := seeded(t)
+	whole := &saboteur{name: "crash-never"}
+	live(t, e, whole.name, whole)
+	total := whole.counted()
 	if total < 10 {
 		t.Fatalf("the undisturbed run made %d writes", total)
 	}
 	t.Logf("%d writes", total)
-	t.Run("disturbed", func(t *testing.T) {
-		for _, applied := range []bool{false, true} {
-			for at := 1; at <= total; at++ {
-				name := fmt.Sprintf("crash-%d-%s", at, map[bool]string{false: "lost", true: "applied"}[applied])
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					s := &saboteur{name: name, at: at, applied: applied}
-					live(t, e, name, s)
-				})
-			}
-		}
-	})
+	crashes := crashesOf(total, r.IntN(sampled), sampled)
+	if allCrashes {
+		crashes = crashesOf(total, 0, 1)
+	}
+	for _, c := range crashes {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			name := "crash-" + c.String()
+			live(t, e, name, &saboteur{name: name, at: c.at, applied: c.applied})
+		})
+	}
+}
+
+// crash is the end of an operator at a write, counted from 1. applied: the write reaches the API server and only the answer is lost.
+type crash struct {
+	at      int
+	applied bool
+}
+
+func (c crash) String() string {
+	return fmt.Sprintf("%d-%s", c.at, map[bool]string{false: "lost", true: "applied"}[c.applied])
+}
+
+// allCrashes says that a crash at every write is tried (make test-faults), not at a part of them.
+var allCrashes = os.Getenv("TRELLIS_CRASHES") == "all"
+
+// sampled is the part of all crashes that is tried otherwise: one of so many.
+const sampled = 10
+
+// crashesOf are the crashes of an operator that makes total writes, one of so many, from the first.
+func crashesOf(total, first, every int) (out []crash) {
+	for i := first; i < 2*total; i += every {
+		// The second half of the numbers stands for the same writes with only the answer lost.
+		out = append(out, crash{at: 1 + i%total, applied: i >= total})
+	}
+	return out
+}
+
+// seeded returns random numbers by TRELLIS_LIFE_SEED, or by a seed that is logged.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
+	t.Logf("TRELLIS_LIFE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(uint64(seed), 0))
 }
 
 // end is how the scenario ends, however often the operator died.

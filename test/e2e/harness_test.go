@@ -24,11 +24,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// patience is how long a scenario waits for what it expects. It is generous: a slow machine is no failure.
-const patience = 60 * time.Second
+// patience is how long a scenario waits for what it expects. It is generous: a slow machine is no failure, and
+// client-go waits up to a minute before it watches again what was refused time and again.
+const patience = 3 * time.Minute
 
 const (
 	zoneKey = "topology.kubernetes.io/zone"
@@ -90,6 +92,12 @@ func (w *world) describe(ctx context.Context) string {
 		status, _ := yaml.Marshal(dgds.Items[i].Status)
 		fmt.Fprintf(&b, "dgd %s:\n%s", dgds.Items[i].Name, status)
 	}
+	scaled := &trellisv1alpha1.ScalingGroupList{}
+	_ = w.c.List(ctx, scaled, client.InNamespace(w.name))
+	for i := range scaled.Items {
+		status, _ := yaml.Marshal(scaled.Items[i].Status)
+		fmt.Fprintf(&b, "scalinggroup %s of generation %d:\n%s", scaled.Items[i].Name, scaled.Items[i].Generation, status)
+	}
 	pods := &corev1.PodList{}
 	_ = w.c.List(ctx, pods, client.InNamespace(w.name))
 	for i := range pods.Items {
@@ -111,11 +119,17 @@ func (w *world) describe(ctx context.Context) string {
 	return b.String()
 }
 
-// until waits for a state, looking again whenever something may have changed; the error of the last look says what is missing.
+// looks are the delays between two looks: soon at first, then at most half a second, since many scenarios look at once and each look is
+// converted by the operator.
+var looks = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 7, Cap: 500 * time.Millisecond}
+
+// until waits for a state; the error of the last look says what is missing.
 func (w *world) until(what string, look func() error) {
 	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), cmp.Or(w.patience, patience))
+	defer cancel()
 	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, cmp.Or(w.patience, patience), true, func(context.Context) (bool, error) {
+	err := looks.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {
 		last = look()
 		return last == nil, nil
 	})

@@ -18,7 +18,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 // A replica that is added later stays in the graph's zone or waits, explained, although another zone is empty.

@@ -29,6 +29,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // poolFile defines the gateway's kind, which a cluster has from the inference extension.
@@ -119,7 +120,7 @@ func inBeta(t testing.TB, o *unstructured.Unstructured) *nvidiav1beta1.DynamoGra
 
 func (w *world) needsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, claims map[string]*corev1.PersistentVolumeClaim, templates map[string]bool) {
 	w.t.Helper()
-	in := graph.Inputs{Provider: graph.ProviderGates}
+	in := graph.Inputs{Provider: specs.Gates.Name}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		in.Topology = &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: c.ClusterTopologyName}, Spec: grovev1alpha1.ClusterTopologySpec{
 			Levels: []grovev1alpha1.TopologyLevel{

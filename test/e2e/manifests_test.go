@@ -107,7 +107,7 @@ func manifestFiles(t *testing.T) []string {
 }
 
 func (e environment) manifestBecomesReady(t *testing.T, file, namespace string, report *manifestReport) {
-	w := &world{environment: e, t: t, name: namespace, patience: 3 * patience}
+	w := &world{environment: e, t: t, name: namespace, patience: 2 * patience}
 	t.Cleanup(func() {
 		if t.Failed() {
 			report.add(filepath.Base(file), w.whyNotReady(context.Background()))

@@ -31,7 +31,7 @@ func TestMetricsAreForWhoMayReadThem(t *testing.T) {
 	address := shared.cluster.ManagerMetrics(sandbox.DefaultManager)
 	for name, tc := range map[string]struct{ token, refusal string }{
 		"without a token":      {"", "401 Unauthorized"},
-		"with a wrong token":   {"wrong", "Authentication failed"},
+		"with a wrong token":   {"wrong", "401 Unauthorized"},
 		"without the right":    {request.Status.Token, "403 Forbidden"},
 		"with the right to it": {reader.Token, ""},
 	} {

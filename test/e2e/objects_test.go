@@ -13,7 +13,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 // services, worker and frontend are what deployments of scenarios consist of.
@@ -62,17 +62,23 @@ type host struct {
 	gpus             int
 }
 
-// addHosts adds hosts to the world's pool. Pods of other scenarios, which may be bound anywhere, had better not be: the hosts go with their scenario.
+// addHosts adds hosts to the world's pool.
 func (w *world) addHosts(hosts ...host) {
 	w.t.Helper()
-	keepOff := corev1.Taint{Key: poolKey, Value: w.name, Effect: corev1.TaintEffectPreferNoSchedule}
-	for _, h := range hosts {
-		node := sandbox.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
-		node.Spec.Taints = append(node.Spec.Taints, keepOff)
-		if err := w.cluster.AddNodes(w.t.Context(), node); err != nil {
-			w.t.Fatalf("adding node %s: %v", node.Name, err)
-		}
+	nodes := make([]corev1.Node, len(hosts))
+	for i, h := range hosts {
+		nodes[i] = w.newNode(h)
 	}
+	if err := w.cluster.AddNodes(w.t.Context(), nodes...); err != nil {
+		w.t.Fatalf("adding %d nodes: %v", len(hosts), err)
+	}
+}
+
+// newNode is the node of a host. Pods of other scenarios, which may be bound anywhere, had better not be: the hosts go with their scenario.
+func (w *world) newNode(h host) corev1.Node {
+	node := sandbox.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: poolKey, Value: w.name, Effect: corev1.TaintEffectPreferNoSchedule})
+	return node
 }
 
 // node is the real name of a world's host.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,17 +20,22 @@ import (
 )
 
 // observer sees every state that a world's pods are ever in, in order, and notes what must never be: an update below its floor or above
-// its ceiling, a gang released in two racks, a foreign pod gone.
+// its ceiling, a gang released in two racks, a host over its capacity, a foreign pod gone.
 type observer struct {
-	w       *world
-	watcher watch.Interface
-	done    chan struct{}
+	w   *world
+	end func()
 
 	mu     sync.Mutex
 	pods   map[types.UID]*corev1.Pod
 	limits map[string]limits
-	// oneZone: all pods that are released, of all services, share a zone.
+	// oneZone: all pods of one graph that are released, of all services, share a zone.
 	oneZone bool
+	// graphOf identifies the graph of a pod; "" while that is not known. By default it is the graph's name.
+	graphOf func(*corev1.Pod) string
+	// hosts by the names of their nodes: where a bound pod is, and how many GPUs its node has. Without them a pod is where it was released.
+	hosts map[string]host
+	// also is called with each pod that changed.
+	also func(*corev1.Pod)
 	// own are the world's foreign pods that it deletes itself.
 	own      map[types.UID]bool
 	failures []string
@@ -39,42 +45,41 @@ type limits struct{ floor, ceiling int }
 
 func (w *world) follow() *observer {
 	w.t.Helper()
-	list := &corev1.PodList{}
-	if err := w.c.List(w.t.Context(), list, client.InNamespace(w.name)); err != nil {
-		w.t.Fatal(err)
-	}
-	watcher, err := w.c.Watch(w.t.Context(), &corev1.PodList{}, client.InNamespace(w.name), &client.ListOptions{Raw: fromVersion(list.ResourceVersion)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	o := &observer{w: w, watcher: watcher, done: make(chan struct{}), pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, own: map[types.UID]bool{}}
-	for i := range list.Items {
-		o.pods[list.Items[i].UID] = &list.Items[i]
-	}
-	go o.run()
-	w.t.Cleanup(o.stop)
+	o := w.newObserver()
+	o.start(w.c)
 	return o
 }
 
-func (o *observer) run() {
-	defer close(o.done)
-	for e := range o.watcher.ResultChan() {
-		pod, ok := e.Object.(*corev1.Pod)
-		if !ok {
-			continue
-		}
-		o.mu.Lock()
-		if e.Type == watch.Deleted {
-			delete(o.pods, pod.UID)
-			if pod.Labels[graph.LabelGraph] == "" && !o.own[pod.UID] {
-				o.failures = append(o.failures, "a foreign pod is gone: "+pod.Name)
-			}
-		} else {
-			o.pods[pod.UID] = pod
-		}
-		o.check(pod)
-		o.mu.Unlock()
+func (w *world) newObserver() *observer {
+	return &observer{
+		w: w, pods: map[types.UID]*corev1.Pod{}, limits: map[string]limits{}, own: map[types.UID]bool{},
+		graphOf: func(pod *corev1.Pod) string { return pod.Labels[graph.LabelGraph] }, also: func(*corev1.Pod) {},
 	}
+}
+
+func (o *observer) start(c client.WithWatch) {
+	o.w.t.Helper()
+	var err error
+	o.end, err = (&mirror[*corev1.Pod]{c: c, list: &corev1.PodList{}, options: []client.ListOption{client.InNamespace(o.w.name)}, see: o.see}).start()
+	if err != nil {
+		o.w.t.Fatal(err)
+	}
+	o.w.t.Cleanup(o.stop)
+}
+
+func (o *observer) see(event watch.EventType, pod *corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if event == watch.Deleted {
+		delete(o.pods, pod.UID)
+		if pod.Labels[graph.LabelGraph] == "" && !o.own[pod.UID] {
+			o.failures = append(o.failures, "a foreign pod is gone: "+pod.Name)
+		}
+	} else {
+		o.pods[pod.UID] = pod
+	}
+	o.check(pod)
+	o.also(pod)
 }
 
 // expect sets from now on how many replicas of a service have to serve, and how many may live at once.
@@ -105,10 +110,9 @@ func (o *observer) ready(uid types.UID) bool {
 	return o.pods[uid] != nil && serves(o.pods[uid])
 }
 
-// stop ends the watch and reports.
+// stop ends the watch and reports. Called again it reports nothing.
 func (o *observer) stop() {
-	o.watcher.Stop()
-	<-o.done
+	o.end()
 	for _, failure := range o.failures {
 		o.w.t.Error(failure)
 	}
@@ -122,18 +126,19 @@ func (o *observer) failed() []string {
 	return slices.Clone(o.failures)
 }
 
-// check looks at the service of the pod that changed.
+// check looks at the node, the graph and the service of the pod that changed.
 func (o *observer) check(changed *corev1.Pod) {
+	o.checkNode(changed.Spec.NodeName)
 	service := changed.Labels[graph.LabelComponent]
 	if service == "" {
 		return
 	}
-	if zones := o.zones(); o.oneZone && len(zones) > 1 {
-		o.failures = append(o.failures, fmt.Sprintf("the graph is released in zones %v; %s changed last", zones, changed.Name))
+	if zones := o.zones(changed); o.oneZone && len(zones) > 1 {
+		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[graph.LabelGraph], zones, changed.Name))
 	}
 	replicas := map[int32][]*corev1.Pod{}
 	for _, pod := range o.pods {
-		if ordinal, _, ok := graph.ReplicaOf(pod); ok && pod.Labels[graph.LabelComponent] == service && pod.DeletionTimestamp == nil {
+		if ordinal, _, ok := graph.ReplicaOf(pod); ok && sameService(pod, changed) && pod.DeletionTimestamp == nil {
 			replicas[ordinal] = append(replicas[ordinal], pod)
 		}
 	}
@@ -142,8 +147,8 @@ func (o *observer) check(changed *corev1.Pod) {
 		if size, _ := strconv.Atoi(pods[0].Labels[graph.LabelReplicaSize]); len(pods) == size && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !serves(p) }) {
 			serving++
 		}
-		if racks := pinnedRacks(pods); len(pods) > 1 && len(racks) > 1 {
-			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is released in %v", service, ordinal, racks))
+		if racks := o.racks(pods); len(pods) > 1 && len(racks) > 1 {
+			o.failures = append(o.failures, fmt.Sprintf("replica %s-%d is released in %v", changed.Labels[graph.LabelScalingGroup], ordinal, racks))
 		}
 	}
 	limit, limited := o.limits[service]
@@ -158,30 +163,84 @@ func (o *observer) check(changed *corev1.Pod) {
 	}
 }
 
-// zones are those in which living pods of the graph were released.
-func (o *observer) zones() []string {
-	found := map[string]bool{}
+// checkNode compares the GPUs of a node's pods, those that terminate included, with the node's.
+func (o *observer) checkNode(name string) {
+	h, known := o.hosts[name]
+	if !known {
+		return
+	}
+	taken := 0
 	for _, pod := range o.pods {
-		if zone := pod.Spec.NodeSelector[zoneKey]; zone != "" && !graph.GateClosed(pod) && pod.DeletionTimestamp == nil {
+		if pod.Spec.NodeName == name {
+			taken += gpusOf(pod)
+		}
+	}
+	if taken > h.gpus {
+		o.failures = append(o.failures, fmt.Sprintf("the pods of node %s have %d GPUs, and it has %d", name, taken, h.gpus))
+	}
+}
+
+// gpusOf are the GPUs that a pod takes from its node.
+func gpusOf(pod *corev1.Pod) (n int) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return 0
+	}
+	for _, container := range pod.Spec.Containers {
+		amount := container.Resources.Limits[gpu]
+		n += int(amount.Value())
+	}
+	return n
+}
+
+const gpu corev1.ResourceName = "nvidia.com/gpu"
+
+// sameService: both pods are of one service of one graph, and of the same object of that name.
+func sameService(a, b *corev1.Pod) bool {
+	return a.Labels[graph.LabelScalingGroup] == b.Labels[graph.LabelScalingGroup] && a.Labels[graph.LabelComponent] == b.Labels[graph.LabelComponent] && ownerOf(a) == ownerOf(b)
+}
+
+func ownerOf(o metav1.Object) types.UID {
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
+// zones are those in which living pods of a pod's graph were released.
+func (o *observer) zones(of *corev1.Pod) []string {
+	found, name := map[string]bool{}, o.graphOf(of)
+	for _, pod := range o.pods {
+		if zone, _ := o.place(pod); zone != "" && pod.DeletionTimestamp == nil && name != "" && o.graphOf(pod) == name {
 			found[zone] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
+// racks are those in which the pods were released.
+func (o *observer) racks(pods []*corev1.Pod) []string {
+	found := map[string]bool{}
+	for _, pod := range pods {
+		if zone, rack := o.place(pod); rack != "" {
+			found[zone+"/"+rack] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// place is where a pod is bound, where that is known, or else where it was released.
+func (o *observer) place(pod *corev1.Pod) (zone, rack string) {
+	if h, known := o.hosts[pod.Spec.NodeName]; known {
+		return h.zone, h.rack
+	}
+	if graph.GateClosed(pod) {
+		return "", ""
+	}
+	return pod.Spec.NodeSelector[zoneKey], pod.Spec.NodeSelector[rackKey]
+}
+
 func serves(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
-}
-
-// pinnedRacks are the racks in which the replica's pods were released.
-func pinnedRacks(pods []*corev1.Pod) []string {
-	found := map[string]bool{}
-	for _, pod := range pods {
-		if rack := pod.Spec.NodeSelector[rackKey]; rack != "" && !graph.GateClosed(pod) {
-			found[pod.Spec.NodeSelector[zoneKey]+"/"+rack] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
 }

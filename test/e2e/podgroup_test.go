@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ func podGroups(t *testing.T) environment {
 		}
 		p.cluster, p.err = sandbox.Up(context.Background(), sandbox.Options{
 			Name: "podgroup", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-			Provider: sandbox.PodGroup, Operator: true,
+			Provider: sandbox.PodGroup, Operator: true, Audit: true,
 			Manager: sandbox.ManagerOptions{Args: []string{"--provider=PodGroup", "--requeue-after=" + requeueAfter.String()}},
 		})
 		if p.err == nil {
@@ -62,7 +63,7 @@ func tearDownPodGroups(ctx context.Context) error {
 	if podGroupCluster.cluster == nil {
 		return nil
 	}
-	return podGroupCluster.cluster.Down(ctx)
+	return errors.Join(noteRights(podGroupCluster.cluster), podGroupCluster.cluster.Down(ctx))
 }
 
 const providerReady = nvidiav1alpha1.ConditionProviderReady

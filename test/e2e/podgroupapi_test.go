@@ -9,7 +9,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -18,12 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
-
-// afterOutages is the patience with watches that were refused time and again within two minutes: client-go then waits up to a minute before
-// it tries again, in the operator, in kwok, in every other client of a restarted API server.
-const afterOutages = 3 * time.Minute
 
 // The API is switched off and on under running deployments: none of their pods is touched, nothing new is made half constrained, and all
 // of it goes on by itself when the API is back.
@@ -33,10 +29,9 @@ func TestPodGroupAPIComesAndGoes(t *testing.T) {
 		o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}
 	})
 	w := newWorldIn(t, e, "switched", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "a/r4")...)
-	w.patience = afterOutages
 	create := func(name string) {
 		dgd := w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack")})
-		dgd.Annotations = map[string]string{graph.AnnotationProvider: graph.ProviderPodGroup}
+		dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
 		w.create(dgd)
 	}
 	t.Log("before the API is there, the deployment waits, says what is missing, and makes no pod; others go on by Gates")
@@ -124,12 +119,11 @@ func (w *world) stillRun(uids map[types.UID]bool) {
 // gang is requeued, and starts as a new one.
 func losesAMember(t *testing.T, e environment) {
 	w := newWorldIn(t, e, "loses", racks(2, 8, "a/r0", "a/r1")...)
-	w.patience = afterOutages
 	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
 		t.Fatal(err)
 	}
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
-	dgd.Annotations = map[string]string{graph.AnnotationProvider: graph.ProviderPodGroup}
+	dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
 	w.create(dgd)
 	w.hasCondition("g", placed, metav1.ConditionTrue, "AllReplicasPlaced")
 	w.replaced("Worker", 2, func() { w.deletePod("g-worker-0-1") })

@@ -19,7 +19,7 @@ import (
 // Once everything is as wanted nobody writes: a minute long no object of the scenario changes, not even one that waits for capacity.
 func TestUnchangedClusterSeesNoWrites(t *testing.T) {
 	w := newWorld(t, "quiet", racks(2, 8, "a/r0", "b/r0")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": handedOver(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
+	w.create(w.graphOf("g", "zone", services{"Worker": withAdapter(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
 	w.ready("g")
 	w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
 	w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "InsufficientCapacity", "2 of 3")

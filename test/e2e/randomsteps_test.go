@@ -6,46 +6,24 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
 func (l *life) scaleSome() string {
-	name := []string{"Worker", "Frontend"}[l.rand.IntN(2)]
-	n := l.rand.IntN(4)
+	name, n := l.someScale()
 	f := l.floors[name]
 	l.floors[name] = limits{min(f.floor, max(0, n-1)), max(f.ceiling, n)}
 	if l.undisturbed {
 		l.watcher.expect(name, l.floors[name].floor, l.floors[name].ceiling)
 	}
 	l.replicas[name] = n
-	l.scale("g", name, int32(n))
+	l.scale(l.graph, name, int32(n))
 	return fmt.Sprintf("%s to %d", name, n)
-}
-
-// editImage may well go back to a revision that some replicas still run.
-func (l *life) editImage() string {
-	image := fmt.Sprintf("example.com/vllm:%d", l.rand.IntN(3))
-	l.setImage("g", "Worker", image)
-	return image
-}
-
-func (l *life) editEnv() string {
-	l.edits++
-	l.patch("g", fmt.Sprintf(`{"spec":{"envs":[{"name":"EDIT","value":"%d"}]}}`, l.edits))
-	return strconv.Itoa(l.edits)
-}
-
-func (l *life) restart(how nvidiav1alpha1.RestartStrategyType) string {
-	l.edits++
-	l.patch("g", fmt.Sprintf(`{"spec":{"restart":{"id":"%d","strategy":{"type":%q}}}}`, l.edits, how))
-	return strconv.Itoa(l.edits)
 }
 
 func (l *life) killPods() string {
@@ -119,18 +97,9 @@ func (l *life) setTopology(to *grovev1alpha1.ClusterTopology) bool {
 	return true
 }
 
-// recreate deletes the deployment and creates it again at once. Without its topology it would be refused.
-func (l *life) recreate() string {
+// recreateIt deletes the deployment and creates it again at once. Without its topology it would be refused.
+func (l *life) recreateIt() string {
 	l.restore()
 	l.disturb()
-	old := l.dgd("g")
-	l.remove(old)
-	l.createAgain(old)
-	return ""
-}
-
-func (l *life) createAgain(old *nvidiav1alpha1.DynamoGraphDeployment) {
-	fresh := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Annotations: old.Annotations}, Spec: old.Spec}
-	fresh.Spec.Restart = nil // nothing runs that could be restarted: admission refuses it
-	l.until("it is created", func() error { return l.c.Create(l.t.Context(), fresh.DeepCopy()) })
+	return l.recreate()
 }

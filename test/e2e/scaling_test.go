@@ -20,7 +20,7 @@ import (
 
 type scalingAdapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
 
-func handedOver(s *nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.ServiceSpec {
+func withAdapter(s *nvidiav1alpha1.ServiceSpec) *nvidiav1alpha1.ServiceSpec {
 	s.ScalingAdapter = &nvidiav1alpha1.ScalingAdapter{Enabled: true}
 	return s
 }
@@ -43,7 +43,7 @@ func (w *world) mustKubectl(args ...string) string {
 	return out
 }
 
-const handedOverManifest = `apiVersion: nvidia.com/v1alpha1
+const withAdapterManifest = `apiVersion: nvidia.com/v1alpha1
 kind: DynamoGraphDeployment
 metadata: {name: llm}
 spec:
@@ -60,7 +60,7 @@ spec:
 func TestManifestAndScalingAdapter(t *testing.T) {
 	w := newWorld(t, "apply", racks(2, 8, "a/r0")...)
 	file := filepath.Join(t.TempDir(), "llm.yaml")
-	if err := os.WriteFile(file, []byte(handedOverManifest), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(withAdapterManifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := w.planner("llm", nil)
@@ -129,7 +129,7 @@ func gone(w *world, o client.Object, name string) error {
 // A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
 func TestHorizontalPodAutoscaler(t *testing.T) {
 	w := newWorld(t, "hpa", racks(2, 8, "a/r0")...)
-	w.create(w.graphOf("llm", "zone", services{"Decode": handedOver(worker(1, 1, 2, ""))}))
+	w.create(w.graphOf("llm", "zone", services{"Decode": withAdapter(worker(1, 1, 2, ""))}))
 	w.ready("llm")
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "decode"},

@@ -22,7 +22,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
-	"github.com/trellis-k8s/trellis/test/stored"
+	"github.com/trellis-k8s/trellis/test/testutil/stored"
 )
 
 // installation is what the API server has of Trellis, for who takes it away and brings it back.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/rights"
 )
 
 // requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is short.
@@ -63,7 +64,7 @@ func run(m *testing.M) (code int) {
 	defer os.RemoveAll(dir)
 	cluster, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "e2e", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1},
-		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
+		Operator: true, Audit: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
 	})
 	if err != nil {
 		log.Print("bringing the sandbox up: ", err)
@@ -74,13 +75,19 @@ func run(m *testing.M) (code int) {
 			keepLog(cluster, "trellis-e2e-manager.log")
 			keepLog(podGroupCluster.cluster, "trellis-e2e-podgroup-manager.log")
 		}
-		if err := errors.Join(cluster.Down(context.Background()), tearDownPodGroups(context.Background())); err != nil {
+		if err := errors.Join(noteRights(cluster), cluster.Down(context.Background()), tearDownPodGroups(context.Background()), tearDownBare(context.Background())); err != nil {
 			log.Print("taking the sandbox down: ", err)
 			code = 1
 		}
+		code = rights.Of("e2e").Finish(code)
 	}()
 	shared = environment{cluster: cluster, c: newClient(cluster)}
 	return m.Run()
+}
+
+// noteRights notes which rights the operator of a cluster made use of.
+func noteRights(s *sandbox.Sandbox) error {
+	return rights.Of("e2e").ReadAudit(s.AuditFile(), "system:serviceaccount:trellis-system:trellis-controller-manager")
 }
 
 // keepLog leaves a manager's log where it can be read after the sandbox has gone.

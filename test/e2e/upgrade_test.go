@@ -23,6 +23,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
 // earlier is a namespace as commit 886ffe1 left it in a cluster (testdata/released.yaml): two deployments, all that was made for them, and their nodes. The
@@ -42,7 +43,7 @@ func renderedOtherwise(objects string) string {
 // later are made from the stored templates, and a change by the user rolls what it is about, by today's templates.
 func TestUpgradeRollsNothing(t *testing.T) {
 	t.Parallel()
-	e := withoutOperator(t)
+	e := bare(t, sandbox.Gates)
 	w := &world{environment: e, t: t, name: earlier}
 	w.restore(filepath.Join("testdata", "released.yaml"))
 	before, revisions := w.uids(), w.revisions()

@@ -86,7 +86,7 @@ func TestChartInAnotherNamespace(t *testing.T) {
 func TestChartValues(t *testing.T) {
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
-		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `keepDomainAfter="5m"`, `keepDomainFor="10m"`, `keepShare=0.25`, `logging={"level":2,"format":"console"}`,
+		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `logging={"level":2,"format":"console"}`,
 		`provider="PodGroup"`, `extraArgs=["--shutdown-delay=10s","--zap-encoder=json"]`,
 		`crds.install=false`, `serviceMonitor={"enabled":true,"interval":"15s","labels":{"release":"prometheus"}}`,
 		`networkPolicy.enabled=false`, `webhook={"timeoutSeconds":3,"failurePolicy":"Ignore"}`, `priorityClassName=""`,
@@ -143,16 +143,38 @@ func checkCall(t *testing.T, name string, policy *admissionregistrationv1.Failur
 	}
 }
 
-// The provider has a former name, which is read while the new one says nothing.
-func TestChartReadsTheFormerNameOfProvider(t *testing.T) {
-	for values, want := range map[string]string{`engine="KAI"`: "KAI", `engine="KAI",provider="Grove"`: "Grove", `provider="Grove"`: "Grove"} {
+// Some values have former names, which are read while the new ones say nothing else.
+func TestChartReadsFormerNames(t *testing.T) {
+	for values, want := range map[string]string{
+		`engine="KAI"`:                                 "--provider=KAI",
+		`engine="KAI",provider="KAI"`:                  "--provider=KAI",
+		`provider="Grove"`:                             "--provider=Grove",
+		`takeBackAfter="45s"`:                          "--requeue-after=45s",
+		`keepDomainAfter="5m"`:                         "--reserve-domain-after=5m",
+		`keepDomainAfter="5m",reserveDomainAfter="5m"`: "--reserve-domain-after=5m",
+		`keepDomainFor="10m",reserveDomainAfter="5m"`:  "--reserve-domain-for=10m",
+		`keepShare=0.25`:                               "--reserve-share=0.25",
+		`reserveShare=0.5`:                             "--reserve-share=0.5",
+	} {
 		rendered, err := chart(namespace, strings.Split(values, ",")...)
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v", values, err)
+			continue
 		}
 		args := one[appsv1.Deployment](t, rendered, "Deployment").Spec.Template.Spec.Containers[0].Args
-		if o := parse(t, args); o.Provider != want {
-			t.Errorf("%s: provider %s, want %s", values, o.Provider, want)
+		if parse(t, args); !slices.Contains(args, want) {
+			t.Errorf("%s: %s is missing in %v", values, want, args)
+		}
+	}
+	for values, refusal := range map[string]string{
+		`engine="KAI",provider="Grove"`:                "engine: KAI: the former name of provider, which says Grove; remove engine",
+		`takeBackAfter="45s",requeueAfter="30s"`:       "takeBackAfter: 45s: the former name of requeueAfter, which says 30s; remove takeBackAfter",
+		`keepDomainAfter="5m",reserveDomainAfter="6m"`: "keepDomainAfter: 5m: the former name of reserveDomainAfter, which says 6m; remove keepDomainAfter",
+		`keepDomainFor="5m",reserveDomainFor="6m"`:     "keepDomainFor: 5m: the former name of reserveDomainFor",
+		`keepShare=0.25,reserveShare=0.5`:              "keepShare: 0.25: the former name of reserveShare, which says 0.5; remove keepShare",
+	} {
+		if _, err := chart(namespace, strings.Split(values, ",")...); err == nil || !strings.Contains(err.Error(), refusal) {
+			t.Errorf("%s: %v, want %q", values, err, refusal)
 		}
 	}
 }
@@ -179,8 +201,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{`watchNamespaces=[""]`, "watchNamespaces"},
 		{`requeueAfter="0s"`, "requeueAfter"},
 		{`holdFor="soon"`, "holdFor"},
-		{`keepDomainAfter="-1s"`, "keepDomainAfter"},
-		{`keepShare=1.5`, "keepShare"},
+		{`reserveDomainAfter="-1s"`, "reserveDomainAfter"},
+		{`reserveShare=1.5`, "reserveShare"},
 		{`provider="Magic"`, "provider"},
 		{`extraArgs=["shutdown-delay"]`, "extraArgs"},
 		{`image.tag="a tag"`, "tag"},

@@ -15,7 +15,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // TestPodMonitors: kustomize and Helm install the same PodMonitors, and each pod of a deployment is scraped by exactly one of them, at a port
@@ -71,7 +72,7 @@ func podOf(t *testing.T, componentType string, annotations map[string]string) *c
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
 	dgd.Name, dgd.Namespace, dgd.Annotations = "g", "ns", annotations
 	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"S": {ComponentType: componentType}}
-	g, err := graph.Resolve(hub.Of(dgd), graph.Inputs{Provider: graph.ProviderGates})
+	g, err := graph.Resolve(hub.Of(dgd), graph.Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

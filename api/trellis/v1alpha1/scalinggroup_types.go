@@ -87,7 +87,7 @@ type TemplateInput struct {
 
 // RolloutStrategy bounds a rolling update.
 type RolloutStrategy struct {
-	// Recreate stops all replicas of an older revision before any is made again.
+	// Recreate stops all replicas of an older revision before any is recreated.
 	// +optional
 	Recreate bool `json:"recreate,omitempty"`
 	// MaxUnavailable is how many replicas may be missing meanwhile, as a number or a percentage of replicas, rounded down.

@@ -15,6 +15,23 @@ app.kubernetes.io/managed-by: {{ $.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version }}
 {{- end }}
 
+{{/* A value, which is read under its former name too for one minor version. Call with (list $ "name" "formerName"),
+and where the value has a default, that too: it counts as not set. */}}
+{{- define "trellis.renamed" -}}
+{{- $values := (index . 0).Values -}}
+{{- $name := index . 1 -}}
+{{- $formerName := index . 2 -}}
+{{- $value := index $values $name -}}
+{{- $former := index $values $formerName -}}
+{{- if and (gt (len .) 3) (eq $value (last .)) -}}
+{{- $value = "" -}}
+{{- end -}}
+{{- if and $value $former (ne (toString $value) (toString $former)) -}}
+{{- fail (printf "%s: %v: the former name of %s, which says %v; remove %s" $formerName $former $name $value $formerName) -}}
+{{- end -}}
+{{- $value | default $former | default "" -}}
+{{- end }}
+
 {{- define "trellis.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}

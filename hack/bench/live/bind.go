@@ -16,6 +16,7 @@ import (
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -26,6 +27,11 @@ import (
 // Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods are,
 // and takes everything away again.
 func (c *Cluster) Bind(ctx context.Context, way Way, gangs, podsPerGang int) (time.Duration, error) {
+	return c.bind(ctx, way, gangs, podsPerGang, func(*pods) error { return nil })
+}
+
+// bind is Bind; look sees the bound pods before they are deleted.
+func (c *Cluster) bind(ctx context.Context, way Way, gangs, podsPerGang int, look func(*pods) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p, err := c.follow(ctx, boundOnly)
@@ -60,24 +66,31 @@ func (c *Cluster) Bind(ctx context.Context, way Way, gangs, podsPerGang int) (ti
 	if err := c.judge(p, way, gangs, podsPerGang); err != nil {
 		return 0, fmt.Errorf("%s: %w", way.Name, err)
 	}
+	if err := look(p); err != nil {
+		return 0, fmt.Errorf("%s: %w", way.Name, err)
+	}
 	return took, c.clear(ctx, p)
 }
 
 // judge puts where the pods are into the common form and checks it.
 func (c *Cluster) judge(p *pods, way Way, gangs, podsPerGang int) error {
 	ask := hall.Ask{Name: way.Name, Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: podsPerGang, GPUs: hall.GPUs}
-	byGang := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(p.byName)) {
-		gang := name
-		if way.gangOf != nil {
-			gang = way.gangOf(p.byName[name])
-		}
-		byGang[gang] = append(byGang[gang], p.byName[name].Spec.NodeName)
-	}
 	if way.gangOf == nil {
 		ask.Gangs, ask.Pods = gangs*podsPerGang, 1
+		return judgeGangs(c.shape, p, ask, func(pod *corev1.Pod) string { return pod.Name })
 	}
-	return hall.NewLedger(c.shape, nil).Judge(ask, slices.Collect(maps.Values(byGang)))
+	return judgeGangs(c.shape, p, ask, way.gangOf)
+}
+
+// judgeGangs checks where the pods are that belong to a gang; those of gang "" take no GPUs and are wherever they are.
+func judgeGangs(shape hall.Shape, p *pods, ask hall.Ask, gangOf func(*corev1.Pod) string) error {
+	byGang := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(p.byName)) {
+		if gang := gangOf(p.byName[name]); gang != "" {
+			byGang[gang] = append(byGang[gang], p.byName[name].Spec.NodeName)
+		}
+	}
+	return hall.NewLedger(shape, nil).Take(ask, slices.Collect(maps.Values(byGang)))
 }
 
 // clear deletes everything and waits until nothing is left and the machine is quiet: what one way leaves to the garbage collector would
@@ -98,6 +111,13 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 			return err
 		}
 	}
+	for _, kind := range c.theirs {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := c.untilNone(ctx, list); err != nil {
+			return fmt.Errorf("waiting until no %s is left: %w", kind.Kind, err)
+		}
+	}
 	for _, list := range []client.ObjectList{
 		&rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
 	} {
@@ -105,7 +125,7 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 			return err
 		}
 	}
-	return untilQuiet(ctx)
+	return c.untilQuiet(ctx)
 }
 
 func (c *Cluster) deleteAll(ctx context.Context, kind client.Object) error {

@@ -18,11 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
@@ -36,38 +38,57 @@ const (
 
 // Cluster is a sandbox with the nodes of a hall.
 type Cluster struct {
+	// Hasty does not wait for a quiet machine between measurements: for a smoke run, whose times mean nothing.
+	Hasty bool
+
 	shape hall.Shape
 	box   *sandbox.Sandbox
 	c     client.WithWatch
 	dir   string
+	// theirs are the kinds that peers make beside the pods.
+	theirs []schema.GroupVersionKind
+	// metrics reads the operator's; nil until it is asked for them.
+	metrics *sandbox.MetricsReader
 }
 
-// Up starts one. All nodes are Ready and free of start-up taints when it returns.
-func Up(ctx context.Context, shape hall.Shape, operator bool) (*Cluster, error) {
+// UpBeside starts one with the operator and with KAI and Grove.
+func UpBeside(ctx context.Context, shape hall.Shape, beside *sandbox.Peers) (*Cluster, error) {
+	c, err := Up(ctx, shape, true, func(o *sandbox.Options) { o.Peers = beside })
+	if err == nil {
+		c.theirs = theirs
+	}
+	return c, err
+}
+
+// Up starts one. All nodes are Ready and free of start-up taints when it returns. more change the options of the sandbox.
+func Up(ctx context.Context, shape hall.Shape, operator bool, more ...func(*sandbox.Options)) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "trellis-bench")
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{shape: shape, dir: dir}
-	if err := c.up(ctx, operator); err != nil {
+	if err := c.up(ctx, operator, more); err != nil {
 		return nil, errors.Join(err, c.Down())
 	}
 	return c, nil
 }
 
-func (c *Cluster) up(ctx context.Context, operator bool) error {
+func (c *Cluster) up(ctx context.Context, operator bool, more []func(*sandbox.Options)) error {
 	file, err := c.nodesFile()
 	if err != nil {
 		return err
 	}
-	c.box, err = sandbox.Up(ctx, sandbox.Options{
+	options := sandbox.Options{
 		Name: "bench", Dir: filepath.Join(c.dir, "s"), NodesFile: file, Provider: sandbox.PodGroup, Operator: operator, Progress: progress.Discard,
-	})
-	if err != nil {
+	}
+	for _, change := range more {
+		change(&options)
+	}
+	if c.box, err = sandbox.Up(ctx, options); err != nil {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme, grovev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1alpha1.AddToScheme, nvidiav1beta1.AddToScheme, grovev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return err
 		}

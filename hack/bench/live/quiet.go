@@ -18,6 +18,14 @@ const (
 	quietFor = 2 * time.Second
 )
 
+// untilQuiet is [untilQuiet], unless nothing is timed.
+func (c *Cluster) untilQuiet(ctx context.Context) error {
+	if c.Hasty {
+		return nil
+	}
+	return untilQuiet(ctx)
+}
+
 // untilQuiet waits until the machine is quiet. Where the kernel does not tell (not Linux), it does not wait.
 func untilQuiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)

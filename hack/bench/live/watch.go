@@ -69,19 +69,27 @@ func (p *pods) until(ctx context.Context, what string, holds func() bool) error 
 		case <-ctx.Done():
 			return fmt.Errorf("waiting until %s (%d pods, %d bound): %w", what, len(p.byName), p.bound(), context.Cause(ctx))
 		case event, open := <-p.events.ResultChan():
-			if !open {
-				return errors.New("the watch of pods has ended")
-			}
-			pod, ok := event.Object.(*corev1.Pod)
-			switch {
-			case !ok:
-				return fmt.Errorf("watching pods: %v", event.Object)
-			case event.Type == watch.Deleted:
-				delete(p.byName, pod.Name)
-			default:
-				p.byName[pod.Name] = pod
+			if err := p.take(event, open); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// take takes an event of the watch in.
+func (p *pods) take(event watch.Event, open bool) error {
+	if !open {
+		return errors.New("the watch of pods has ended")
+	}
+	pod, ok := event.Object.(*corev1.Pod)
+	switch {
+	case !ok:
+		return fmt.Errorf("watching pods: %v", event.Object)
+	case event.Type == watch.Deleted:
+		delete(p.byName, pod.Name)
+	default:
+		p.byName[pod.Name] = pod
 	}
 	return nil
 }

@@ -41,6 +41,20 @@ var (
 	ByHostnames = Way{Name: "pinned by hostname labels", objects: bare(pinHostnames), gangOf: gangLabel}
 )
 
+// PackedUnder are packed deployments with the annotation of a provider. Its name is what the way is called.
+func PackedUnder(provider, name string) Way {
+	way := Packed
+	way.Name = name
+	way.objects = func(shape hall.Shape, gangs, pods int) [][]client.Object {
+		batches := packed(shape, gangs, pods)
+		for _, dgd := range batches[0] {
+			dgd.SetAnnotations(map[string]string{graph.AnnotationProvider: provider})
+		}
+		return batches
+	}
+	return way
+}
+
 // deployments makes one deployment per gang.
 func deployments(gangs int, service nvidiav1alpha1.ServiceSpec) [][]client.Object {
 	service.ComponentType = nvidiav1alpha1.ComponentTypeWorker

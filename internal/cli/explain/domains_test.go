@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 // hall makes zones of racks of hosts with 8 GPUs, called zone-0-rack-0-0; rack values repeat between zones.

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/whatif"
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 const (

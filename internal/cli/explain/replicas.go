@@ -15,6 +15,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -34,7 +35,7 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
 	}) {
-		if !graph.PlannedHere(sg.Spec.Provider) {
+		if !specs.Named(sg.Spec.Provider).Planned {
 			continue // its pods are not Trellis'
 		}
 		byOrdinal := map[int][]*corev1.Pod{}

@@ -20,6 +20,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -59,7 +60,7 @@ func newWorld(t *testing.T, manifests ...string) *world {
 // resolve makes the scaling groups, and the pods: "POD node NODE", "POD released", "POD gated", "POD leaving NODE", "POD crashing NODE".
 func (w *world) resolve(pods string) *world {
 	w.Helper()
-	in := graph.Inputs{Provider: graph.ProviderGates}
+	in := graph.Inputs{Provider: specs.Gates.Name}
 	if len(w.Topologies) > 0 {
 		in.Topology = w.Topologies[0]
 	}

@@ -5,6 +5,8 @@ package files
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +75,7 @@ func setDefault(in any, path []string, value any) {
 	}
 	keys := []string{path[0]}
 	if path[0] == "*" {
-		keys = sortedKeys(object)
+		keys = slices.Sorted(maps.Keys(object))
 	}
 	for _, key := range keys {
 		if len(path) > 1 {

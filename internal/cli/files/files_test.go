@@ -17,7 +17,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // defaultsOf collects the defaults of a schema by path.

@@ -5,6 +5,7 @@ package files
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,7 +128,7 @@ func search(value any, fails func() string, first string) (path string, found bo
 	}
 	switch value := value.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(value) {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			if path, found := try(key, value[key], func(v any) { value[key] = v }); found {
 				return path, true
 			}
@@ -140,15 +141,6 @@ func search(value any, fails func() string, first string) (path string, found bo
 		}
 	}
 	return "", false
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func named(node *yaml.Node, name string) bool {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/trellis-k8s/trellis/test/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // A user who may list everything and watch all but priority classes is given that reason, at once.

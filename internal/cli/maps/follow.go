@@ -36,7 +36,7 @@ const perSecond = 2
 // errSlow says that the informers did not get their lists.
 var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A answers")
 
-// follow serves the map, made again whenever something it shows changes.
+// follow serves the map, drawn again whenever something it shows changes.
 func (o *options) follow(ctx context.Context) error {
 	log.SetLogger(logr.Discard()) // otherwise informers complain after half a minute that there is none
 	c, namespace, err := cli.NewClient(o.config)

@@ -23,8 +23,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/whatif"
-	"github.com/trellis-k8s/trellis/test/golden"
-	"github.com/trellis-k8s/trellis/test/worlds"
+	"github.com/trellis-k8s/trellis/test/testutil/drawn"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
 // must is a world that a package could make.
@@ -186,33 +187,11 @@ func TestEqualsTree(t *testing.T) {
 	if diff := cmp.Diff(report.Graphs, m.Graphs); diff != "" {
 		t.Errorf("graphs (-tree +map):\n%s", diff)
 	}
-	seen := 0
-	var compare func(drawn, want *tree.Domain)
-	compare = func(drawn, want *tree.Domain) {
-		seen++
-		if diff := cmp.Diff(want.Amount, drawn.Amount); diff != "" || drawn.State != want.State {
-			t.Errorf("%s %s (-tree +map):\n%s", want.Level, want.Name, diff)
-		}
-		if diff := cmp.Diff(want.Pods, drawn.Pods); diff != "" {
-			t.Errorf("pods on %s (-tree +map):\n%s", want.Name, diff)
-		}
-		whole := len(want.Children)
-		for _, others := range want.Others {
-			whole += others.Count
-		}
-		if whole != len(drawn.Children) {
-			t.Errorf("%s %s: %d children, tree counts %d", want.Level, want.Name, len(drawn.Children), whole)
-		}
-		for _, child := range want.Children {
-			for _, other := range drawn.Children {
-				if other.Name == child.Name {
-					compare(other, child)
-				}
-			}
-		}
+	diff, domains := drawn.Diff(report.Trees[0].Cluster, m.Trees[0].Cluster)
+	if diff != "" {
+		t.Error(diff)
 	}
-	compare(m.Trees[0].Cluster, report.Trees[0].Cluster)
-	if seen < 30 {
-		t.Errorf("compared only %d domains", seen)
+	if domains < 30 {
+		t.Errorf("compared only %d domains", domains)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
-	"github.com/trellis-k8s/trellis/test/worlds"
+	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
 func TestFreeIn(t *testing.T) {

@@ -123,14 +123,14 @@ func redraw(out io.Writer, r Report, before *Report, p text.Page) error {
 		}
 		over = fmt.Sprintf("\x1b[%dA\x1b[J", rows)
 	}
-	_, err := fmt.Fprint(out, over+r.Text(p))
+	_, err := fmt.Fprint(out, over+text.Visible(r.Text(p)))
 	return err
 }
 
 // log writes what is new, a line each.
 func log(out io.Writer, r Report, before *Report, now time.Time) error {
 	for _, line := range r.Changes(before) {
-		if _, err := fmt.Fprintf(out, "%s %s\n", now.Format(time.TimeOnly), line); err != nil {
+		if _, err := fmt.Fprintf(out, "%s %s\n", now.Format(time.TimeOnly), text.Visible(line)); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/golden"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // snapshot reads a graph, all of it, and pods written short: "service ordinal index state".

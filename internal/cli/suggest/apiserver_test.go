@@ -13,7 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/trellis-k8s/trellis/test/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // Without files the nodes are those of the cluster.

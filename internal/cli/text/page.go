@@ -62,6 +62,9 @@ func (p Page) Wrap(s, indent string) string { return wrap(s, indent, p.columns()
 // colors are the codes that Page writes.
 var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
+// pageCodes are those codes: the end of all, bold, red, green and yellow.
+var pageCodes = []string{"0", "1", "31", "32", "33"}
+
 func (p Page) color(code, s string) string {
 	if !p.Color || s == "" {
 		return s

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/trellis-k8s/trellis/test/terminal"
+	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
 
 // A terminal tells its width, and is coloured unless somebody minds.

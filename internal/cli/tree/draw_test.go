@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/test/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 // TestDraw shows what each flag leaves of the same cluster; what is summed up adds up in all of them.

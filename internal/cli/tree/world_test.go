@@ -18,7 +18,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 // world makes snapshots: hosts of 8 GPUs called ZONE-RACK-HOST ("a-1-0") and graphs whose pods are bound by name.
@@ -84,7 +85,7 @@ func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeploy
 		w.Fatal(err)
 	}
 	dgd := *hub.Of(&written)
-	resolved, err := graph.Resolve(&dgd, graph.Inputs{Topology: &w.Topologies[0], Provider: graph.ProviderGates})
+	resolved, err := graph.Resolve(&dgd, graph.Inputs{Topology: &w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {
 		w.Fatal(err)
 	}

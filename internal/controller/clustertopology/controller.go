@@ -38,15 +38,15 @@ import (
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Providers say which of Peers work here.
+	// Providers say which of Topologies can be kept.
 	Providers *provider.Registry
-	// Peers have a topology object of their own.
-	Peers []Peer
+	// Topologies are those of providers that have a topology object of their own.
+	Topologies []ProviderTopology
 
 	scans scans
 }
 
-// +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=get;patch
+// +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=patch
 
 // SetupWithManager registers the controller. Of a node only its labels matter here.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustertopology").
 		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(profileOfGroup), builder.WithPredicates(newGroup)).
-		WatchesRawSource(source.Channel(r.peersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(source.Channel(r.providersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
 		For(&grovev1alpha1.ClusterTopology{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
 		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
@@ -123,8 +123,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing topologies: %w", err)
 	}
 	status := statusOf(ct, scan, users.Items, constraint.Defaults(topologies.Items))
-	peers, failure := r.keepPeers(ctx, ct)
-	setPeers(ct, &status, peers)
+	kept, failure := r.keepTopologies(ctx, ct)
+	setSchedulersInSync(ct, &status, kept)
 	return ctrl.Result{}, errors.Join(failure, r.report(ctx, ct, status))
 }
 

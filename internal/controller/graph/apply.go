@@ -21,9 +21,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// FieldOwner owns every field Trellis applies.
-const FieldOwner = "trellis"
-
 // apply brings every child to what is wanted. Children that are right already are not written.
 func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph) error {
 	failures := []error{r.applyExtras(ctx, o, wanted)} // first: a pod cannot be created before its account
@@ -79,7 +76,7 @@ func (r *Reconciler) serverSideApply(ctx context.Context, child client.Object) e
 		return err
 	}
 	delete(content, "status")
-	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(FieldOwner), client.ForceOwnership,
+	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(graph.FieldOwner), client.ForceOwnership,
 		client.DisableReadYourWritesConsistency) // it would watch every kind a second time, as unstructured objects
 }
 

@@ -13,9 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
 
 // createClaims makes the volume claims that a deployment asks for, once. What is in a volume is the user's, so one that is there is never
 // changed, and one that he made himself is used.
@@ -28,7 +29,7 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 			failures = append(failures, err)
 		case existing == nil:
 			claim.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
-			err := r.Client.Create(ctx, claim, client.FieldOwner(FieldOwner), client.DisableReadYourWritesConsistency)
+			err := r.Client.Create(ctx, claim, client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
 			if err != nil && !apierrors.IsAlreadyExists(err) { // the cache may lag behind
 				failures = append(failures, fmt.Errorf("creating PersistentVolumeClaim %s: %w", claim.Name, err))
 			}

@@ -63,12 +63,12 @@ type Reconciler struct {
 
 	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
 	sshKeys sync.Map
-	// joins are the locks of shared objects, by kind, namespace and name.
-	joins sync.Map
+	// joins are the locks of shared objects, by a hash of kind, namespace and name.
+	joins [256]sync.Mutex
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=get;patch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=create;delete;get;list;patch;watch

@@ -88,7 +88,7 @@ func guard(o observed) field.ErrorList {
 	}
 	errs := validation.Graph(validation.FromHub(dgd))
 	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {
-		errs = validation.GraphTopology(o.dgd, o.profile, nil)
+		errs = validation.GraphTopology(o.dgd, o.profile)
 	}
 	return errs
 }

@@ -21,6 +21,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 func TestSameContent(t *testing.T) {
@@ -79,7 +80,7 @@ func TestNothingIsMadeBehindALeftover(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "new"},
 		Spec:       nvidiav1beta1.DynamoGraphDeploymentSpec{Components: []nvidiav1beta1.ComponentSpec{{Name: "Worker", Type: "worker"}}},
 	}
-	wanted, err := graph.Resolve(dgd, graph.Inputs{Provider: graph.ProviderGates})
+	wanted, err := graph.Resolve(dgd, graph.Inputs{Provider: specs.Gates.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

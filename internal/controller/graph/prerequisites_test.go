@@ -15,8 +15,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/hub"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
 func TestPrerequisites(t *testing.T) {
@@ -63,7 +63,7 @@ func TestPrerequisitesAreForgotten(t *testing.T) {
 func TestClaimsAreNotCounted(t *testing.T) {
 	o := fine()
 	sg := o.groups["work"]
-	sg.Spec.Provider, sg.Spec.Multinode = graph.ProviderGates, true
+	sg.Spec.Provider, sg.Spec.Multinode = specs.Gates.Name, true
 	message := func() string {
 		return meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, nvidiav1beta1.ConditionPlaced).Message
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // formerProviderReady is the former name of the condition ProviderReady. Operators up to the one that renamed it have left it on deployments.
@@ -97,7 +98,7 @@ func providerCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionProviderReady
 	chosen := fmt.Sprintf("%s, chosen %s", o.provider.Name, o.provider.Why)
 	if o.provider.workload != o.provider.askedWorkload || o.provider.workload != "" {
-		chosen += "; multinode services have the workload " + cmp.Or(o.provider.workload, graph.WorkloadPods)
+		chosen += "; multinode services have the workload " + cmp.Or(o.provider.workload, specs.Pods)
 	}
 	switch {
 	case !o.provider.state.Ready:

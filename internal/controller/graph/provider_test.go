@@ -13,11 +13,13 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // picky is a provider in a certain state that finds certain graphs unsuited.
 type picky struct {
+	provider.Placer
 	name     string
 	state    provider.State
 	unsuited string
@@ -86,8 +88,8 @@ func TestProviderCondition(t *testing.T) {
 			if c.pending {
 				sg.Status.ObservedGeneration--
 			}
-			c.podGroup.name = graph.ProviderPodGroup
-			r := &Reconciler{Providers: provider.New(provider.Options{}, gates.Placer{}, c.podGroup), Provider: c.preset}
+			c.podGroup.name = specs.PodGroup.Name
+			r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{gates.Placer{}, c.podGroup}}), Provider: c.preset}
 			o.provider = r.providerOf(t.Context(), o)
 			got := statusOf(o, resolved, nil, nil)
 			if got.Provider != c.provider {

@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 func rolledOut(sg *trellisv1alpha1.ScalingGroup, is bool, reason string, at time.Time) {
@@ -124,7 +125,7 @@ func TestRolloutCondition(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := fine()
-			o.groups["work"].Spec.Provider = graph.ProviderGates
+			o.groups["work"].Spec.Provider = specs.Gates.Name
 			c.change(&o)
 			got := rolloutCondition(o)
 			if c.reason == "" {

@@ -6,6 +6,7 @@ package graph
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync"
 
@@ -44,10 +45,12 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return nil
 }
 
-// lockOf is the lock of a shared object: deployments join one after the other, since all that join at once but one would be refused.
+// lockOf is the lock of a shared object: deployments join one after the other, since all that join at once but one would be refused. Few objects
+// have the same lock, so that they wait for each other; one lock for each name would stay for ever.
 func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
-	lock, _ := r.joins.LoadOrStore(fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName()), &sync.Mutex{})
-	return lock.(*sync.Mutex)
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%T %s/%s", object, object.GetNamespace(), object.GetName())
+	return &r.joins[hash.Sum32()%uint32(len(r.joins))]
 }
 
 // isRace: somebody else was faster.
@@ -60,7 +63,7 @@ func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	if apierrors.IsNotFound(err) {
 		created := wanted.DeepCopyObject().(client.Object)
 		created.SetOwnerReferences([]metav1.OwnerReference{membership(dgd)})
-		return r.Client.Create(ctx, created, client.FieldOwner(FieldOwner))
+		return r.Client.Create(ctx, created, client.FieldOwner(graph.FieldOwner))
 	}
 	if err != nil || !isOurs(existing) || isMember(existing, dgd) && sameShared(wanted, existing) {
 		return err
@@ -70,7 +73,7 @@ func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		changed.SetOwnerReferences(append(changed.GetOwnerReferences(), membership(dgd)))
 	}
 	renew(changed, wanted)
-	return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+	return r.Client.Patch(ctx, changed, client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{}), client.FieldOwner(graph.FieldOwner))
 }
 
 func isOurs(object client.Object) bool {

@@ -32,7 +32,7 @@ import (
 // PoolDefinition is the definition of a kind that a cluster may get after Trellis.
 const PoolDefinition = "inferencepools.inference.networking.k8s.io"
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=list;watch
 
 // watchExtras watches what deployments have beside scaling groups, and what they need. Objects may have several deployments as owners.
 func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {

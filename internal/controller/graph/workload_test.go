@@ -12,8 +12,9 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // sets is LeaderWorkerSet in a certain state.
@@ -51,7 +52,7 @@ func TestWorkloadCondition(t *testing.T) {
 			want: condition{is: true, reason: "ProviderAvailable", message: "Gates, chosen by default"},
 		},
 		"a provider that cannot place them, before anything is made": {
-			annotation: "LeaderWorkerSet", provider: graph.ProviderPodGroup, state: provider.Ready(), workload: "LeaderWorkerSet",
+			annotation: "LeaderWorkerSet", provider: specs.PodGroup.Name, state: provider.Ready(), workload: "LeaderWorkerSet",
 			want: condition{reason: "ProviderUnsupported", message: "PodGroup, chosen by the operator's flag --provider; multinode services have the workload LeaderWorkerSet, cannot place this graph: " +
 				"LeaderWorkerSets can be placed by Gates and KAI, not by PodGroup; choose one of them, or remove the annotation trellis.dev/workload"},
 		},
@@ -77,9 +78,11 @@ func TestWorkloadCondition(t *testing.T) {
 				o.dgd.Component("work").Multinode = nil
 			}
 			sg := o.groups["work"]
-			sg.Spec.Multinode, sg.Spec.Provider, sg.Spec.Workload, sg.Status.Replicas = !c.single, graph.ProviderGates, c.frozen, c.replicas
-			podGroup := picky{name: graph.ProviderPodGroup, state: provider.Ready()}
-			r := &Reconciler{Providers: provider.New(provider.Options{}, gates.Placer{}, podGroup, sets{state: c.state}), Provider: c.provider}
+			sg.Spec.Multinode, sg.Spec.Provider, sg.Spec.Workload, sg.Status.Replicas = !c.single, specs.Gates.Name, c.frozen, c.replicas
+			podGroup := picky{name: specs.PodGroup.Name, state: provider.Ready()}
+			r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{
+				Placers: []provider.Placer{gates.Placer{}, podGroup}, Makers: []provider.Maker{sets{state: c.state}},
+			}), Provider: c.provider}
 			o.provider = r.providerOf(t.Context(), o)
 			if o.provider.workload != c.workload {
 				t.Errorf("workload %q, want %q", o.provider.workload, c.workload)

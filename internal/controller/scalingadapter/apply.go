@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
@@ -31,7 +33,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 		adopted := a.DeepCopy()
 		adopted.OwnerReferences = append(adopted.OwnerReferences, ownerReference(dgd))
 		patch := client.MergeFromWithOptions(a, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(replicas.FieldOwner)); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := r.Client.Patch(ctx, adopted, patch, client.FieldOwner(graph.FieldOwner)); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			failures = append(failures, fmt.Errorf("taking over scaling adapter %s: %w", a.Name, err))
 		}
 	}
@@ -63,7 +65,7 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *deployment, found
 func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
 	if apierrors.IsNotFound(err) {
-		err = r.Client.Create(ctx, a, client.FieldOwner(replicas.FieldOwner))
+		err = r.Client.Create(ctx, a, client.FieldOwner(graph.FieldOwner))
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating scaling adapter %s: %w", a.Name, err)
@@ -97,13 +99,15 @@ type outcome struct {
 	scaled map[string]bool
 	// refused says, by service, why a number is not followed.
 	refused map[string]string
+	// failed says, by service, why a number could not be written yet although nobody refuses it.
+	failed map[string]string
 }
 
 // carry writes the adapters' numbers into the deployment, all in one patch. It holds for the deployment as it was read: when that has
 // changed since, the news of the change brings the next reconcile, which looks again who owns what.
 func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	numbers, refused := replicas.ToCarry(o.dgd, o.adapters, r.MaxPods)
-	out := outcome{scaled: map[string]bool{}, refused: refused}
+	out := outcome{scaled: map[string]bool{}, refused: refused, failed: map[string]string{}}
 	if len(numbers) == 0 {
 		return out, nil
 	}
@@ -111,13 +115,17 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	err = r.Client.Patch(ctx, o.dgd.DeepCopy(), patch, client.FieldOwner(replicas.FieldOwner))
+	err = r.Client.Patch(ctx, o.dgd.DeepCopy(), patch, client.FieldOwner(graph.FieldOwner))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return out, nil
 	case err != nil:
+		why := out.failed
+		if isRefusal(err) {
+			why = refused
+		}
 		for service := range numbers {
-			refused[service] = err.Error()
+			why[service] = err.Error()
 		}
 		return out, fmt.Errorf("carrying the replicas of %d scaling adapters into the deployment: %w", len(numbers), err)
 	}
@@ -126,4 +134,15 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 		log.FromContext(ctx).Info("scaling a service", "service", service, "from", replicas.Of(o.dgd.Component(service)), "to", n)
 	}
 	return out, nil
+}
+
+// isRefusal says that an error is an answer to what was asked for, 4xx. Others, such as 5xx of a webhook that is too slow, and no answer at all, say
+// nothing about it.
+func isRefusal(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 }

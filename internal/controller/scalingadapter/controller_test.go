@@ -142,6 +142,27 @@ func TestRefusedNumbersAreReported(t *testing.T) {
 	}
 }
 
+// An API server or a webhook that fails has nothing against the number: it is tried again, and no event blames it.
+func TestFailedWriteIsNoRefusal(t *testing.T) {
+	w := newWorld(t, g())
+	w.settle()
+	w.scale("g-decode", 5)
+	w.refuse = apierrors.NewInternalError(errors.New(`failed calling webhook "mutate.dynamographdeployment.trellis.dev": context deadline exceeded`))
+	if _, err := w.Reconcile(t.Context(), request); err == nil {
+		t.Error("no error, so it is not tried again")
+	}
+	w.active("g-decode", "True", "OwnsReplicas", "5 replicas are not written yet, and tried again")
+	w.active("g-decode", "True", "OwnsReplicas", "failed calling webhook")
+	w.refuse = nil
+	w.settle()
+	w.active("g-decode", "True", "OwnsReplicas", "")
+	w.shows(map[string]int32{"Decode": 5, "prefill": 1, "Frontend": 3})
+	close(w.events.Events)
+	if got := slices.Collect(drain(w.events.Events)); len(got) > 0 {
+		t.Errorf("events: %q, want none", got)
+	}
+}
+
 func drain(c <-chan string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for e := range c {

@@ -42,17 +42,17 @@ func plan(dgd *deployment, adapters []adapter) steps {
 		switch {
 		case a.DeletionTimestamp != nil:
 		case metav1.IsControlledBy(a, dgd):
-			if !named || !replicas.HandedOver(dgd.Component(service)) {
+			if !named || !replicas.WithAdapter(dgd.Component(service)) {
 				s.delete = append(s.delete, a)
 			}
 		case leftovers.Of(a, "DynamoGraphDeployment", dgd.Name, dgd.UID):
 			s.leftovers = append(s.leftovers, a)
-		case named && replicas.HandedOver(dgd.Component(service)) && metav1.GetControllerOf(a) == nil:
+		case named && replicas.WithAdapter(dgd.Component(service)) && metav1.GetControllerOf(a) == nil:
 			s.adopt = append(s.adopt, a)
 		}
 	}
 	for _, c := range graph.Components(dgd) {
-		if replicas.HandedOver(c) && !there[replicas.AdapterName(dgd.Name, c.Name)] {
+		if replicas.WithAdapter(c) && !there[replicas.AdapterName(dgd.Name, c.Name)] {
 			s.create = append(s.create, newAdapter(dgd, c.Name, replicas.Of(c)))
 		}
 	}
@@ -90,7 +90,7 @@ func whyIdle(dgd *deployment, a *adapter) string {
 	switch owner := metav1.GetControllerOf(a); {
 	case spec == nil:
 		return fmt.Sprintf("DynamoGraphDeployment %q has no service %q", ref.Name, ref.ComponentName)
-	case !replicas.HandedOver(spec):
+	case !replicas.WithAdapter(spec):
 		return fmt.Sprintf("spec.services[%s].scalingAdapter.enabled of DynamoGraphDeployment %q is not true", ref.ComponentName, ref.Name)
 	case a.Name != replicas.AdapterName(dgd.Name, ref.ComponentName):
 		return fmt.Sprintf("the service follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ComponentName))

@@ -81,6 +81,9 @@ func active(o observed, a *adapter, out outcome) metav1.Condition {
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
 		c.Message = fmt.Sprintf("spec.services[%s].replicas of DynamoGraphDeployment %q follows this adapter", service, o.dgd.Name)
+		if why := out.failed[service]; why != "" {
+			c.Message = limit.Text(fmt.Sprintf("%s; %d replicas are not written yet, and tried again: %s", c.Message, a.Spec.Replicas, why), limit.Condition)
+		}
 	}
 	return c
 }

@@ -181,7 +181,7 @@ func (w *world) active(name, status, reason, part string) {
 	}
 }
 
-// g has decode and prefill, both handed over, and a frontend that is not.
+// g has decode and prefill, both with an adapter, and a frontend without.
 func g() *deployment {
 	dgd := &deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "g", UID: "g-1"}}
 	on := &nvidiav1beta1.ScalingAdapter{}

@@ -20,8 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -30,37 +32,52 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
-	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
+	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
-// server is a real API server without kubelets and schedulers: the test plays them, and calls Reconcile itself.
+// shared is a real API server without kubelets and schedulers: the tests play them, and call Reconcile themselves.
+var shared = &apiserver.Shared{
+	Environment: envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true},
+	Prepare: func(config *rest.Config) error {
+		log.SetLogger(logr.Discard())
+		c, err := client.New(config, client.Options{})
+		if err != nil {
+			return err
+		}
+		return c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"rack": "r"}}})
+	},
+}
+
+func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+
+// server is a test's part of the shared API server: a namespace, and a reconciler whose cache holds that alone.
 type server struct {
-	t *testing.T
-	c client.Client
-	r *Reconciler
+	t  *testing.T
+	ns string
+	c  client.Client
+	r  *Reconciler
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
-	log.SetLogger(logr.Discard())
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, trellisv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	config, err := env.Start()
+	config := shared.Config(t)
+	direct, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = env.Stop() })
-	config.QPS = -1
-	cl, err := cluster.New(config, func(o *cluster.Options) { o.Scheme = scheme })
+	ns := apiserver.Namespace(t, direct)
+	cl, err := cluster.New(config, func(o *cluster.Options) {
+		o.Scheme, o.Cache.DefaultNamespaces = scheme, map[string]cache.Config{ns: {}}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +94,24 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, c: c, r: &Reconciler{
-		Client: c, Live: cl.GetAPIReader(), Providers: provider.New(provider.Options{}, gates.Placer{Client: c, Live: cl.GetAPIReader()}),
+	return &server{t: t, ns: ns, c: c, r: &Reconciler{
+		Client: c, Live: cl.GetAPIReader(), Providers: provider.New(provider.Options{}, provider.All{
+			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
+		}),
 	}}
-	s.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}))
-	s.must(c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"rack": "r"}}}))
-	return s
+}
+
+// startable is a group as it can be created in the test's namespace.
+func (s *server) startable(sg *trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
+	sg.Namespace, sg.UID = s.ns, ""
+	for i := range sg.Spec.Roles {
+		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
+	}
+	return sg
+}
+
+func (s *server) request() ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: s.ns, Name: "g-worker"}}
 }
 
 func (s *server) must(err error) {
@@ -93,7 +122,7 @@ func (s *server) must(err error) {
 }
 
 func (s *server) reconcile() error {
-	_, err := s.r.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "g-worker"}})
+	_, err := s.r.Reconcile(s.t.Context(), s.request())
 	return err
 }
 
@@ -120,14 +149,14 @@ func (s *server) settle() {
 func (s *server) group() *trellisv1alpha1.ScalingGroup {
 	s.t.Helper()
 	sg := &trellisv1alpha1.ScalingGroup{}
-	s.must(s.c.Get(s.t.Context(), types.NamespacedName{Namespace: "ns", Name: "g-worker"}, sg))
+	s.must(s.c.Get(s.t.Context(), s.request().NamespacedName, sg))
 	return sg
 }
 
 func (s *server) pods() []corev1.Pod {
 	s.t.Helper()
 	pods := &corev1.PodList{}
-	s.must(s.c.List(s.t.Context(), pods, client.InNamespace("ns")))
+	s.must(s.c.List(s.t.Context(), pods, client.InNamespace(s.ns)))
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods.Items
 }
@@ -159,7 +188,7 @@ func (s *server) run(ordinal int) {
 func (s *server) setReady(name string, is bool) {
 	s.t.Helper()
 	pod := &corev1.Pod{}
-	s.must(s.r.Live.Get(s.t.Context(), types.NamespacedName{Namespace: "ns", Name: name}, pod))
+	s.must(s.r.Live.Get(s.t.Context(), types.NamespacedName{Namespace: s.ns, Name: name}, pod))
 	ready := pod.DeepCopy()
 	ready.Status.Phase = corev1.PodRunning
 	ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
@@ -189,11 +218,7 @@ func (s *server) expect(title, want string) {
 // TestGroupOnAnAPIServer takes one group through its life.
 func TestGroupOnAnAPIServer(t *testing.T) {
 	s := newServer(t)
-	sg := group(3, 2)
-	sg.UID = ""
-	for i := range sg.Spec.Roles {
-		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
-	}
+	sg := s.startable(group(3, 2))
 	s.must(s.c.Create(t.Context(), sg))
 	made := s.group().ResourceVersion
 	s.must(s.reconcile())
@@ -227,7 +252,7 @@ func TestGroupOnAnAPIServer(t *testing.T) {
 		spec.Restart = &trellisv1alpha1.Restart{ID: "now", Stop: true}
 	})
 	s.expect("everything stops", " | 0 there, 0 updated, 0 ready, 0 outdated")
-	s.must(s.c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-worker-0-0"}, Spec: sg.Spec.Roles[0].Template.Spec}))
+	s.must(s.c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "g-worker-0-0"}, Spec: sg.Spec.Roles[0].Template.Spec}))
 	s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Restart.Stop = false })
 	if err := s.reconcile(); err == nil || !strings.Contains(err.Error(), "not this group's") {
 		t.Errorf("a foreign pod has the name of one of ours, and Reconcile says %v", err)
@@ -242,12 +267,9 @@ func TestGroupOnAnAPIServer(t *testing.T) {
 func TestAPIServerDropsWhatTheProviderNeeds(t *testing.T) {
 	s := newServer(t)
 	placer := switched{Placer: podgroup.Placer{Placer: gates.Placer{Client: s.c, Live: s.r.Live}}, on: true}
-	s.r.Providers = provider.New(provider.Options{}, placer)
-	sg := group(2, 2)
-	sg.UID, sg.Spec.Provider = "", graph.ProviderPodGroup
-	for i := range sg.Spec.Roles {
-		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
-	}
+	s.r.Providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	sg := s.startable(group(2, 2))
+	sg.Spec.Provider = specs.PodGroup.Name
 	s.must(s.c.Create(t.Context(), sg))
 
 	err := s.reconcile()
@@ -258,7 +280,7 @@ func TestAPIServerDropsWhatTheProviderNeeds(t *testing.T) {
 		}
 	}
 	live := &corev1.PodList{}
-	s.must(s.r.Live.List(t.Context(), live, client.InNamespace("ns")))
+	s.must(s.r.Live.List(t.Context(), live, client.InNamespace(s.ns)))
 	for i := range live.Items {
 		if live.Items[i].DeletionTimestamp == nil {
 			t.Errorf("pod %s is left, with the group %v", live.Items[i].Name, live.Items[i].Spec.SchedulingGroup)

@@ -84,15 +84,20 @@ func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.Fa
 	return !ready || b.now.Before(since.Add(settledAfter))
 }
 
-// note counts a failure, unless the pod is of the time that was counted already.
+// note counts a failure, unless the pod is of the time that was counted already. When all pods are older than that time, the clock that they
+// are created by was set back.
 func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	pod := r.failedPod()
-	if pod == nil || r.outdated || !pod.CreationTimestamp.After(f.NewestPod.Time) {
+	if pod == nil || r.outdated {
+		return
+	}
+	newest := r.newestPod()
+	if !pod.CreationTimestamp.After(f.NewestPod.Time) && !newest.Before(&f.NewestPod) {
 		return
 	}
 	f.Failures++
 	f.Reason = limit.Text("pod "+pod.Name+": "+whyEnded(pod), maxWhy)
-	f.NewestPod = r.newestPod()
+	f.NewestPod = newest
 	delay := min(firstRecreate<<min(f.Failures-1, 20), lastRecreate)
 	f.RetryAt = metav1.NewTime(b.now.Add(delay + time.Second - 1).Truncate(time.Second)) // stored in whole seconds
 	b.isNew = true

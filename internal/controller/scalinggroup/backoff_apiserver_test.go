@@ -31,7 +31,7 @@ func newFailing(t *testing.T, sg *trellisv1alpha1.ScalingGroup) *failing {
 	t.Helper()
 	f := &failing{server: newServer(t), clock: time.Now(), made: map[string]bool{}}
 	f.r.refusals.now = func() time.Time { return f.clock }
-	f.must(f.c.Create(t.Context(), startable(sg)))
+	f.must(f.c.Create(t.Context(), f.startable(sg)))
 	return f
 }
 
@@ -87,7 +87,7 @@ func TestFailingReplicaIsRecreatedEverMoreRarely(t *testing.T) {
 		!strings.HasSuffix(c.Message, "pod g-worker-0: container main exited with code 3 (Error)") {
 		t.Errorf("PodsHealthy = %+v", c)
 	}
-	result, err := f.r.Reconcile(t.Context(), request)
+	result, err := f.r.Reconcile(t.Context(), f.request())
 	f.must(err)
 	if result.RequeueAfter <= 0 || result.RequeueAfter > 20*time.Second {
 		t.Errorf("it looks again after %v", result.RequeueAfter)
@@ -132,7 +132,7 @@ func TestFailuresAreForgotten(t *testing.T) {
 	pod.Spec.NodeName = ""
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(f.clock)}}}
 	f.must(f.c.Status().Update(t.Context(), &pod))
-	result, err := f.r.Reconcile(t.Context(), request)
+	result, err := f.r.Reconcile(t.Context(), f.request())
 	f.must(err)
 	if got := f.group().Status.FailedReplicas; len(got) != 1 || result.RequeueAfter <= settledAfter-2*time.Second || result.RequeueAfter > settledAfter {
 		t.Errorf("just Ready: failures %+v, next look after %v", got, result.RequeueAfter)

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -34,26 +33,18 @@ func (c *counting) Create(ctx context.Context, o client.Object, opts ...client.C
 	return c.Client.Create(ctx, o, opts...)
 }
 
-func startable(sg *trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
-	sg.UID = ""
-	for i := range sg.Spec.Roles {
-		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/x:1"}}
-	}
-	return sg
-}
-
 // Of 65536 replicas under a quota of 20 pods, 20 are made. What the quota refuses is asked for once a delay, however often the group is looked
 // at, and the status keeps saying why.
 func TestQuotaRefusesPods(t *testing.T) {
 	s := newServer(t)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pods"}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "pods"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("20")}
 	s.must(s.c.Create(t.Context(), quota))
 	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	s.must(s.c.Status().Update(t.Context(), quota)) // the quota controller's part
 	counted, clock := &counting{Client: s.c}, time.Now()
 	s.r.Client, s.r.refusals.now = counted, func() time.Time { return clock }
-	s.must(s.c.Create(t.Context(), startable(group(65536, 1))))
+	s.must(s.c.Create(t.Context(), s.startable(group(65536, 1))))
 
 	if err := s.reconcile(); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
 		t.Fatalf("the first try ends with %v", err)
@@ -63,7 +54,7 @@ func TestQuotaRefusesPods(t *testing.T) {
 	}
 	counted.creates.Store(0)
 	for range 100 { // events of its pods
-		result, err := s.r.Reconcile(t.Context(), request)
+		result, err := s.r.Reconcile(t.Context(), s.request())
 		s.must(err)
 		if result.RequeueAfter <= 0 || result.RequeueAfter > time.Second {
 			t.Fatalf("it looks again after %v", result.RequeueAfter)
@@ -84,7 +75,7 @@ func TestQuotaRefusesPods(t *testing.T) {
 	}
 
 	quota = &corev1.ResourceQuota{}
-	s.must(s.r.Live.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "pods"}, quota))
+	s.must(s.r.Live.Get(t.Context(), types.NamespacedName{Namespace: s.ns, Name: "pods"}, quota))
 	s.must(s.c.Delete(t.Context(), quota))
 	clock = clock.Add(maxDelay)
 	for range 100 { // the admission plugin sees the deletion a little later
@@ -97,8 +88,6 @@ func TestQuotaRefusesPods(t *testing.T) {
 		t.Errorf("%d pods after the quota is gone, want one batch more than 20", got)
 	}
 }
-
-var request = ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "g-worker"}}
 
 // Nothing is made for a group that is deleted, or whose deployment is, although the cache does not know yet.
 func TestNothingIsMadeForWhatIsGone(t *testing.T) {
@@ -117,7 +106,7 @@ func TestNothingIsMadeForWhatIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			created := startable(group(2, 2))
+			created := s.startable(group(2, 2))
 			s.must(s.c.Create(t.Context(), created))
 			sg := created.DeepCopy()
 			gone(sg)
@@ -131,7 +120,7 @@ func TestNothingIsMadeForWhatIsGone(t *testing.T) {
 			s.must(client.IgnoreNotFound(s.c.Delete(t.Context(), live)))
 		})
 	}
-	sg := startable(group(2, 2))
+	sg := s.startable(group(2, 2))
 	own(sg, "g", "1")
 	s.must(s.c.Create(t.Context(), sg))
 	before := s.group().ResourceVersion

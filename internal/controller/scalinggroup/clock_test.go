@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -35,6 +36,34 @@ func TestDelaysSurviveAnotherClock(t *testing.T) {
 		b := backOffOf(sg, map[int32]*replica{0: {}}, stored.Add(tc.ahead))
 		if made := len(b.without(rollout.Plan{Make: []int{0}}).Make); (made == 0) != tc.waits || b.again != tc.again {
 			t.Errorf("%s: %d replicas are made, the next look is in %s; want that it waits: %v, %s", name, made, b.again, tc.waits, tc.again)
+		}
+	}
+}
+
+// Pods that fail after a clock was set back are counted, and delayed: not by the API server's clock alone, nor when the operator's follows it.
+func TestFailuresAreCountedAfterClocksAreSetBack(t *testing.T) {
+	for name, operator := range map[string]time.Duration{"of the API server": 0, "of both": -time.Hour} {
+		sg, now := group(1, 2), noon
+		fail := func(created time.Time) backOff {
+			pods := podsOf(sg, 0, failed, running)
+			for _, pod := range pods {
+				pod.CreationTimestamp = metav1.NewTime(created)
+			}
+			b := backOffOf(sg, replicasOf(sg, pods, func(*corev1.Pod) bool { return false }), now)
+			sg.Status.FailedReplicas = b.failed
+			return b
+		}
+		fail(noon.Add(-time.Second))
+		now = now.Add(operator)
+		for i := range 3 {
+			now = now.Add(time.Minute)
+			b := fail(noon.Add(-time.Hour).Add(time.Duration(i) * time.Minute))
+			if f := b.failed[0]; f.Failures != int32(2+i) || !b.isNew || !b.waits(f) {
+				t.Errorf("the clock %s is set back, failure %d: %+v, new %v, waits %v", name, 2+i, f, b.isNew, b.waits(f))
+			}
+			if again := fail(noon.Add(-time.Hour).Add(time.Duration(i) * time.Minute)); again.isNew {
+				t.Errorf("the clock %s is set back, failure %d is counted twice", name, 2+i)
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 )
 
 func TestGroupsThatAnProviderConcerns(t *testing.T) {
@@ -28,7 +28,7 @@ func TestGroupsThatAnProviderConcerns(t *testing.T) {
 		}
 	}
 	r := &Reconciler{
-		Providers: provider.New(provider.Options{}, gates.Placer{}),
+		Providers: provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{gates.Placer{}}}),
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 			group("a", "g", "g-made-by-the-provider", "LeaderWorkerSet"), group("a", "g", "g-pods", ""),
 			group("a", "h", "h-made-by-the-provider", "LeaderWorkerSet"), group("b", "g", "g-made-by-the-provider", "LeaderWorkerSet"),

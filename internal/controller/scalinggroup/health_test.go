@@ -157,7 +157,7 @@ func TestOneFailureOfManyPods(t *testing.T) {
 	}
 }
 
-// Of more failures than are stored none is made again in a loop: while one of the stored waits, so do all others.
+// Of more failures than are stored none is recreated in a loop: while one of the stored waits, so do all others.
 func TestManyFailures(t *testing.T) {
 	const n = 2 * maxFailed
 	var states []state

@@ -17,6 +17,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // group returns a multinode group of replicas replicas with size pods each.
@@ -28,7 +29,7 @@ func group(replicas, size int32) *trellisv1alpha1.ScalingGroup {
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-worker", UID: "sg"},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: "Worker", Provider: graph.ProviderGates, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
+			Graph: "g", Service: "Worker", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
 			Topology: &trellisv1alpha1.ResolvedTopology{Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack"}}, PackDomain: "rack"},
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -45,11 +46,12 @@ func documentedQuotas(t *testing.T) map[string]*corev1.ResourceQuota {
 func TestPrioritiesAreBoundedByQuota(t *testing.T) {
 	s := newServer(t)
 	for name, value := range map[string]int32{"critical": 1000, "high": 100, "usual": 0} {
-		s.must(s.c.Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}))
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		s.must(client.IgnoreAlreadyExists(s.c.Create(t.Context(), class))) // by the same test before
 	}
 	quotas := documentedQuotas(t)
 	for _, quota := range quotas {
-		quota.Namespace = "ns"
+		quota.Namespace = s.ns
 		s.must(s.c.Create(t.Context(), quota))
 		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 		s.must(s.c.Status().Update(t.Context(), quota)) // the quota controller's part
@@ -58,7 +60,7 @@ func TestPrioritiesAreBoundedByQuota(t *testing.T) {
 		pods    int
 		refused string
 	}{"critical": {0, "no-critical-pods"}, "high": {16, "some-high-pods"}, "usual": {20, ""}} {
-		sg := startable(group(20, 1))
+		sg := s.startable(group(20, 1))
 		sg.Spec.Roles[0].Template.Spec.PriorityClassName = class
 		s.must(s.c.Create(t.Context(), sg))
 		for range 3 {

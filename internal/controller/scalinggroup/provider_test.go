@@ -14,7 +14,8 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
+	podgroup "github.com/trellis-k8s/trellis/internal/provider/podgroup/placer"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // switched is the provider PodGroup in a cluster that may not serve it.
@@ -36,7 +37,7 @@ func TestFit(t *testing.T) {
 		return func(pod *corev1.Pod) {
 			s(pod)
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
-			pod.Annotations = map[string]string{graph.AnnotationPodProvider: graph.ProviderPodGroup}
+			pod.Annotations = map[string]string{graph.AnnotationPodProvider: specs.PodGroup.Name}
 		}
 	}
 	cases := map[string]struct {
@@ -70,13 +71,13 @@ func TestFit(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sg := group(c.replicas, 2)
-			sg.Spec.Provider = graph.ProviderPodGroup
+			sg.Spec.Provider = specs.PodGroup.Name
 			var pods []*corev1.Pod
 			for ordinal, states := range c.pods {
 				pods = append(pods, podsOf(sg, int32(ordinal), states...)...)
 			}
 			replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
-			r := &Reconciler{Providers: provider.New(provider.Options{}, switched{on: !c.off})}
+			r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{switched{on: !c.off}}})}
 			got := r.fit(t.Context(), sg, replicas, plan(sg, replicas))
 			var create, remove []string
 			letters := map[string]string{}

@@ -106,7 +106,7 @@ func (r *replica) there() bool { return len(r.pods) > 0 || r.set != nil }
 
 // released says that some of the replica's pods were released: before that, all of them were there.
 func (r *replica) released() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), letGo)
+	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), podReleased)
 }
 
 // nowhere: the kube-scheduler was asked and found no node for any of the pods.
@@ -142,7 +142,7 @@ func (r *replica) born() int64 {
 
 func (r *replica) indexes() []int32 { return slices.Sorted(maps.Keys(r.pods)) }
 
-func letGo(pod *corev1.Pod) bool { return !graph.GateClosed(pod) }
+func podReleased(pod *corev1.Pod) bool { return !graph.GateClosed(pod) }
 
 func podReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

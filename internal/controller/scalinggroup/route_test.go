@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	kaiplacer "github.com/trellis-k8s/trellis/internal/provider/kai/placer"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // TestPodsOutsideOfGangsAreKAIsToo: placed by another scheduler they would use what their queue has not been granted. It is about pods to
@@ -23,14 +23,14 @@ func TestPodsOutsideOfGangsAreKAIsToo(t *testing.T) {
 		"metadata: {name: g, namespace: ns, annotations: {nvidia.com/kai-scheduler-queue: team}}": "team",
 		"metadata: {name: g, namespace: ns, labels: {kai.scheduler/queue: team}}":                 "team",
 	} {
-		dgd := peertest.Deployment(t, text+"\nspec: {services: {Flat: {componentType: worker, replicas: 2}}}")
-		sg := peertest.Groups(t, dgd, graph.ProviderKAI)[0]
-		if under := peertest.Groups(t, dgd, graph.ProviderGates)[0]; under.Spec.Revision != sg.Spec.Revision || under.Annotations[kai.AnnotationQueue] != "" {
+		dgd := providertest.Deployment(t, text+"\nspec: {services: {Flat: {componentType: worker, replicas: 2}}}")
+		sg := providertest.Groups(t, dgd, specs.KAI.Name)[0]
+		if under := providertest.Groups(t, dgd, specs.Gates.Name)[0]; under.Spec.Revision != sg.Spec.Revision || under.Annotations[kai.AnnotationQueue] != "" {
 			t.Errorf("%s: revision %s under KAI, %s under Gates; %v", text, sg.Spec.Revision, under.Spec.Revision, under.Annotations)
 		}
 		old := podsOf(sg, 0, running)
 		replicas := replicasOf(sg, old, func(*corev1.Pod) bool { return false })
-		r := &Reconciler{Providers: provider.New(provider.Options{}, kaiplacer.New(nil, nil))}
+		r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{kaiplacer.New(nil, nil)}})}
 		steps := r.fit(t.Context(), sg, replicas, plan(sg, replicas))
 		if len(steps.create) != 1 || len(steps.delete) != 0 {
 			t.Fatalf("%s: %d made, %d deleted, want the second replica made and nothing deleted", text, len(steps.create), len(steps.delete))

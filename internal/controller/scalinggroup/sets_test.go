@@ -17,9 +17,10 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/internal/provider/lws/maker"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // served is LeaderWorkerSet in a cluster that may not serve it.
@@ -89,16 +90,18 @@ func TestSets(t *testing.T) {
 		"off: nothing is made or taken down": {
 			replicas: 1, off: true, pods: [][]state{{running, failed}, {running, running}}, status: "2 1 1 0",
 		},
-		"a provider that cannot place them makes none": {replicas: 1, provider: graph.ProviderPodGroup, status: "0 0 0 0"},
+		"a provider that cannot place them makes none": {replicas: 1, provider: specs.PodGroup.Name, status: "0 0 0 0"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sg := group(c.replicas, 2)
-			sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
+			sg.Spec.Workload = specs.LeaderWorkerSet
 			if c.provider != "" {
 				sg.Spec.Provider = c.provider
 			}
-			r := &Reconciler{Providers: provider.New(provider.Options{}, gates.Placer{}, switched{on: true}, served{on: !c.off})}
+			r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{
+				Placers: []provider.Placer{gates.Placer{}, switched{on: true}}, Makers: []provider.Maker{served{on: !c.off}},
+			})}
 			var pods []*corev1.Pod
 			for ordinal, states := range c.pods {
 				pods = append(pods, podsOf(sg, int32(ordinal), states...)...)
@@ -142,13 +145,13 @@ func TestSets(t *testing.T) {
 
 // other: made for another provider.
 func other(pod *corev1.Pod) {
-	pod.Annotations = map[string]string{graph.AnnotationPodProvider: graph.ProviderKAI}
+	pod.Annotations = map[string]string{graph.AnnotationPodProvider: specs.KAI.Name}
 }
 
 // TestPodsOfSetsAreFound: a pod that a StatefulSet owns brings its scaling group to be looked at, one of somebody else does not.
 func TestPodsOfSetsAreFound(t *testing.T) {
 	sg := group(1, 2)
-	sg.Spec.Workload = graph.WorkloadLeaderWorkerSet
+	sg.Spec.Workload = specs.LeaderWorkerSet
 	pod := podsOf(sg, 0, gated)[0]
 	of := func(kind, name string) []string {
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: "owner", Controller: new(true)}}

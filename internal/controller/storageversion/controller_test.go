@@ -25,6 +25,7 @@ import (
 // More objects than a page holds, in two namespaces, of both kinds. None of them changes as far as anybody can read.
 func TestRewritesEverything(t *testing.T) {
 	w := newWorld(t)
+	w.remove()
 	w.release()
 	for i := range 2*pageSize + 5 {
 		w.create("DynamoGraphDeploymentScalingAdapter", []string{"team-a", "team-b"}[i%2], fmt.Sprint("a-", i))
@@ -133,7 +134,7 @@ func TestSomeNamespaces(t *testing.T) {
 
 // Who moves back makes v1alpha1 the storage version. Then the definitions of the earlier release, which know no other, can be installed.
 func TestMovesBack(t *testing.T) {
-	w := today(t)
+	w := whole(t)
 	w.create("DynamoGraphDeployment", "team-a", "g")
 	w.store("v1beta1")
 	w.must(w.reconcile(w.reconciler(), deployments))

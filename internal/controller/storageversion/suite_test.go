@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,11 +27,11 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/trellis-k8s/trellis/test/conversion"
-	"github.com/trellis-k8s/trellis/test/stored"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
+	"github.com/trellis-k8s/trellis/test/testutil/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/stored"
 )
 
 const (
@@ -50,38 +49,25 @@ type world struct {
 }
 
 var (
-	env    = &envtest.Environment{}
+	shared = &apiserver.Shared{}
 	server = conversion.Serve()
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		log.SetLogger(logr.Discard())
-		if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-			fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-			return 1
-		}
-		if _, err := env.Start(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer server.Close()
-		defer func() { _ = env.Stop() }()
-		return m.Run()
-	}())
+	log.SetLogger(logr.Discard())
+	os.Exit(shared.Main(m))
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	config := rest.CopyConfig(env.Config)
-	config.QPS = -1
+	config := shared.Config(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w := &world{t: t, config: config, etcd: env.ControlPlane.Etcd.URL.String()}
+	w := &world{t: t, config: config, etcd: shared.Environment.ControlPlane.Etcd.URL.String()}
 	var err error
 	w.c, err = client.New(config, client.Options{Scheme: scheme})
 	w.must(err)
@@ -91,67 +77,6 @@ func newWorld(t *testing.T) *world {
 		w.must(client.IgnoreAlreadyExists(w.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})))
 	}
 	return w
-}
-
-// today is a world with today's definitions, which store v1alpha1 until changeStorage is called.
-func today(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := w.c.Get(t.Context(), client.ObjectKey{Name: deployments}, crd); err != nil || len(crd.Spec.Versions) == 1 {
-		w.upgrade()
-	}
-	for _, kind := range []string{"DynamoGraphDeployment", "DynamoGraphDeploymentScalingAdapter"} {
-		for _, namespace := range []string{"team-a", "team-b"} {
-			w.must(w.c.DeleteAllOf(t.Context(), alpha(kind, namespace, ""), client.InNamespace(namespace)))
-		}
-	}
-	w.store("v1alpha1")
-	return w
-}
-
-// release installs the definitions of commit 886ffe1, in place of what is there.
-func (w *world) release() {
-	w.t.Helper()
-	crds, err := stored.ReleasedDefinitions()
-	w.must(err)
-	crds = slices.DeleteFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
-		return crd.Name != deployments && crd.Name != adapters
-	})
-	_, err = envtest.InstallCRDs(w.config, envtest.CRDInstallOptions{CRDs: crds})
-	w.must(err)
-}
-
-// store makes a version the storage version of both definitions, and waits until the API server writes it.
-func (w *world) store(version string) {
-	w.t.Helper()
-	for _, name := range []string{deployments, adapters} {
-		crd := w.definition(name)
-		for i := range crd.Spec.Versions {
-			crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == version
-		}
-		w.must(w.c.Update(w.t.Context(), crd))
-	}
-	for resource, kind := range map[string]string{
-		"dynamographdeployments": "DynamoGraphDeployment", "dynamographdeploymentscalingadapters": "DynamoGraphDeploymentScalingAdapter",
-	} {
-		w.until(version+" is stored", func() error {
-			before := strings.Count(w.storedAs(resource, version), "\n")
-			w.create(kind, "default", "probe")
-			after := strings.Count(w.storedAs(resource, version), "\n")
-			w.must(w.c.Delete(w.t.Context(), alpha(kind, "default", "probe")))
-			if after == before {
-				return errors.New("another version is stored")
-			}
-			return nil
-		})
-	}
-}
-
-// upgrade installs today's definitions.
-func (w *world) upgrade() {
-	w.t.Helper()
-	w.must(server.Install(w.config, filepath.Join("..", "..", "..", "config", "crd", "bases")))
 }
 
 func (w *world) must(err error) {

@@ -13,6 +13,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Profile has the levels zone, of key z, and rack, of key r.
@@ -38,7 +39,7 @@ func Group(service string, replicas, size int32, t *trellisv1alpha1.ResolvedTopo
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + service, UID: types.UID(service)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: service, Provider: graph.ProviderGates, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
+			Graph: "g", Service: service, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles, Revision: "1",
 		},
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // TestKeepPods: pods that another version of the operator wrote stay as they are until their revision, restart or queue changes.
 // TestKeepMinAvailable: Grove refuses another one than that with which the set was made.
 func TestKeepMinAvailable(t *testing.T) {
 	render := func(text string) *grove.PodCliqueSet {
-		dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {replicas: 2, multinode: {nodeCount: 2}"+text+"}, B: {replicas: 2"+text+"}}}")
-		return grove.Render(peertest.Grove(t, dgd), grove.Schema{})
+		dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {replicas: 2, multinode: {nodeCount: 2}"+text+"}, B: {replicas: 2"+text+"}}}")
+		return grove.Render(providertest.Grove(t, dgd), grove.Schema{})
 	}
 	want, have := render(", minAvailable: 2"), render("")
 	template := &want.Spec.Template

@@ -16,7 +16,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // TestWorkersCountFromOne runs a worker's command in a real shell and looks at what its program is given.
@@ -30,10 +30,10 @@ func TestWorkersCountFromOne(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 4}, extraPodSpec: {mainContainer: {image: app}}}}}")
+			dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 4}, extraPodSpec: {mainContainer: {image: app}}}}}")
 			main := &dgd.Component("A").PodTemplate.Spec.Containers[0]
 			main.Command, main.Args = c.command[:1], c.command[1:]
-			worker := grove.Render(peertest.Grove(t, dgd), grove.Schema{}).Spec.Template.Cliques[1].Spec.PodSpec.Containers[0]
+			worker := grove.Render(providertest.Grove(t, dgd), grove.Schema{}).Spec.Template.Cliques[1].Spec.PodSpec.Containers[0]
 			words := append(worker.Command, worker.Args...)
 			cmd := exec.Command(words[0], words[1:]...)
 			cmd.Env = []string{"PATH=/usr/bin:/bin", "GROVE_PCLQ_POD_INDEX=2"}
@@ -50,8 +50,8 @@ func TestWorkersCountFromOne(t *testing.T) {
 
 // TestVariablesRefer only to variables before them: Grove's own come last.
 func TestVariablesRefer(t *testing.T) {
-	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 3}}}}")
-	cliques := grove.Render(peertest.Grove(t, dgd), grove.Schema{}).Spec.Template.Cliques
+	dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 3}}}}")
+	cliques := grove.Render(providertest.Grove(t, dgd), grove.Schema{}).Spec.Template.Cliques
 	for _, clique := range cliques {
 		env := clique.Spec.PodSpec.Containers[0].Env
 		if env[0].Name != framework.EnvReplica || !strings.Contains(env[0].ValueFrom.FieldRef.FieldPath, "podcliquescalinggroup-replica-index") {
@@ -111,8 +111,8 @@ func TestNamesFit(t *testing.T) {
 }
 
 func TestShortNamesStay(t *testing.T) {
-	dgd := peertest.Deployment(t, "metadata: {name: chat, namespace: ns}\nspec: {services: {Decode: {componentType: worker, multinode: {nodeCount: 2}}, Frontend: {componentType: frontend}}}")
-	pcs := grove.Render(peertest.Grove(t, dgd), grove.Schema{})
+	dgd := providertest.Deployment(t, "metadata: {name: chat, namespace: ns}\nspec: {services: {Decode: {componentType: worker, multinode: {nodeCount: 2}}, Frontend: {componentType: frontend}}}")
+	pcs := grove.Render(providertest.Grove(t, dgd), grove.Schema{})
 	var names []string
 	for _, clique := range pcs.Spec.Template.Cliques {
 		names = append(names, clique.Name)

@@ -11,7 +11,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // domainsOfAlpha8 is the fixed list that the oldest shape has.
@@ -46,7 +46,7 @@ spec:
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := peertest.Grove(t, peertest.Deployment(t, c.text))
+			g := providertest.Grove(t, providertest.Deployment(t, c.text))
 			for _, sg := range g.Groups {
 				if c.profile != "" {
 					sg.Spec.Topology.Profile = c.profile
@@ -63,7 +63,7 @@ spec:
 }
 
 func TestProblemsOfPods(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   services:
@@ -75,26 +75,26 @@ spec:
 		`service "C" has topologySpreadConstraints, which Grove refuses; remove them`,
 		`the services name 2 different schedulers, and Grove takes one; set schedulerName to the same, or remove it`,
 	}
-	if diff := cmp.Diff(want, grove.Problems(peertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
+	if diff := cmp.Diff(want, grove.Problems(providertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestNoIndexWithoutACommand(t *testing.T) {
-	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}")
+	dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}")
 	want := []string{"A: the workers have no command, so that their index (TRELLIS_POD_INDEX) cannot be set"}
-	if diff := cmp.Diff(want, grove.Limits(peertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
+	if diff := cmp.Diff(want, grove.Limits(providertest.Grove(t, dgd), grove.Schema{Shape: grove.ShapePack})); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestBinding(t *testing.T) {
-	ct := peertest.Topology()
+	ct := providertest.Topology()
 	ours, err := grove.RenderBinding(ct, "")
 	if err != nil || len(ours.Spec.SchedulerTopologyBindings) != 0 {
 		t.Fatalf("%v, bindings %v", err, ours)
 	}
-	changed := peertest.Topology()
+	changed := providertest.Topology()
 	changed.Spec.Levels = changed.Spec.Levels[:2]
 	if got := grove.BindingDrift(changed, ours); got != "" {
 		t.Errorf("ours is rewritten, not reported: %q", got)
@@ -115,7 +115,7 @@ func TestBinding(t *testing.T) {
 }
 
 func TestBindingThatGroveRefuses(t *testing.T) {
-	digit, long := peertest.Topology(), peertest.Topology()
+	digit, long := providertest.Topology(), providertest.Topology()
 	digit.Spec.Levels[1].Domain = "1st"
 	long.Spec.Levels[1].Key = strings.Repeat("a", 50) + "/" + strings.Repeat("b", 20)
 	for ct, word := range map[*grovev1alpha1.ClusterTopology]string{digit: `"1st"`, long: "has 71"} {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // TestOverrides: what a deployment writes for Grove lies over the constraints that Trellis renders.
 func TestOverrides(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
@@ -31,7 +31,7 @@ spec:
       componentType: worker
       topologyConstraint: {packDomain: rack}
       providerOverride: {apiVersion: grove.io/v1alpha1, value: {replicas: 3}}`)
-	g := peertest.Grove(t, dgd)
+	g := providertest.Grove(t, dgd)
 	g.Overrides = graph.GroveOverrides(dgd)
 	template := grove.Render(g, grove.Schema{Shape: grove.ShapePack}).Spec.Template
 	got := map[string]*grove.TopologyConstraint{"set": template.TopologyConstraint, "Deep": template.PodCliqueScalingGroups[0].TopologyConstraint}
@@ -52,7 +52,7 @@ spec:
 
 // TestUpdateStrategy: it is written where this Grove has the field.
 func TestUpdateStrategy(t *testing.T) {
-	g := peertest.Grove(t, peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker}}}"))
+	g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker}}}"))
 	for name, c := range map[string]struct {
 		asked string
 		known bool

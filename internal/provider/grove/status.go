@@ -14,8 +14,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
 )
 
 // Grove's conditions and reasons.
@@ -49,7 +49,7 @@ func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 	if c.Reason == groveTopologyNotFound {
 		reason = nvidiav1beta1.ReasonTopologyDefinitionNotFound
 	}
-	return Levels{false, reason, peer.Message(fmt.Sprintf("Grove: %s: %s; pods placed from now on are not constrained", c.Reason, c.Message))}, true
+	return Levels{false, reason, external.Message(fmt.Sprintf("Grove: %s: %s; pods placed from now on are not constrained", c.Reason, c.Message))}, true
 }
 
 // Refusal is why Grove could not make the objects of the deployment, or "".
@@ -58,7 +58,7 @@ func Refusal(pcs *PodCliqueSet) string {
 		return ""
 	}
 	last := pcs.Status.LastErrors[0]
-	return peer.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
+	return external.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
 }
 
 // Service is one service as Grove's objects show it, in replicas.
@@ -134,7 +134,7 @@ func Refused(pods []*corev1.Pod) string {
 			most = word
 		}
 	}
-	return peer.Message(most)
+	return external.Message(most)
 }
 
 func schedulerOf(pod *corev1.Pod) string {
@@ -159,5 +159,5 @@ func waiting(s Service, sg *trellisv1alpha1.ScalingGroup, conditions []metav1.Co
 	if s.ScheduleGated > 0 {
 		why += fmt.Sprintf(" (%d wait for their gang)", s.ScheduleGated)
 	}
-	return peer.Message(fmt.Sprintf("%s %s: %d of %d replicas scheduled%s", s.Kind, s.Name, s.Scheduled, sg.Spec.Replicas, why))
+	return external.Message(fmt.Sprintf("%s %s: %d of %d replicas scheduled%s", s.Kind, s.Name, s.Scheduled, sg.Spec.Replicas, why))
 }

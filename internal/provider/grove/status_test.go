@@ -14,7 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // TestTopologyLevels: the polarity turns round, and only a plain False of Grove's reads as available.
@@ -59,13 +59,13 @@ func TestTopologyLevels(t *testing.T) {
 }
 
 func TestServices(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   services:
     Deep: {componentType: worker, replicas: 2, multinode: {nodeCount: 2}}
     Flat: {componentType: worker, replicas: 3}`)
-	g := peertest.Grove(t, dgd)
+	g := providertest.Grove(t, dgd)
 	deep, flat := g.Groups[0], g.Groups[1]
 	clique := func(ready, scheduled, gated int32, observed int64) *grove.PodClique {
 		c := &grove.PodClique{Status: grove.PodCliqueStatus{

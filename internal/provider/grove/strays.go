@@ -34,7 +34,7 @@ type Strays struct {
 }
 
 // FindStrays compares where pods sit with the domains required. Grove's scheduler keeps a required domain when it places a gang whole. A pod
-// that is made again is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is checked, of
+// that is recreated is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is checked, of
 // the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
 func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []Place) Strays {
 	var out Strays

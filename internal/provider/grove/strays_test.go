@@ -50,7 +50,7 @@ func TestFindStrays(t *testing.T) {
 			inZone, []grove.Place{at("Deep", 0, 0, "a"), at("Deep", 0, 0, "a"), at("Deep", 1, 5, "b"), at("Deep", 2, 5, "c"), at("Deep", 3, 5, "d"), at("Deep", 4, 5, "e"), at("Deep", 5, 5, "f")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Deep-1 in b, Deep-2 in c, Deep-3 in d, 2 more (5 of 7 pods)" + scaled},
 		},
-		"the pod made again is outside, not the later replica that stayed": {
+		"the recreated pod is outside, not the later replica that stayed": {
 			inZone, []grove.Place{at("Deep", 0, 9, "b", "r1"), at("Deep", 0, 0, "a", "r1"), at("Deep", 1, 5, "a", "r2")},
 			grove.Strays{Graph: true, Message: "the deployment is in zone a, but Grove placed Deep-0 in b (1 of 3 pods)" + base},
 		},

@@ -11,7 +11,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // written is a set as it was last written, and looked at by Grove, beside the groups as they are wanted.
@@ -49,13 +49,13 @@ func TestCurrent(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dgd := peertest.Deployment(t, `
+			dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   services:
     Deep: {componentType: worker, multinode: {nodeCount: 2}}
     Flat: {componentType: worker}`)
-			w := &written{g: peertest.Grove(t, dgd)}
+			w := &written{g: providertest.Grove(t, dgd)}
 			w.write(1)
 			c.change(w)
 			if deep, flat := grove.Current(w.g, w.g.Groups[0], w.pcs), grove.Current(w.g, w.g.Groups[1], w.pcs); deep != c.deep || flat != c.flat {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 func TestQueue(t *testing.T) {
@@ -41,9 +41,9 @@ func TestKeep(t *testing.T) {
 		"changed after somebody else":    {"a", "b", "c", "c"},
 		"made by somebody else, no mark": {"", "b", "a", "a"},
 	}
-	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}")
+	dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}")
 	pod := func(queue string) *kai.PodGroup {
-		g := peertest.KAI(t, dgd)
+		g := providertest.KAI(t, dgd)
 		g.Queue = queue
 		return kai.RenderPodGroup(g)
 	}
@@ -64,7 +64,7 @@ func TestKeep(t *testing.T) {
 
 // TestNamesDiffer: services whose names look like another's replica keep subgroups of their own.
 func TestNamesDiffer(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
@@ -74,7 +74,7 @@ spec:
     X-0: {componentType: worker}
     X-all: {componentType: worker}`)
 	seen := map[string]bool{}
-	for _, sub := range kai.RenderPodGroup(peertest.KAI(t, dgd)).Spec.SubGroups {
+	for _, sub := range kai.RenderPodGroup(providertest.KAI(t, dgd)).Spec.SubGroups {
 		if seen[sub.Name] {
 			t.Errorf("two subgroups are named %q", sub.Name)
 		}
@@ -86,9 +86,9 @@ spec:
 }
 
 func TestLongNamesFitLabels(t *testing.T) {
-	dgd := peertest.Deployment(t, "metadata: {name: "+strings.Repeat("a", 60)+", namespace: ns}\nspec: {services: {"+
+	dgd := providertest.Deployment(t, "metadata: {name: "+strings.Repeat("a", 60)+", namespace: ns}\nspec: {services: {"+
 		strings.Repeat("B", 50)+": {componentType: worker, replicas: 2, multinode: {nodeCount: 2}}}}")
-	for _, pod := range peertest.Pods(peertest.KAI(t, dgd)) {
+	for _, pod := range providertest.Pods(providertest.KAI(t, dgd)) {
 		if n := len(pod.Labels[kai.LabelSubGroup]); n > 63 {
 			t.Errorf("label of %d characters", n)
 		}
@@ -96,28 +96,28 @@ func TestLongNamesFitLabels(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   services:
     A: {componentType: worker, multinode: {nodeCount: 2}, extraPodSpec: {schedulerName: volcano}}
     B: {componentType: worker, extraPodSpec: {schedulerName: kai-scheduler}}`)
 	want := []string{`service "A" names schedulerName "volcano"; remove it, or choose another provider than KAI`}
-	if diff := cmp.Diff(want, peertest.KAI(t, dgd).Problems()); diff != "" {
+	if diff := cmp.Diff(want, providertest.KAI(t, dgd).Problems()); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // TestPriority: one class for the group, where the pods agree.
 func TestPriority(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   priorityClassName: high
   services:
     A: {componentType: worker, multinode: {nodeCount: 2}}
     B: {componentType: worker}`)
-	class := func() string { return kai.RenderPodGroup(peertest.KAI(t, dgd)).Spec.PriorityClassName }
+	class := func() string { return kai.RenderPodGroup(providertest.KAI(t, dgd)).Spec.PriorityClassName }
 	if got := class(); got != "high" {
 		t.Errorf("got %q, want high", got)
 	}

@@ -12,7 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
 // conditionUnschedulable is the only type KAI sets. It stays once pods are placed.
@@ -73,7 +73,7 @@ func WhyWaiting(pg *PodGroup) (Waiting, bool) {
 	if len(words) == 0 {
 		words = append(words, last.Message)
 	}
-	w.Message = peer.Message("KAI: " + strings.Join(words, "; "))
+	w.Message = external.Message("KAI: " + strings.Join(words, "; "))
 	return w, true
 }
 

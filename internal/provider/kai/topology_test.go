@@ -12,7 +12,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 func TestCompareTopology(t *testing.T) {
@@ -23,9 +23,9 @@ func TestCompareTopology(t *testing.T) {
 		}
 		return out
 	}
-	foreign := ours(peertest.Topology())
+	foreign := ours(providertest.Topology())
 	foreign.OwnerReferences = nil
-	otherOwner := ours(peertest.Topology())
+	otherOwner := ours(providertest.Topology())
 	otherOwner.OwnerReferences[0].UID = "an-earlier-topology"
 	refer := func(ct *grovev1alpha1.ClusterTopology) {
 		ct.Spec.SchedulerTopologyReferences = []grovev1alpha1.SchedulerTopologyReference{
@@ -40,18 +40,18 @@ func TestCompareTopology(t *testing.T) {
 		words  []string
 	}{
 		"absent":                           {want: kai.Create},
-		"ours":                             {have: ours(peertest.Topology()), want: kai.InSync},
-		"ours, levels changed":             {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: ours(peertest.Topology()), want: kai.Replace, words: []string{"example.com/zone > example.com/block"}},
+		"ours":                             {have: ours(providertest.Topology()), want: kai.InSync},
+		"ours, levels changed":             {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: ours(providertest.Topology()), want: kai.Replace, words: []string{"example.com/zone > example.com/block"}},
 		"foreign, the same":                {have: foreign, want: kai.InSync},
 		"foreign, differs":                 {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: foreign, want: kai.Drifted, words: []string{"left alone"}},
 		"of an earlier topology, differs":  {change: []func(*grovev1alpha1.ClusterTopology){lessLevels}, have: otherOwner, want: kai.Drifted},
 		"referenced, absent":               {change: []func(*grovev1alpha1.ClusterTopology){refer}, want: kai.Drifted, words: []string{`"site"`, "create it"}},
 		"referenced, the same":             {change: []func(*grovev1alpha1.ClusterTopology){refer}, have: foreign, want: kai.InSync},
-		"referenced and ours, but differs": {change: []func(*grovev1alpha1.ClusterTopology){refer, lessLevels}, have: ours(peertest.Topology()), want: kai.Drifted},
+		"referenced and ours, but differs": {change: []func(*grovev1alpha1.ClusterTopology){refer, lessLevels}, have: ours(providertest.Topology()), want: kai.Drifted},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			ct := peertest.Topology()
+			ct := providertest.Topology()
 			for _, change := range c.change {
 				change(ct)
 			}
@@ -69,7 +69,7 @@ func TestCompareTopology(t *testing.T) {
 }
 
 func TestReference(t *testing.T) {
-	ct := peertest.Topology()
+	ct := providertest.Topology()
 	if name, managed := kai.Reference(ct); name != ct.Name || !managed {
 		t.Errorf("without a reference: %q %v", name, managed)
 	}
@@ -80,9 +80,9 @@ func TestReference(t *testing.T) {
 }
 
 func TestTopologyThatKAIRefuses(t *testing.T) {
-	hostFirst := peertest.Topology()
+	hostFirst := providertest.Topology()
 	hostFirst.Spec.Levels[0], hostFirst.Spec.Levels[3] = hostFirst.Spec.Levels[3], hostFirst.Spec.Levels[0]
-	long := peertest.Topology()
+	long := providertest.Topology()
 	long.Spec.Levels[1].Key = strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63)
 	for ct, word := range map[*grovev1alpha1.ClusterTopology]string{hostFirst: "put it last", long: "317"} {
 		if _, err := kai.RenderTopology(ct); err == nil || !strings.Contains(err.Error(), word) {

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 const deep = `
@@ -38,10 +38,10 @@ spec:
 // groups are the same service with pods of our own and with sets.
 func groups(t *testing.T) (own, sets *trellisv1alpha1.ScalingGroup) {
 	t.Helper()
-	own = peertest.Groups(t, peertest.Deployment(t, deep), "Gates")[0]
+	own = providertest.Groups(t, providertest.Deployment(t, deep), "Gates")[0]
 	own.UID = "uid"
 	own.Spec.Restart = &trellisv1alpha1.Restart{ID: "again"}
-	return own, peertest.InSets([]*trellisv1alpha1.ScalingGroup{own})[0]
+	return own, providertest.InSets([]*trellisv1alpha1.ScalingGroup{own})[0]
 }
 
 // TestPodsAreOurs: but for what differs from pod to pod, the pods of a set are those Trellis would make: gate, account, labels, commands,
@@ -171,8 +171,8 @@ func TestVariables(t *testing.T) {
 
 // TestNames: what LeaderWorkerSet and StatefulSets append still fits, and replicas of long names differ.
 func TestNames(t *testing.T) {
-	dgd := peertest.Deployment(t, "metadata: {name: 7b-"+strings.Repeat("a", 60)+", namespace: ns}\nspec: {services: {"+strings.Repeat("B", 60)+": {componentType: worker, multinode: {nodeCount: 2}}}}")
-	sg := peertest.Groups(t, dgd, "Gates")[0]
+	dgd := providertest.Deployment(t, "metadata: {name: 7b-"+strings.Repeat("a", 60)+", namespace: ns}\nspec: {services: {"+strings.Repeat("B", 60)+": {componentType: worker, multinode: {nodeCount: 2}}}}")
+	sg := providertest.Groups(t, dgd, "Gates")[0]
 	seen := map[string]bool{}
 	for _, ordinal := range []int32{0, 1, 10, 99999} {
 		name := graph.SetName(sg, ordinal)
@@ -185,7 +185,7 @@ func TestNames(t *testing.T) {
 
 // TestNamesDoNotMeet: whatever services a deployment has, no StatefulSet and no pod of a set has the name of another's, or of a pod of ours.
 func TestNamesDoNotMeet(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   services:
@@ -200,7 +200,7 @@ spec:
 		}
 		taken[name] = by
 	}
-	for _, sg := range peertest.InSets(peertest.Groups(t, dgd, "Gates")) {
+	for _, sg := range providertest.InSets(providertest.Groups(t, dgd, "Gates")) {
 		for ordinal := range sg.Spec.Replicas {
 			by := fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)
 			if sg.Spec.Multinode {

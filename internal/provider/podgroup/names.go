@@ -25,8 +25,8 @@ func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation strin
 	return fmt.Sprintf("%s-%04d-%s-%d-%s", graph.LabelValue(sg.Spec.Graph), largest-size(sg), graph.LabelValue(service), ordinal, generation)
 }
 
-// groupOf is the name a pod cites, or "".
-func groupOf(pod *corev1.Pod) string {
+// GroupOf is the name a pod cites, or "".
+func GroupOf(pod *corev1.Pod) string {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return ""
 	}

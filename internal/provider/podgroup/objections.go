@@ -4,7 +4,6 @@
 package podgroup
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,19 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Objections implements provider.Placer: the words of the scheduler on a pod and on its group, or else what keeps the scheduler from looking at
-// the group at all.
-func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
-	known := read(ctx, own, unbound[0], all)
+// Objections are what the kube-scheduler says against pods that are not bound, by UID: its words on a pod and on its group, or else what keeps
+// it from looking at the group at all. groups are those of the graph; watched: they are all known. all are the pods of the graph.
+func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
+	known := sorted(groups, watched, all)
 	out := map[types.UID]gang.Objection{}
 	for _, pod := range unbound {
-		if o := known.object(pod); o.Message != "" {
+		if o := known.objection(pod); o.Message != "" {
 			out[pod.UID] = o
 		}
 	}
@@ -44,12 +43,12 @@ type seen struct {
 	released map[string]int32
 }
 
-func read(ctx context.Context, own client.Reader, of *corev1.Pod, all []*corev1.Pod) seen {
-	s := seen{byName: map[string]*schedulingv1beta1.PodGroup{}, members: map[string][]*schedulingv1beta1.PodGroup{}, released: map[string]int32{}}
-	groups := &schedulingv1beta1.PodGroupList{}
-	s.watched = own != nil && own.List(ctx, groups, client.InNamespace(of.Namespace), client.MatchingLabels{graph.LabelGraph: of.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy) == nil
-	for i := range groups.Items {
-		group := &groups.Items[i]
+func sorted(groups []schedulingv1beta1.PodGroup, watched bool, all []*corev1.Pod) seen {
+	s := seen{
+		watched: watched, byName: map[string]*schedulingv1beta1.PodGroup{}, members: map[string][]*schedulingv1beta1.PodGroup{}, released: map[string]int32{},
+	}
+	for i := range groups {
+		group := &groups[i]
 		s.byName[group.Name] = group
 		if parent := ptr.Deref(group.Spec.ParentCompositePodGroupName, ""); parent != "" {
 			s.members[parent] = append(s.members[parent], group)
@@ -57,38 +56,31 @@ func read(ctx context.Context, own client.Reader, of *corev1.Pod, all []*corev1.
 	}
 	for _, pod := range all {
 		if pod.DeletionTimestamp == nil && !graph.GateClosed(pod) {
-			s.released[groupOf(pod)]++
+			s.released[GroupOf(pod)]++
 		}
 	}
 	return s
 }
 
-func (s seen) object(pod *corev1.Pod) gang.Objection {
+func (s seen) objection(pod *corev1.Pod) gang.Objection {
 	if pod.Status.NominatedNodeName != "" {
 		return gang.Objection{} // it waits for those who free capacity
 	}
-	group := s.byName[groupOf(pod)]
+	group := s.byName[GroupOf(pod)]
 	if said := words(pod, group); said != "" {
-		return gang.Objection{Message: "the kube-scheduler says: " + short(said)}
+		return gang.Objection{Message: "the kube-scheduler says: " + limit.Text(said, longest)}
 	}
 	switch {
 	case !s.watched:
 		return gang.Objection{}
 	case group == nil:
-		return gang.Objection{Passing: true, Message: fmt.Sprintf("its PodGroup %s is gone", groupOf(pod))}
+		return gang.Objection{Passing: true, Message: fmt.Sprintf("its PodGroup %s is gone", GroupOf(pod))}
 	}
 	return gang.Objection{Passing: true, Message: s.incomplete(group)}
 }
 
 // longest is how much is passed on of what the scheduler says: with many nodes and reasons that is long.
 const longest = 400
-
-func short(s string) string {
-	if len(s) <= longest {
-		return s
-	}
-	return strings.ToValidUTF8(s[:longest-3], "") + "..."
-}
 
 // words are what the scheduler said last, of the pod and of its group, each thing once.
 func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {

@@ -19,13 +19,13 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 const (
-	// annotationGraph is the deployment's name in full; the label may be shortened.
-	annotationGraph = "trellis.dev/graph"
+	// AnnotationGraph is the deployment's name in full; the label may be shortened.
+	AnnotationGraph = "trellis.dev/graph"
 	// annotationGroups is how many groups the tree of a group has.
 	annotationGroups = "trellis.dev/groups-of-gang"
 	// baseTemplate names the tree in the Workload.
@@ -34,9 +34,9 @@ const (
 	otherTemplate = "other"
 )
 
-// workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed, so
+// Workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed, so
 // its name says what is in it.
-func workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
+func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: dgd.Namespace, Labels: map[string]string{graph.LabelGraph: graph.LabelValue(dgd.Name)},
@@ -128,20 +128,20 @@ func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGrou
 	return otherTemplate
 }
 
-// tree is the root of a base gang. It belongs to its groups.
-func tree(gang provider.Gang, w *schedulingv1beta1.Workload, members []*schedulingv1beta1.PodGroup) *schedulingv1alpha3.CompositePodGroup {
+// Tree is the root of a base gang. It belongs to its groups.
+func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv1beta1.PodGroup) *schedulingv1alpha3.CompositePodGroup {
 	root := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: gang.Graph.Namespace, Name: gang.Name,
-			Labels: map[string]string{graph.LabelGraph: graph.LabelValue(gang.Graph.Name)}, Annotations: map[string]string{annotationGraph: gang.Graph.Name},
+			Namespace: of.Graph.Namespace, Name: of.Name,
+			Labels: map[string]string{graph.LabelGraph: graph.LabelValue(of.Graph.Name)}, Annotations: map[string]string{AnnotationGraph: of.Graph.Name},
 		},
 		Spec: schedulingv1alpha3.CompositePodGroupSpec{
 			WorkloadRef:       &schedulingv1alpha3.WorkloadReference{WorkloadName: w.Name, TemplateName: baseTemplate},
 			SchedulingPolicy:  schedulingv1alpha3.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(len(members))}},
-			PriorityClassName: priorityClass(gang.Replicas[0].Group),
+			PriorityClassName: priorityClass(of.Replicas[0].Group),
 		},
 	}
-	if key := graphKey(gang.Groups); key != "" {
+	if key := graphKey(of.Groups); key != "" {
 		root.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: []schedulingv1alpha3.TopologyConstraint{{Key: key}}}
 	}
 	for _, member := range members {
@@ -152,17 +152,17 @@ func tree(gang provider.Gang, w *schedulingv1beta1.Workload, members []*scheduli
 	return root
 }
 
-// group is the PodGroup of one replica. It belongs to the replica's pods.
-func group(gang provider.Gang, replica provider.Replica, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
+// Group is the PodGroup of one replica. It belongs to the replica's pods.
+func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
 	sg := replica.Group
 	pods := graph.PodsPerReplica(sg)
 	out := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: gang.Graph.Namespace, Name: groupOf(replica.Pods[0]),
+			Namespace: of.Graph.Namespace, Name: GroupOf(replica.Pods[0]),
 			Labels: map[string]string{
-				graph.LabelGraph: graph.LabelValue(gang.Graph.Name), graph.LabelScalingGroup: sg.Name, graph.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
+				graph.LabelGraph: graph.LabelValue(of.Graph.Name), graph.LabelScalingGroup: sg.Name, graph.LabelReplica: strconv.Itoa(int(replica.Ordinal)),
 			},
-			Annotations: map[string]string{annotationGraph: gang.Graph.Name, graph.AnnotationGang: gang.Name},
+			Annotations: map[string]string{AnnotationGraph: of.Graph.Name, graph.AnnotationGang: of.Name},
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
 			WorkloadRef:           &schedulingv1beta1.WorkloadReference{WorkloadName: w.Name, TemplateName: templateName(w, sg)},
@@ -174,9 +174,9 @@ func group(gang provider.Gang, replica provider.Replica, w *schedulingv1beta1.Wo
 	if pods > 1 { // its pods go together
 		out.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	}
-	if gang.Base {
-		out.Spec.ParentCompositePodGroupName = &gang.Name
-		out.Annotations[annotationGroups] = strconv.Itoa(len(gang.Replicas))
+	if of.Base {
+		out.Spec.ParentCompositePodGroupName = &of.Name
+		out.Annotations[annotationGroups] = strconv.Itoa(len(of.Replicas))
 	}
 	for _, pod := range replica.Pods {
 		out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
@@ -231,4 +231,9 @@ func podSpec(sg *trellisv1alpha1.ScalingGroup) *corev1.PodSpec {
 		return &corev1.PodSpec{}
 	}
 	return &sg.Spec.Roles[0].Template.Spec
+}
+
+// LargestFirst orders replicas as their groups have to be created.
+func LargestFirst(replicas []gang.Member) {
+	slices.SortStableFunc(replicas, func(a, b gang.Member) int { return int(size(b.Group) - size(a.Group)) })
 }

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package podgroup
+package podgroup_test
 
 import (
 	"fmt"
@@ -11,72 +11,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
+	"github.com/trellis-k8s/trellis/internal/provider/podgroup/podgrouptest"
 )
 
-// service is a scaling group of a graph in one zone: pods a replica, each with gpus GPUs, packed in a level when it names one.
-func service(name string, pods int32, gpus int, pack string) *trellisv1alpha1.ScalingGroup {
-	limits := corev1.ResourceList{}
-	if gpus > 0 {
-		limits["nvidia.com/gpu"] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
-	}
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}}}
-	sg := &trellisv1alpha1.ScalingGroup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm-" + strings.ToLower(name)},
-		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "llm", Service: name, Provider: graph.ProviderPodGroup, Replicas: 1, Multinode: pods > 1,
-			Topology: &trellisv1alpha1.ResolvedTopology{
-				GraphPackDomain: "zone", PackDomain: pack,
-				Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "k/zone"}, {Domain: "rack", Key: "k/rack"}},
-			},
-			Roles: []trellisv1alpha1.Role{{Name: "main", Count: 1, Template: template}},
-		},
-	}
-	if pods > 1 {
-		sg.Spec.Roles = append(sg.Spec.Roles, trellisv1alpha1.Role{Name: "worker", Count: pods - 1, Template: *template.DeepCopy()})
-	}
-	return sg
-}
-
-// prepared are the pods of a replica of a service, of one generation.
-func prepared(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for index := range graph.PodsPerReplica(sg) {
-		pod := graph.BuildPod(sg, ordinal, index)
-		pod.UID = types.UID("uid-of-" + pod.Name)
-		pods = append(pods, pod)
-	}
-	Placer{}.Prepare(sg, ordinal, pods, nil)
-	return pods
-}
-
-func gangOfAll(base bool, groups ...*trellisv1alpha1.ScalingGroup) provider.Gang {
-	gang := provider.Gang{
-		Name: "llm-3f9a1c0b2d", Graph: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm", UID: "dgd"}},
-		Groups: groups, Base: base,
-	}
-	for _, sg := range groups {
-		gang.Replicas = append(gang.Replicas, provider.Replica{Group: sg, Pods: prepared(sg, 0)})
-	}
-	return gang
-}
-
 func TestGroupsOfABaseGang(t *testing.T) {
-	decode, frontend := service("Decode", 2, 8, "rack"), service("Frontend", 1, 0, "")
-	gang := gangOfAll(true, decode, frontend)
-	w := workload(gang.Graph, gang.Groups)
-	got := group(gang, gang.Replicas[0], w)
+	decode, frontend := podgrouptest.Service("Decode", 2, 8, "rack"), podgrouptest.Service("Frontend", 1, 0, "")
+	gang := podgrouptest.GangOfAll(true, decode, frontend)
+	w := podgroup.Workload(gang.Graph, gang.Groups)
+	got := podgroup.Group(gang, gang.Replicas[0], w)
 	name := got.Name
-	if groupOf(gang.Replicas[0].Pods[0]) != name || !strings.HasPrefix(name, "llm-9983-decode-0-") {
+	if podgroup.GroupOf(gang.Replicas[0].Pods[0]) != name || !strings.HasPrefix(name, "llm-9983-decode-0-") {
 		t.Errorf("the group of a replica of 16 devices is called %s", name)
 	}
 	got.Name = "NAME"
@@ -100,25 +52,25 @@ spec:
 
 	later := gang
 	later.Base = false
-	if g := group(later, later.Replicas[0], w); g.Spec.ParentCompositePodGroupName != nil || g.Annotations[annotationGroups] != "" {
+	if g := podgroup.Group(later, later.Replicas[0], w); g.Spec.ParentCompositePodGroupName != nil || g.Annotations[podgroup.AnnotationGroups] != "" {
 		t.Errorf("a later replica has the parent %s", *g.Spec.ParentCompositePodGroupName)
 	}
 }
 
 func TestWorkload(t *testing.T) {
-	decode, frontend := service("Decode", 2, 8, "rack"), service("Frontend", 1, 0, "")
-	gang := gangOfAll(true, frontend, decode)
-	w := workload(gang.Graph, gang.Groups)
-	if again := workload(gang.Graph, gang.Groups); again.Name != w.Name {
+	decode, frontend := podgrouptest.Service("Decode", 2, 8, "rack"), podgrouptest.Service("Frontend", 1, 0, "")
+	gang := podgrouptest.GangOfAll(true, frontend, decode)
+	w := podgroup.Workload(gang.Graph, gang.Groups)
+	if again := podgroup.Workload(gang.Graph, gang.Groups); again.Name != w.Name {
 		t.Error("the same deployment has two Workloads")
 	}
-	changed := service("Decode", 3, 8, "rack")
-	if workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{changed, frontend}).Name == w.Name {
+	changed := podgrouptest.Service("Decode", 3, 8, "rack")
+	if podgroup.Workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{changed, frontend}).Name == w.Name {
 		t.Error("another shape has the same Workload, which cannot be changed")
 	}
-	several := service("Decode", 2, 8, "rack")
+	several := podgrouptest.Service("Decode", 2, 8, "rack")
 	several.Spec.MinAvailable = ptr.To[int32](3)
-	if got := workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{several, frontend}).Spec.CompositePodGroupTemplates[0].SchedulingPolicy.Gang.MinGroupCount; got != 4 {
+	if got := podgroup.Workload(gang.Graph, []*trellisv1alpha1.ScalingGroup{several, frontend}).Spec.CompositePodGroupTemplates[0].SchedulingPolicy.Gang.MinGroupCount; got != 4 {
 		t.Errorf("a base gang of 3 and 1 replicas has %d groups", got)
 	}
 	w.Name = "NAME"
@@ -141,56 +93,55 @@ spec:
 func TestWorkloadWithManyShapes(t *testing.T) {
 	var groups []*trellisv1alpha1.ScalingGroup
 	for i := range int32(25) {
-		groups = append(groups, service(fmt.Sprintf("S%d", i), i+1, 1, "rack"))
+		groups = append(groups, podgrouptest.Service(fmt.Sprintf("S%d", i), i+1, 1, "rack"))
 	}
-	w := workload(&nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "llm"}}, groups)
+	w := podgroup.Workload(&nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Name: "llm"}}, groups)
 	templates := w.Spec.CompositePodGroupTemplates[0].PodGroupTemplates
-	if len(templates) != 8 || templates[0].Name != "gang-of-25-in-one-rack" || templates[7].Name != otherTemplate {
+	if len(templates) != 8 || templates[0].Name != "gang-of-25-in-one-rack" || templates[7].Name != podgroup.OtherTemplate {
 		t.Errorf("%d templates, from %s to %s", len(templates), templates[0].Name, templates[len(templates)-1].Name)
 	}
-	if got := templateName(w, groups[0]); got != otherTemplate {
+	if got := podgroup.TemplateName(w, groups[0]); got != podgroup.OtherTemplate {
 		t.Errorf("the smallest cites %s", got)
 	}
-	if got := templateName(w, groups[24]); got != "gang-of-25-in-one-rack" {
+	if got := podgroup.TemplateName(w, groups[24]); got != "gang-of-25-in-one-rack" {
 		t.Errorf("the largest cites %s", got)
 	}
 }
 
 // The scheduler takes groups created in one second by name: the largest first.
 func TestLargestGroupComesFirstByName(t *testing.T) {
-	want := []*trellisv1alpha1.ScalingGroup{service("Z", 16, 8, ""), service("B", 1, 8, ""), service("Y", 2, 1, ""), service("A", 1, 0, "")}
+	want := []*trellisv1alpha1.ScalingGroup{podgrouptest.Service("Z", 16, 8, ""), podgrouptest.Service("B", 1, 8, ""), podgrouptest.Service("Y", 2, 1, ""), podgrouptest.Service("A", 1, 0, "")}
 	var names []string
 	for _, sg := range want {
-		names = append(names, groupName(sg, 0, "x"))
+		names = append(names, podgroup.GroupName(sg, 0, "x"))
 	}
 	if !slices.IsSorted(names) {
 		t.Error(names)
 	}
-	if n := len(groupName(service(strings.Repeat("S", 63), 1, 0, ""), 100, "abcde")); n > 253 {
+	if n := len(podgroup.GroupName(podgrouptest.Service(strings.Repeat("S", 63), 1, 0, ""), 100, "abcde")); n > 253 {
 		t.Errorf("a name of %d characters", n)
 	}
 }
 
 func TestGenerations(t *testing.T) {
-	sg := service("Decode", 3, 8, "rack")
-	first, second := prepared(sg, 0), prepared(sg, 0)
-	var p Placer
-	if !p.Kept(first) || !p.Kept(second) || groupOf(first[0]) == groupOf(second[0]) {
-		t.Errorf("two generations: %s and %s", groupOf(first[0]), groupOf(second[0]))
+	sg := podgrouptest.Service("Decode", 3, 8, "rack")
+	first, second := podgrouptest.Prepared(sg, 0), podgrouptest.Prepared(sg, 0)
+	if !podgroup.Kept(first) || !podgroup.Kept(second) || podgroup.GroupOf(first[0]) == podgroup.GroupOf(second[0]) {
+		t.Errorf("two generations: %s and %s", podgroup.GroupOf(first[0]), podgroup.GroupOf(second[0]))
 	}
 	t.Log("the rest of a generation that was cut short joins it")
 	rest := []*corev1.Pod{graph.BuildPod(sg, 0, 2)}
-	p.Prepare(sg, 0, rest, first[:2])
-	if groupOf(rest[0]) != groupOf(first[0]) {
-		t.Errorf("it is of %s, the others of %s", groupOf(rest[0]), groupOf(first[0]))
+	podgroup.Prepare(sg, 0, rest, first[:2], "other")
+	if podgroup.GroupOf(rest[0]) != podgroup.GroupOf(first[0]) {
+		t.Errorf("it is of %s, the others of %s", podgroup.GroupOf(rest[0]), podgroup.GroupOf(first[0]))
 	}
-	if p.Kept([]*corev1.Pod{first[0], second[1]}) {
+	if podgroup.Kept([]*corev1.Pod{first[0], second[1]}) {
 		t.Error("halves of two generations pass for one")
 	}
 	t.Log("a field that the API server dropped, and a pod of another provider, are noticed")
 	stripped := first[0].DeepCopy()
 	stripped.Spec.SchedulingGroup = nil
-	if p.Kept([]*corev1.Pod{stripped}) || p.Kept([]*corev1.Pod{graph.BuildPod(sg, 0, 0)}) {
+	if podgroup.Kept([]*corev1.Pod{stripped}) || podgroup.Kept([]*corev1.Pod{graph.BuildPod(sg, 0, 0)}) {
 		t.Error("they pass")
 	}
 }
@@ -202,36 +153,38 @@ func TestUnsuited(t *testing.T) {
 	}{
 		"equal": {},
 		"one priority": {
-			change: func(a, _ *trellisv1alpha1.ScalingGroup) { podSpec(a).PriorityClassName = "high" },
+			change: func(a, _ *trellisv1alpha1.ScalingGroup) { podgroup.PodSpec(a).PriorityClassName = "high" },
 			want:   `must have one priorityClassName: service A has "high", service B has ""`,
 		},
 		"one scheduler": {
-			change: func(_, b *trellisv1alpha1.ScalingGroup) { podSpec(b).SchedulerName = "mine" },
+			change: func(_, b *trellisv1alpha1.ScalingGroup) { podgroup.PodSpec(b).SchedulerName = "mine" },
 			want:   `must have one schedulerName: service A has "default-scheduler", service B has "mine"`,
 		},
-		"the default scheduler by name": {change: func(a, _ *trellisv1alpha1.ScalingGroup) { podSpec(a).SchedulerName = "default-scheduler" }},
+		"the default scheduler by name": {change: func(a, _ *trellisv1alpha1.ScalingGroup) { podgroup.PodSpec(a).SchedulerName = "default-scheduler" }},
 		"no tree, no matter": {change: func(a, b *trellisv1alpha1.ScalingGroup) {
-			podSpec(a).PriorityClassName = "high"
+			podgroup.PodSpec(a).PriorityClassName = "high"
 			a.Spec.Topology.GraphPackDomain, b.Spec.Topology.GraphPackDomain = "", ""
 		}},
 		"a group of its own": {
-			change: func(_, b *trellisv1alpha1.ScalingGroup) { podSpec(b).SchedulingGroup = &corev1.PodSchedulingGroup{} },
-			want:   "service B names a schedulingGroup of its own",
+			change: func(_, b *trellisv1alpha1.ScalingGroup) {
+				podgroup.PodSpec(b).SchedulingGroup = &corev1.PodSchedulingGroup{}
+			},
+			want: "service B names a schedulingGroup of its own",
 		},
 		"responders": {
 			change: func(a, _ *trellisv1alpha1.ScalingGroup) {
-				podSpec(a).EvictionResponders = []corev1.EvictionResponder{{}}
+				podgroup.PodSpec(a).EvictionResponders = []corev1.EvictionResponder{{}}
 			},
 			want: "service A has evictionResponders",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			a, b := service("A", 1, 1, "rack"), service("B", 1, 1, "rack")
+			a, b := podgrouptest.Service("A", 1, 1, "rack"), podgrouptest.Service("B", 1, 1, "rack")
 			if c.change != nil {
 				c.change(a, b)
 			}
-			if got := (Placer{}).Unsuited([]*trellisv1alpha1.ScalingGroup{a, b}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			if got := podgroup.Unsuited([]*trellisv1alpha1.ScalingGroup{a, b}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -13,9 +13,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Unsuited implements provider.Provider. The kube-scheduler takes a tree only when all its pods agree on what it calls its validity: one
+// Unsuited says why the groups cannot be placed, and the fix; "" when they can. The kube-scheduler takes a tree only when all its pods agree on what it calls its validity: one
 // scheduler, one priority, one preemption policy. A pod has one group, so it can have no other of its own.
-func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
 		if !graph.Gated(sg) {

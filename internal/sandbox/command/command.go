@@ -39,7 +39,7 @@ func New() *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVar(&p.name, "name", sandbox.DefaultName, "name of the sandbox")
 	cmd.PersistentFlags().StringVar(&p.dir, "dir", "", "directory for its state (default: one for the name in the user's cache directory)")
-	cmd.AddCommand(newUpCommand(p), newDownCommand(p), newStatusCommand(p), newBinariesCommand())
+	cmd.AddCommand(newUpCommand(p), newDownCommand(p), newStatusCommand(p), newBinariesCommand(), newPeersCommand())
 	return cmd
 }
 
@@ -51,7 +51,8 @@ func newUpCommand(p *place) *cobra.Command {
 		Short: "Start the sandbox; the last line of the output sets KUBECONFIG",
 		Example: "  make sandbox-up\n" +
 			"  make sandbox-up ARGS='--zones 4 --hosts 16'\n" +
-			"  kubectl get nodes -o yaml > nodes.yaml && make sandbox-up ARGS='--name copy --nodes nodes.yaml'",
+			"  kubectl get nodes -o yaml > nodes.yaml && make sandbox-up ARGS='--name copy --nodes nodes.yaml'\n" +
+			"  PEERS_SRC=DIR PEERS_BIN=DIR make sandbox-up ARGS='--provider KAI'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Name, opts.Dir, opts.Provider = p.name, p.dir, sandbox.Provider(provider)
@@ -60,6 +61,17 @@ func newUpCommand(p *place) *cobra.Command {
 			}
 			if opts.GPUs == 0 {
 				opts.GPUs = -1 // none was asked for, not the default
+			}
+			opts.Progress = progress.To(os.Stderr)
+			dir, err := p.find()
+			if err != nil {
+				return err
+			}
+			if err := useProvider(&opts); err != nil {
+				if running := sandbox.Running(dir); running != nil { // and so needs nothing of this shell's environment
+					return sayRunning(cmd, running)
+				}
+				return err
 			}
 			return up(cmd, opts)
 		},
@@ -77,7 +89,8 @@ func newUpCommand(p *place) *cobra.Command {
 	f.IntVar(&opts.Hosts, "hosts", opts.Hosts, "number of hosts in each rack")
 	f.IntVar(&opts.GPUs, "gpus", opts.GPUs, "number of GPUs in each host")
 	f.StringVar(&opts.NodesFile, "nodes", "", "file with Node objects to simulate instead (YAML or JSON)")
-	f.StringVar(&provider, "provider", string(sandbox.Gates), fmt.Sprintf("what the control plane has to support: one of %v", sandbox.Providers))
+	f.StringVar(&provider, "provider", string(sandbox.Gates),
+		fmt.Sprintf("provider of graphs that name none: one of %v; the last three are started beside the control plane", sandbox.Providers))
 	f.BoolVar(&opts.Operator, "operator", true, "install and run the operator")
 	f.StringVar(&opts.ManagerBinary, "manager", "", "program of the operator (default: bin/trellis-manager of the clone)")
 	for _, shape := range []string{"zones", "blocks", "racks", "hosts", "gpus"} {
@@ -101,18 +114,27 @@ func checkShape(s sandbox.Shape) error {
 
 func up(cmd *cobra.Command, opts sandbox.Options) error {
 	started := time.Now()
-	opts.Progress = progress.To(os.Stderr)
 	s, err := sandbox.Up(cmd.Context(), opts)
 	switch {
 	case errors.Is(err, sandbox.ErrRunning):
-		fmt.Fprintf(os.Stderr, "sandbox %s is already running, with the options it was started with\n", s.Name())
+		return sayRunning(cmd, s)
 	case err != nil:
 		return fmt.Errorf("starting sandbox %s: %w", opts.Name, err)
 	default:
 		fmt.Fprintf(os.Stderr, "sandbox %s is ready after %s; kubectl is in %s\n", s.Name(), time.Since(started).Round(100*time.Millisecond), s.Assets())
+		fmt.Fprint(os.Stderr, hint(opts))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(s.Kubeconfig()))
-	return nil
+	return sayKubeconfig(cmd, s)
+}
+
+func sayRunning(cmd *cobra.Command, s *sandbox.Sandbox) error {
+	fmt.Fprintf(os.Stderr, "sandbox %s is already running, with the options it was started with\n", s.Name())
+	return sayKubeconfig(cmd, s)
+}
+
+func sayKubeconfig(cmd *cobra.Command, s *sandbox.Sandbox) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(s.Kubeconfig()))
+	return err
 }
 
 // shellQuote makes a path safe to paste into a shell.

@@ -5,10 +5,14 @@ package command
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
 // run executes the command and returns what it wrote to its standard output.
@@ -36,9 +40,11 @@ func TestSandboxCommands(t *testing.T) {
 	t.Cleanup(func() { _, _ = run(t, "down", "--dir", dir) })
 	up := []string{"up", "--dir", dir, "--operator=false", "--zones=1", "--blocks=1", "--racks=1", "--hosts=1", "--gpus=0"}
 	want := "export KUBECONFIG='" + filepath.Join(dir, "kubeconfig") + "'\n"
-	for _, when := range []string{"at first", "while it runs"} {
-		if out, err := run(t, up...); err != nil || !strings.HasSuffix("\n"+out, "\n"+want) {
-			t.Fatalf("up %s: %q (%v), want the last line %q", when, out, err, want)
+	t.Setenv("PEERS_SRC", "")
+	t.Setenv("PEERS_BIN", "")
+	for _, more := range []string{"--provider=Gates", "--provider=Gates", "--provider=KAI"} { // what runs needs no peers
+		if out, err := run(t, append(up, more)...); err != nil || !strings.HasSuffix("\n"+out, "\n"+want) {
+			t.Fatalf("up %s: %q (%v), want the last line %q", more, out, err, want)
 		}
 	}
 	if out, err := run(t, "status", "--dir", dir); err != nil || !strings.Contains(out, "1 of 1 nodes ready") || strings.Contains(out, "stopped") {
@@ -63,7 +69,7 @@ func TestSandboxRefusals(t *testing.T) {
 		want string
 	}{
 		"two sources of nodes": {[]string{"up", "--nodes=x", "--zones=2"}, "[nodes zones]"},
-		"unknown provider":     {[]string{"up", "--provider=Magic"}, `provider "Magic": the sandbox knows [Gates PodGroup]`},
+		"unknown provider":     {[]string{"up", "--provider=Magic"}, `provider "Magic": the sandbox knows [Gates PodGroup KAI Grove LeaderWorkerSet]`},
 		"missing nodes file":   {[]string{"up", "--operator=false", "--nodes=/no/such/file"}, "/no/such/file"},
 		"no zones":             {[]string{"up", "--zones=0", "--operator=false"}, "--zones 0: want at least 1"},
 		"no hosts":             {[]string{"up", "--hosts=0", "--operator=false"}, "--hosts 0: want at least 1"},
@@ -75,6 +81,87 @@ func TestSandboxRefusals(t *testing.T) {
 			_, err := run(t, append([]string{"--dir", filepath.Join(t.TempDir(), "s")}, tc.args...)...)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Without the sources or the programs of a peer nothing starts, and the message says what to provide.
+func TestSandboxWithoutPeers(t *testing.T) {
+	empty := t.TempDir()
+	programs := filepath.Join(t.TempDir(), "bin")
+	if err := os.MkdirAll(filepath.Join(programs, "kai"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kai-scheduler", "kai-binder", "kai-podgrouper", "kai-podgroupcontroller"} {
+		if err := os.WriteFile(filepath.Join(programs, name), nil, 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		provider, sources, programs string
+		want                        []string
+	}{
+		"nothing set": {"KAI", "", "", []string{"--provider KAI: KAI: PEERS_SRC is not set; PEERS_BIN is not set.", "sources (kai)", "docs/development.md#the-real"}},
+		"no programs": {"KAI", programs, "", []string{"KAI: PEERS_BIN is not set."}},
+		"one program is missing": {"KAI", programs, programs, []string{
+			"KAI: PEERS_BIN=" + programs + " lacks kai-queuecontroller. ", "that of the programs (kai-scheduler, kai-binder, kai-podgrouper,",
+		}},
+		"no sources":    {"KAI", empty, programs, []string{"PEERS_SRC=" + empty + " lacks kai;"}},
+		"Grove has two": {"Grove", programs, programs, []string{"KAI and Grove: PEERS_SRC=", " lacks grove;", "lacks kai-queuecontroller, grove-operator."}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PEERS_SRC", tc.sources)
+			t.Setenv("PEERS_BIN", tc.programs)
+			dir := filepath.Join(t.TempDir(), "s")
+			_, err := run(t, "up", "--dir", dir, "--provider", tc.provider)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want one with %q", err, want)
+				}
+			}
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("something was started: %v", err)
+			}
+		})
+	}
+}
+
+// What the operator is started with, which peers, and what the user is to know.
+func TestUseProvider(t *testing.T) {
+	t.Setenv("PEERS_SRC", "")
+	t.Setenv("PEERS_BIN", "")
+	tests := map[sandbox.Provider]struct {
+		operator   bool
+		args, hint string
+		peers      []string
+	}{
+		sandbox.Gates:           {true, "", "", nil},
+		sandbox.PodGroup:        {false, "--provider=PodGroup", "start your operator with --provider=PodGroup\n", nil},
+		sandbox.LeaderWorkerSet: {true, "", "annotation trellis.dev/workload: LeaderWorkerSet\n", []string{"lws"}},
+	}
+	for provider, tc := range tests {
+		t.Run(string(provider), func(t *testing.T) {
+			opts := sandbox.Options{Provider: provider, Operator: tc.operator}
+			if err := useProvider(&opts); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(opts.Manager.Args, " "); got != tc.args {
+				t.Errorf("the operator has %q, want %q", got, tc.args)
+			}
+			if got := hint(opts); !strings.HasSuffix(got, tc.hint) || (tc.hint == "") != (got == "") {
+				t.Errorf("hint %q, want %q", got, tc.hint)
+			}
+			var programs []string
+			if opts.Peers != nil {
+				programs = slices.Sorted(maps.Keys(opts.Peers.Ports))
+			}
+			if !slices.Equal(programs, tc.peers) {
+				t.Errorf("programs %v, want %v", programs, tc.peers)
 			}
 		})
 	}

@@ -6,6 +6,7 @@
 package proc
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // start runs a shell script.
@@ -35,11 +38,11 @@ func start(t *testing.T, script string, env ...string) *Process {
 // waitFor waits until the log holds a text.
 func waitFor(t *testing.T, p *Process, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(Tail(p.LogFile, 100), text); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log never said %q: %s", text, Tail(p.LogFile, 100))
-		}
-		runtime.Gosched()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return strings.Contains(Tail(p.LogFile, 100), text), nil
+	})
+	if err != nil {
+		t.Fatalf("the log never said %q: %s", text, Tail(p.LogFile, 100))
 	}
 }
 

@@ -16,9 +16,9 @@ var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecr
 // remembered, had elsewhere. The values are the live ones; what is no longer there is in no place.
 // sharedEnvs are the graph's variables, over which a component's own win only as envs.
 func placePod(s, c, sparse object, sharedEnvs []any) {
-	template, _ := clone(c["podTemplate"]).(object)
+	template := objectAt(c, "podTemplate")
 	spec, hasSpec := template["spec"].(object)
-	p := &placer{service: s, sparse: sparse, spec: spec, main: object{}}
+	p := &placer{service: s, sparse: sparse, spec: ownSpec(spec), main: object{}}
 	p.takeMain()
 	p.resources()
 	p.env(sharedEnvs)
@@ -49,7 +49,8 @@ func (p *placer) takeMain() {
 		return
 	}
 	p.hasMain = true
-	p.main, _ = containers[i].(object)
+	users, _ := containers[i].(object)
+	p.main = ownContainer(users)
 	delete(p.main, "name")
 	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
 }
@@ -87,7 +88,7 @@ func (p *placer) resources() {
 	for _, claim := range listAt(remembered, "claims") {
 		if i := slices.IndexFunc(claims, func(c any) bool { return equal(c, claim) }); i >= 0 {
 			into := ensure(p.service, "resources")
-			into["claims"] = append(listAt(into, "claims"), clone(claim))
+			into["claims"] = append(listAt(into, "claims"), claim)
 			claims = slices.Delete(claims, i, i+1)
 			p.claimed = true
 			p.replace(live, "claims", claims)

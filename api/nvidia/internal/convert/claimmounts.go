@@ -3,13 +3,18 @@
 
 package convert
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // mounts claims the mounts of volumes that volumeMounts had, with their volumes, and the compilation cache. It claims no mounts if the way
 // back would put them into another order: then some that volumeMounts cannot say stand among or behind them.
 func (p *placer) mounts(cache object) {
 	claimed := p.claimed
-	live := object{"volumeMounts": clone(p.main["volumeMounts"]), "volumes": clone(p.spec["volumes"])}
+	live := object{"volumeMounts": p.main["volumeMounts"], "volumes": p.spec["volumes"]}
+	ownLists(p.main, "volumeMounts") // claiming takes elements out
+	ownLists(p.spec, "volumes")
 	p.claimMounts(cache)
 	if p.mountsComeBack(live) {
 		return
@@ -57,7 +62,7 @@ func (p *placer) claimMounts(cache object) {
 			continue
 		}
 		if path, ok := p.takeMount(claim, textAt(remembered, "mountPoint")); ok {
-			mount := clone(remembered).(object)
+			mount := maps.Clone(remembered)
 			mount["mountPoint"] = path
 			if len(cache) == 0 {
 				delete(mount, "useAsCompilationCache")
@@ -78,7 +83,7 @@ func (p *placer) claimMounts(cache object) {
 }
 
 func (p *placer) addCache(remembered, cache object) {
-	mount := clone(remembered).(object)
+	mount := maps.Clone(remembered)
 	mount["name"] = cache["pvcName"]
 	delete(mount, "mountPoint")
 	if path := cache["mountPath"]; path != nil {

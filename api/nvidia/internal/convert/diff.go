@@ -4,6 +4,7 @@
 package convert
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -99,8 +100,8 @@ func differLists(path []string, base, other []any, ops *[]op) bool {
 	return true
 }
 
-// apply changes the tree where the operation finds what it was recorded with. It returns the tree, which may be another one, and whether the
-// operation was applied.
+// apply returns the tree as the operation makes it, where that finds what it was recorded with, and whether it was applied. The tree itself stays
+// as it is; the two share what is the same in both.
 func apply(tree any, o *op) (any, bool) { return applyAt(tree, o.path, o) }
 
 func applyAt(tree any, path []string, o *op) (any, bool) {
@@ -111,7 +112,7 @@ func applyAt(tree any, path []string, o *op) (any, bool) {
 		if o.gone || o.was != hash(tree) {
 			return tree, false
 		}
-		return clone(o.value), true
+		return o.value, true
 	}
 	last := len(path) == 1 && o.order == nil
 	switch t := tree.(type) {
@@ -119,32 +120,45 @@ func applyAt(tree any, path []string, o *op) (any, bool) {
 		child, there := t[path[0]]
 		switch {
 		case last && !there && o.was == "" && !o.gone:
-			t[path[0]] = clone(o.value)
-			return t, true
+			return withValue(t, path[0], o.value), true
 		case !there:
 			return t, false
 		case last && o.gone && o.was == hash(child):
-			delete(t, path[0])
-			return t, true
+			out := maps.Clone(t)
+			delete(out, path[0])
+			return out, true
 		}
 		changed, ok := applyAt(child, path[1:], o)
-		t[path[0]] = changed
-		return t, ok
+		if !ok {
+			return t, false
+		}
+		return withValue(t, path[0], changed), true
 	case []any:
 		i := indexOf(t, path[0])
 		switch {
 		case last && i < 0 && o.was == "" && !o.gone:
-			return append(t, clone(o.value)), true
+			return append(slices.Clip(t), o.value), true
 		case i < 0:
 			return t, false
 		case last && o.gone && o.was == hash(t[i]):
-			return slices.Delete(t, i, i+1), true
+			return slices.Delete(slices.Clone(t), i, i+1), true
 		}
 		changed, ok := applyAt(t[i], path[1:], o)
-		t[i] = changed
-		return t, ok
+		if !ok {
+			return t, false
+		}
+		out := slices.Clone(t)
+		out[i] = changed
+		return out, true
 	}
 	return tree, false
+}
+
+// withValue is a copy of an object that has a value under a key.
+func withValue(o object, key string, value any) object {
+	out := maps.Clone(o)
+	out[key] = value
+	return out
 }
 
 // reorder puts the named elements into the order given and all others behind them.
@@ -159,6 +173,7 @@ func reorder(tree any, order []string) (any, bool) {
 		}
 		return len(order)
 	}
+	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b any) int { return place(a) - place(b) })
 	return list, true
 }
@@ -179,7 +194,7 @@ const maxTrials = 512
 // restore applies the operations that nobody sees: distance lists where the tree, translated to the version of the live object, differs from it,
 // and no operation may add to that list.
 func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
-	all, applied := applyAll(clone(tree), ops)
+	all, applied := applyAll(tree, ops)
 	if !applied {
 		return tree
 	}
@@ -201,7 +216,7 @@ func attempt(tree any, before map[string]bool, ops []op, distance func(any) map[
 	if *trials++; *trials > maxTrials {
 		return tree, before
 	}
-	changed, applied := applyAll(clone(tree), ops)
+	changed, applied := applyAll(tree, ops)
 	if !applied {
 		return tree, before
 	}

@@ -24,7 +24,8 @@ func appendCanonical(to []byte, value any) ([]byte, bool) {
 	switch v := value.(type) {
 	case object:
 		to = append(to, '{')
-		for _, key := range sorted(v) {
+		var few [fewKeys]string
+		for _, key := range sortedInto(few[:0], v) {
 			before, there := len(to), false
 			if to, there = appendCanonical(appendText(to, key), v[key]); !there {
 				to = to[:before]

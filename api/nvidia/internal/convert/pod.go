@@ -31,15 +31,10 @@ const (
 //   - frontendSidecar, a container.
 func addPod(c, s object, sharedEnvs []any) {
 	extra, hasSpec := s["extraPodSpec"].(object)
-	spec := object{}
-	if hasSpec {
-		spec = clone(extra).(object)
-	}
-	main, hasMain := spec["mainContainer"].(object)
+	spec := ownSpec(extra)
+	users, hasMain := spec["mainContainer"].(object)
 	delete(spec, "mainContainer")
-	if !hasMain {
-		main = object{}
-	}
+	main := ownContainer(users)
 	delete(main, "name")
 	mergeEnv(main, sharedEnvs, listAt(s, "envs"))
 	mergeResources(main, objectAt(s, "resources"))
@@ -48,7 +43,7 @@ func addPod(c, s object, sharedEnvs []any) {
 	}
 	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
 		if p, ok := s[probe].(object); ok {
-			main[probe] = clone(p)
+			main[probe] = p
 		}
 	}
 	mergeMounts(c, spec, main, listAt(s, "volumeMounts"))
@@ -98,7 +93,7 @@ func sidecarContainer(sidecar object) object {
 	out := object{"name": frontendSidecar}
 	copyKeys(out, sidecar, "image", "args")
 	if envs := sidecar["envs"]; envs != nil {
-		out["env"] = clone(envs)
+		out["env"] = envs
 	}
 	if secret := textAt(sidecar, "envFromSecret"); secret != "" {
 		out["envFrom"] = []any{secretRef(secret)}
@@ -114,7 +109,7 @@ func podMetadata(s object) object {
 	extra := objectAt(s, "extraPodMetadata")
 	for _, field := range []string{"annotations", "labels"} {
 		own, hasOwn := extra[field].(object)
-		all, _ := clone(objectAt(s, field)).(object)
+		all := ownObject(objectAt(s, field))
 		maps.Copy(all, own)
 		if len(all) > 0 || hasOwn {
 			out[field] = all
@@ -143,12 +138,12 @@ func mergeEnv(main object, shared, own []any) {
 		}
 		at := indexOf(env, name)
 		if at < 0 || merged[name] { // of two of one list the kubelet takes the last; both stay
-			env = append(env, clone(element))
+			env = append(env, element)
 			merged[name] = true
 			continue
 		}
 		merged[name] = true
-		env[at] = clone(element)
+		env[at] = element
 		rest := slices.DeleteFunc(slices.Clone(env[at+1:]), func(e any) bool { return indexOf([]any{e}, name) == 0 })
 		env = append(env[:at+1], rest...)
 	}
@@ -187,7 +182,7 @@ func mergeResources(main, resources object) {
 		into := ensure(main, "resources")
 		list := listAt(into, "claims")
 		if !slices.ContainsFunc(list, func(c any) bool { return equal(c, claim) }) {
-			into["claims"] = append(list, clone(claim))
+			into["claims"] = append(list, claim)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func sparse(original, base object) object {
 		for _, field := range placed {
 			_, probe := service[field].(object)
 			if probe = probe && strings.HasSuffix(field, "Probe"); probe || !blank(service[field]) {
-				kept[field] = clone(service[field])
+				kept[field] = service[field]
 			}
 		}
 		if overriding := overridingMetadata(service); len(overriding) > 0 {

@@ -5,6 +5,7 @@ package convert
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,13 +23,13 @@ func toBeta(spec object) object {
 	out := object{}
 	copyKeys(out, spec, sameInSpec...)
 	if envs, ok := spec["envs"]; ok && envs != nil {
-		out["env"] = clone(envs)
+		out["env"] = envs
 	}
 	if validOverride(spec["providerOverride"]) {
 		copyKeys(out, spec, "providerOverride")
 	}
 	if policy := objectAt(spec, "experimental")["kvTransferPolicy"]; validKVTransferPolicy(policy) {
-		out["experimental"] = object{"kvTransferPolicy": clone(policy)}
+		out["experimental"] = object{"kvTransferPolicy": policy}
 	}
 	if constraint, ok := spec["topologyConstraint"].(object); ok {
 		out["topologyConstraint"] = renamed(constraint, "topologyProfile", "clusterTopologyName")
@@ -46,11 +47,11 @@ func toBeta(spec object) object {
 
 // renamed copies an object with another name for one key.
 func renamed(o object, from, to string) object {
-	out := clone(o).(object)
+	out := maps.Clone(o)
 	delete(out, to)
 	if value, ok := o[from]; ok {
 		delete(out, from)
-		out[to] = clone(value)
+		out[to] = value
 	}
 	return out
 }
@@ -72,7 +73,7 @@ func component(name string, service object, sharedEnvs []any) object {
 		c["multinode"] = multinodeToBeta(multinode)
 	}
 	if constraint, ok := service["topologyConstraint"].(object); ok {
-		out := clone(constraint).(object)
+		out := maps.Clone(constraint)
 		delete(out, "topologyProfile")
 		c["topologyConstraint"] = out
 	}
@@ -125,7 +126,7 @@ func multinodeToBeta(multinode object) object {
 		settings, ok := multinode[role].(object)
 		override, overrides := settings["providerOverride"]
 		if ok && (len(settings) == 0 || len(settings) == 1 && overrides && validOverride(override)) {
-			out[role] = clone(settings)
+			out[role] = settings
 		}
 	}
 	return out
@@ -153,13 +154,13 @@ func experimentalToBeta(service object) object {
 		if !trueAt(settings, "enabled") {
 			continue
 		}
-		moved := clone(settings).(object)
+		moved := maps.Clone(settings)
 		delete(moved, "enabled")
 		renameMode(moved, modesToBeta)
 		out[field] = moved
 	}
 	if checkpoint, ok := service["checkpoint"].(object); ok {
-		out["checkpoint"] = clone(checkpoint)
+		out["checkpoint"] = checkpoint
 	}
 	return out
 }
@@ -170,10 +171,10 @@ func toAlpha(spec, sparse object) object {
 	copyKeys(out, spec, sameInSpec...)
 	copyKeys(out, spec, "providerOverride")
 	if env, ok := spec["env"]; ok && env != nil {
-		out["envs"] = clone(env)
+		out["envs"] = env
 	}
 	if policy, ok := objectAt(spec, "experimental")["kvTransferPolicy"].(object); ok {
-		out["experimental"] = object{"kvTransferPolicy": clone(policy)}
+		out["experimental"] = object{"kvTransferPolicy": policy}
 	}
 	if constraint, ok := spec["topologyConstraint"].(object); ok {
 		out["topologyConstraint"] = renamed(constraint, "clusterTopologyName", "topologyProfile")
@@ -218,13 +219,13 @@ func experimentalToAlpha(s, experimental object) {
 		if !ok {
 			continue
 		}
-		moved := clone(settings).(object)
+		moved := maps.Clone(settings)
 		moved["enabled"] = true
 		renameMode(moved, modesToAlpha)
 		s[field] = moved
 	}
 	if checkpoint, ok := experimental["checkpoint"].(object); ok {
-		s["checkpoint"] = clone(checkpoint)
+		s["checkpoint"] = checkpoint
 	}
 }
 

@@ -4,72 +4,16 @@
 package convert
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 )
 
 // object is a JSON object. Numbers in it are json.Numbers, so that they keep their text.
 type object = map[string]any
-
-func decode(raw []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	err := decoder.Decode(&value)
-	return value, err
-}
-
-// encode writes what decode read, which cannot fail.
-func encode(value any) []byte { return appendJSON(make([]byte, 0, 16<<10), value) }
-
-// appendJSON writes a tree with its keys in order. encoding/json would do, but finds out the type of each value by reflection.
-func appendJSON(to []byte, value any) []byte {
-	switch v := value.(type) {
-	case object:
-		to = append(to, '{')
-		for i, key := range sorted(v) {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = append(appendJSONText(to, key), ':')
-			to = appendJSON(to, v[key])
-		}
-		return append(to, '}')
-	case []any:
-		to = append(to, '[')
-		for i, element := range v {
-			if i > 0 {
-				to = append(to, ',')
-			}
-			to = appendJSON(to, element)
-		}
-		return append(to, ']')
-	case string:
-		return appendJSONText(to, v)
-	}
-	return append(to, marshal(value)...)
-}
-
-func appendJSONText(to []byte, s string) []byte {
-	if !isPlain(s) {
-		return append(to, marshal(s)...)
-	}
-	to = append(to, '"')
-	to = append(to, s...)
-	return append(to, '"')
-}
-
-func marshal(value any) []byte {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value)
-	return bytes.TrimRight(out.Bytes(), "\n")
-}
 
 func clone(value any) any {
 	switch v := value.(type) {
@@ -87,6 +31,40 @@ func clone(value any) any {
 		return out
 	}
 	return value
+}
+
+// ownObject is a copy whose keys can be changed.
+func ownObject(o object) object {
+	if out := maps.Clone(o); out != nil {
+		return out
+	}
+	return object{}
+}
+
+// ownLists has an object, whose keys can be changed, hold copies of lists, so that elements can be taken out and added.
+func ownLists(o object, keys ...string) {
+	for _, key := range keys {
+		if list, ok := o[key].([]any); ok {
+			o[key] = slices.Clone(list)
+		}
+	}
+}
+
+// ownSpec is a copy of a pod's spec in which containers and volumes can be taken out and added, but not changed.
+func ownSpec(spec object) object {
+	out := ownObject(spec)
+	ownLists(out, "containers", "volumes")
+	return out
+}
+
+// ownContainer is a copy of a container in which the lists that have another place in v1alpha1, and the resources, can be changed.
+func ownContainer(container object) object {
+	out := ownObject(container)
+	ownLists(out, "env", "envFrom", "volumeMounts")
+	if resources, ok := out["resources"]; ok {
+		out["resources"] = clone(resources)
+	}
+	return out
 }
 
 func equal(a, b any) bool {
@@ -126,7 +104,8 @@ func appendTree(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case object:
 		to = append(to, '{')
-		for _, key := range sorted(v) {
+		var few [fewKeys]string
+		for _, key := range sortedInto(few[:0], v) {
 			to = appendText(to, key)
 			to = appendTree(to, v[key])
 		}
@@ -168,8 +147,14 @@ func isPlain(s string) bool {
 	return true
 }
 
-func sorted(o object) []string {
-	keys := make([]string, 0, len(o))
+// sorted are the keys of an object in order.
+func sorted(o object) []string { return sortedInto(make([]string, 0, len(o)), o) }
+
+// fewKeys is as many keys as most objects have. An array of so many on the stack holds them without an allocation.
+const fewKeys = 16
+
+// sortedInto appends the keys to an empty slice, in order.
+func sortedInto(keys []string, o object) []string {
 	for key := range o {
 		keys = append(keys, key)
 	}
@@ -208,11 +193,12 @@ func ensure(o object, key string) object {
 	return child
 }
 
-// copyKeys copies what is there and not null.
+// copyKeys copies what is there and not null. Values are shared: below the keys of an object that a function made itself, nothing is changed in
+// place, but for what ownSpec, ownContainer and clone have copied.
 func copyKeys(to, from object, keys ...string) {
 	for _, key := range keys {
 		if value, ok := from[key]; ok && value != nil {
-			to[key] = clone(value)
+			to[key] = value
 		}
 	}
 }

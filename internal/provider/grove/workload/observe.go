@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -100,12 +100,12 @@ func (w *Workload) judge(g grove.Graph, waiting []string, strays grove.Strays, o
 		}
 		out.Message = strings.Join(append([]string{strays.Message}, waiting...), "; ")
 	case len(waiting) > 0:
-		out.Reason, out.Message = CodeWaitsForGrove, peer.Message(strings.Join(waiting, "; "))
+		out.Reason, out.Message = CodeWaitsForGrove, external.Message(strings.Join(waiting, "; "))
 	default:
 		out.Placed, out.Reason = true, nvidiav1beta1.ReasonAllReplicasPlaced
 		out.Message = "Grove has scheduled all replicas"
 		if limits := grove.Limits(g, w.last().schema); len(limits) > 0 {
-			out.Message = peer.Message(out.Message + "; " + strings.Join(limits, "; "))
+			out.Message = external.Message(out.Message + "; " + strings.Join(limits, "; "))
 		}
 	}
 }
@@ -147,7 +147,7 @@ func read(ctx context.Context, own client.Reader, kind schema.GroupVersionKind, 
 	if err := own.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	return true, peer.Read(object, into)
+	return true, external.Read(object, into)
 }
 
 func withReason(waiting, reason string) string {

@@ -11,8 +11,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // TestObserveWithoutSiblings: the scaling groups are deleted while the deployment is looked at.
@@ -22,8 +22,8 @@ func TestObserveWithoutSiblings(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := fake.NewClientBuilder().WithScheme(scheme).Build()
-	dgd := peertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker}}}")
-	groups := peertest.Groups(t, dgd, graph.ProviderGrove)
+	dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker}}}")
+	groups := providertest.Groups(t, dgd, specs.Grove.Name)
 	o, err := New(empty, empty).Observe(t.Context(), empty, groups)
 	if err != nil || !o.Blind || o.Placed {
 		t.Errorf("%+v %v", o, err)

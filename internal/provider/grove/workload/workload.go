@@ -21,10 +21,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/write"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Definitions of Grove's kinds, and the one that shows that Grove has KAI to schedule for it.
@@ -64,7 +65,7 @@ func New(writer client.Client, live client.Reader) *Workload {
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=create;get;list;patch;watch
 
 // Name implements provider.Provider.
-func (*Workload) Name() string { return graph.ProviderGrove }
+func (*Workload) Name() string { return specs.Grove.Name }
 
 // Probe implements provider.Provider: PodCliqueSets are served, and which words they understand.
 func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
@@ -165,18 +166,19 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	}
 	present := &grove.PodCliqueSet{}
 	if have != nil {
-		if err := peer.Read(have, present); err != nil {
+		if err := external.Read(have, present); err != nil {
 			return err
 		}
 	}
 	g = w.graphOf(groups, kai.Queue(dgd.Annotations, dgd.Labels, grove.QueueOf(present)))
-	g.UpdateStrategy, g.Overrides = dgd.Annotations[graph.AnnotationGroveUpdate], graph.GroveOverrides(dgd)
+	g.UpdateStrategy, g.Overrides = dgd.Annotations[specs.AnnotationGroveUpdate], graph.GroveOverrides(dgd)
 	set := grove.Render(g, w.last().schema)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	if have != nil {
 		grove.KeepPods(set, present)
 	}
-	want, err := peer.Object(set)
+	grove.KeepGang(set, present, g)
+	want, err := external.Object(set)
 	if err != nil {
 		return err
 	}
@@ -223,7 +225,7 @@ func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTop
 	}
 	if have != nil && !metav1.IsControlledBy(have, ct) {
 		binding := &grove.ClusterTopologyBinding{}
-		if err := peer.Read(have, binding); err != nil {
+		if err := external.Read(have, binding); err != nil {
 			return "", err
 		}
 		return grove.BindingDrift(ct, binding), nil
@@ -236,7 +238,7 @@ func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTop
 	if err != nil {
 		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
 	}
-	want, err := peer.Object(binding)
+	want, err := external.Object(binding)
 	if err != nil {
 		return "", err
 	}

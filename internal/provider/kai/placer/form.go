@@ -17,10 +17,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
 )
 
 // forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be released at a time, and the list of one
@@ -33,22 +33,22 @@ type forming struct {
 func newForming() *forming { return &forming{pods: map[types.UID]map[types.UID]bool{}} }
 
 // Form implements provider.Placer: the deployment's PodGroup lists the replicas of this gang beside those released before.
-func (p Placer) Form(ctx context.Context, gang provider.Gang) error {
+func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	p.forming.mu.Lock() // one PodGroup for the graph: one writer at a time
 	defer p.forming.mu.Unlock()
-	released, err := p.released(ctx, gang)
+	released, err := p.released(ctx, of)
 	if err != nil {
 		return err
 	}
 	g := kai.Graph{
-		Namespace: gang.Graph.Namespace, Name: gang.Graph.Name, Groups: gang.Groups,
+		Namespace: of.Graph.Namespace, Name: of.Graph.Name, Groups: of.Groups,
 		Ordinals: 1,
 		Released: func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool { return released[replica{sg.Name, ordinal}] },
 	}
 	for one := range released {
 		g.Ordinals = max(g.Ordinals, one.ordinal+1)
 	}
-	if g.Topology, err = p.topologyName(ctx, gang.Groups); err != nil {
+	if g.Topology, err = p.topologyName(ctx, of.Groups); err != nil {
 		return err
 	}
 	have, err := p.Get(ctx, kai.PodGroupKind, g.Namespace, g.Name)
@@ -57,22 +57,22 @@ func (p Placer) Form(ctx context.Context, gang provider.Gang) error {
 	}
 	existing := &kai.PodGroup{}
 	if have != nil {
-		if err := peer.Read(have, existing); err != nil {
+		if err := external.Read(have, existing); err != nil {
 			return err
 		}
 	}
-	g.Queue = kai.Queue(gang.Graph.Annotations, gang.Graph.Labels, existing.Spec.Queue)
+	g.Queue = kai.Queue(of.Graph.Annotations, of.Graph.Labels, existing.Spec.Queue)
 	want := kai.RenderPodGroup(g)
 	if want == nil {
 		return nil
 	}
-	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(gang.Graph, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
+	want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of.Graph, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))}
 	kai.Keep(want, existing)
-	object, err := peer.Object(want)
+	object, err := external.Object(want)
 	if err != nil {
 		return err
 	}
-	return p.Apply(ctx, gang.Graph, object, have)
+	return p.Apply(ctx, of.Graph, object, have)
 }
 
 type replica struct {
@@ -81,13 +81,13 @@ type replica struct {
 }
 
 // released are the replicas with a pod that was released, or is about to be. Called with the lock held.
-func (p Placer) released(ctx context.Context, gang provider.Gang) (map[replica]bool, error) {
+func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
-	err := p.Writer.Client.List(ctx, pods, client.InNamespace(gang.Graph.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(gang.Graph.Name)})
+	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(of.Graph.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
 	}
-	before, now := p.forming.pods[gang.Graph.UID], map[types.UID]bool{}
+	before, now := p.forming.pods[of.Graph.UID], map[types.UID]bool{}
 	out := map[replica]bool{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -102,13 +102,13 @@ func (p Placer) released(ctx context.Context, gang provider.Gang) (map[replica]b
 			out[replica{pod.Labels[graph.LabelScalingGroup], ordinal}] = true
 		}
 	}
-	for _, r := range gang.Replicas {
+	for _, r := range of.Replicas {
 		out[replica{r.Group.Name, r.Ordinal}] = true
 		for _, pod := range r.Pods {
 			now[pod.UID] = true
 		}
 	}
-	p.forming.pods[gang.Graph.UID] = now
+	p.forming.pods[of.Graph.UID] = now
 	return out, nil
 }
 
@@ -139,7 +139,7 @@ func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	var have *kai.Topology
 	if object != nil {
 		have = &kai.Topology{}
-		if err := peer.Read(object, have); err != nil {
+		if err := external.Read(object, have); err != nil {
 			return "", err
 		}
 	}
@@ -151,7 +151,7 @@ func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	if err != nil {
 		return err.Error(), nil //nolint:nilerr // it is about the topology: reported in its status, and not to be tried again
 	}
-	want, err := peer.Object(topology)
+	want, err := external.Object(topology)
 	if err != nil {
 		return "", err
 	}

@@ -23,10 +23,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/provider/external/write"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/write"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Definitions of KAI's kinds.
@@ -60,7 +61,7 @@ func New(writer client.Client, live client.Reader) Placer {
 // +kubebuilder:rbac:groups=kai.scheduler,resources=topologies,verbs=create;delete;get;list;patch;watch
 
 // Name implements provider.Provider.
-func (Placer) Name() string { return graph.ProviderKAI }
+func (Placer) Name() string { return specs.KAI.Name }
 
 // Probe implements provider.Provider: both kinds are served, and PodGroups know all that is written.
 func (p Placer) Probe(ctx context.Context) (provider.State, error) {
@@ -108,7 +109,7 @@ func (Placer) Watches() []provider.Watch {
 func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*corev1.Pod) {
 	for _, pod := range fresh {
 		kai.Graph{}.Prepare(pod, sg)
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationPodProvider, graph.ProviderKAI)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationPodProvider, specs.KAI.Name)
 	}
 }
 
@@ -126,7 +127,7 @@ func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 // Kept implements provider.Placer.
 func (Placer) Kept(pods []*corev1.Pod) bool {
 	for _, pod := range pods {
-		if pod.Annotations[graph.AnnotationPodProvider] != graph.ProviderKAI || !kai.Prepared(pod) {
+		if pod.Annotations[graph.AnnotationPodProvider] != specs.KAI.Name || !kai.Prepared(pod) {
 			return false
 		}
 	}
@@ -168,7 +169,7 @@ func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai
 	object, pg := &unstructured.Unstructured{}, &kai.PodGroup{}
 	object.SetGroupVersionKind(kai.PodGroupKind)
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}
-	if own.Get(ctx, key, object) != nil || peer.Read(object, pg) != nil {
+	if own.Get(ctx, key, object) != nil || external.Read(object, pg) != nil {
 		return kai.Waiting{}, false // gone, or not to be read: nothing is known
 	}
 	return kai.WhyWaiting(pg)
@@ -177,7 +178,7 @@ func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai
 func wordOnPod(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return peer.Message("KAI: " + c.Message)
+			return external.Message("KAI: " + c.Message)
 		}
 	}
 	return ""

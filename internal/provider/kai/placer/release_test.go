@@ -14,13 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/peertest"
+	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // TestMembersFromTheirReleaseOn: KAI reports gated members unschedulable, so a pod becomes a member when its gate opens. Pods made members
 // when they were created, as before, stay so.
 func TestMembersFromTheirReleaseOn(t *testing.T) {
-	dgd := peertest.Deployment(t, `
+	dgd := providertest.Deployment(t, `
 metadata: {name: g, namespace: ns}
 spec:
   topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
@@ -28,7 +29,7 @@ spec:
     Deep: {componentType: worker, replicas: 2, multinode: {nodeCount: 2}}
     Flat: {componentType: worker}`)
 	leaves := map[string]string{"Deep": "g-deep-1", "Flat": "g-flat-all"}
-	for _, sg := range peertest.Groups(t, dgd, graph.ProviderKAI) {
+	for _, sg := range providertest.Groups(t, dgd, specs.KAI.Name) {
 		for _, earlier := range []bool{false, true} {
 			pod := graph.BuildPod(sg, 1, 0)
 			pod.UID = "uid"

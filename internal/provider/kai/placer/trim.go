@@ -10,27 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
 )
 
 // Trim implements provider.Trimmer. A replica that was lost stands in the PodGroup until then, and KAI reports the whole of it as stale in
 // every cycle. Replicas with pods on their way out stay listed until those are gone.
-func (p Placer) Trim(ctx context.Context, own client.Reader, gang provider.Gang, pods []*corev1.Pod) error {
+func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error {
 	if own == nil {
 		return nil
 	}
 	object, listed := &unstructured.Unstructured{}, &kai.PodGroup{}
 	object.SetGroupVersionKind(kai.PodGroupKind)
-	if own.Get(ctx, client.ObjectKeyFromObject(gang.Graph), object) != nil || peer.Read(object, listed) != nil {
+	if own.Get(ctx, client.ObjectKeyFromObject(of.Graph), object) != nil || external.Read(object, listed) != nil {
 		return nil //nolint:nilerr // gone, or not to be read: the next gang forms it
 	}
 	there := map[string]bool{}
 	for _, pod := range pods {
-		if !graph.GateClosed(pod) || p.isForming(gang, pod) {
-			labels, _ := kai.Membership(gang.Graph.Name, pod)
+		if !graph.GateClosed(pod) || p.isForming(of, pod) {
+			labels, _ := kai.Membership(of.Graph.Name, pod)
 			there[labels[kai.LabelSubGroup]] = true
 		}
 	}
@@ -43,12 +43,12 @@ func (p Placer) Trim(ctx context.Context, own client.Reader, gang provider.Gang,
 	if !lost || !kept {
 		return nil // with none left there is nothing to call stale, and the next gang forms it
 	}
-	gang.Replicas = nil
-	return p.Form(ctx, gang)
+	of.Replicas = nil
+	return p.Form(ctx, of)
 }
 
-func (p Placer) isForming(gang provider.Gang, pod *corev1.Pod) bool {
+func (p Placer) isForming(of gang.Members, pod *corev1.Pod) bool {
 	p.forming.mu.Lock()
 	defer p.forming.mu.Unlock()
-	return p.forming.pods[gang.Graph.UID][pod.UID]
+	return p.forming.pods[of.Graph.UID][pod.UID]
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,9 +26,10 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
-	"github.com/trellis-k8s/trellis/internal/provider/peer"
-	"github.com/trellis-k8s/trellis/internal/provider/peer/write"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // Maker makes LeaderWorkerSets.
@@ -44,7 +46,7 @@ func New(writer client.Client, live client.Reader) Maker {
 // +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets,verbs=create;delete;get;list;watch
 
 // Name implements provider.Provider.
-func (Maker) Name() string { return graph.WorkloadLeaderWorkerSet }
+func (Maker) Name() string { return specs.LeaderWorkerSet }
 
 // Probe implements provider.Provider: the kind is served, and keeps all that is written.
 func (m Maker) Probe(ctx context.Context) (provider.State, error) {
@@ -62,11 +64,12 @@ func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 }
 
 // Unsuited implements provider.Provider. A pod group of PodGroup has its pods by a name that is new with every generation, and the pods of a set
-// are made again from one template.
+// are recreated from one template.
 func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
-		if graph.InSets(sg) && !graph.TakesSets(sg.Spec.Provider) {
-			return fmt.Sprintf("LeaderWorkerSets can be placed by Gates and KAI, not by %s; choose one of them, or remove the annotation %s", sg.Spec.Provider, graph.AnnotationWorkload)
+		if graph.InSets(sg) && !specs.Named(sg.Spec.Provider).TakesSets {
+			return fmt.Sprintf("LeaderWorkerSets can be placed by %s, not by %s; choose one of them, or remove the annotation %s",
+				strings.Join(specs.TakingSets(), " and "), sg.Spec.Provider, graph.AnnotationWorkload)
 		}
 	}
 	return ""
@@ -122,7 +125,7 @@ func (m Maker) Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordin
 
 func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *lws.LeaderWorkerSet) error {
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
-	sent, err := peer.Object(set)
+	sent, err := external.Object(set)
 	if err != nil {
 		return err
 	}
@@ -134,7 +137,7 @@ func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *
 	if err != nil {
 		return fmt.Errorf("creating LeaderWorkerSet %s: %w", set.Name, err)
 	}
-	if at := peer.Missing(sent, got); at != "" {
+	if at := external.Missing(sent, got); at != "" {
 		return errors.Join(fmt.Errorf("creating LeaderWorkerSet %s: %w: %s; it is deleted", set.Name, provider.ErrDropped, at), m.delete(ctx, got))
 	}
 	return nil

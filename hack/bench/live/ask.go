@@ -1,0 +1,204 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+)
+
+const (
+	alpha = "nvidia.com/v1alpha1"
+	beta  = "nvidia.com/v1beta1"
+	// stillName is a deployment without pods that nobody changes.
+	stillName = "still"
+)
+
+// Request of the API server, and the check of its answer.
+type Request struct {
+	verb, path string
+	body       []byte
+	// apiVersion and name of the object that is answered.
+	apiVersion, name string
+	client           rest.Interface
+}
+
+// do sends it.
+func (r Request) do(ctx context.Context) error {
+	request, code := r.client.Verb(r.verb).AbsPath(r.path), 0
+	if r.body != nil {
+		request = request.Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type", "application/json").Body(r.body)
+	}
+	raw, err := request.Do(ctx).StatusCode(&code).Raw()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", r.verb, r.path, err)
+	}
+	got := metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return err
+	}
+	if got.APIVersion != r.apiVersion || got.Name != r.name || r.body != nil && code != http.StatusCreated {
+		return fmt.Errorf("%s %s answers %d with %s %s, want %s %s", r.verb, r.path, code, got.APIVersion, got.Name, r.apiVersion, r.name)
+	}
+	return nil
+}
+
+// Requests are what is asked: dry-run creates of a deployment of real size in both versions, reads of a stored one of the same content in the
+// version that it is not stored in and in the one that it is, and the dry-run create of a ConfigMap, which no webhook sees.
+type Requests struct {
+	CreateAlpha, CreateBeta, GetAlpha, GetBeta, CreateConfigMap Request
+	// Bytes of the deployment in JSON.
+	Bytes int
+}
+
+// Requests creates the deployment that is read, and checks that admission is in force: what it has to refuse is refused.
+func (c *Cluster) Requests(ctx context.Context) (*Requests, error) {
+	config, err := c.box.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	rc, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	still := realSize(stillName)
+	if err := c.c.Create(ctx, still.DeepCopy()); err != nil {
+		return nil, err
+	}
+	path := func(version string) string {
+		return "/apis/" + version + "/namespaces/" + namespace + "/dynamographdeployments"
+	}
+	still.Name = "asked"
+	body, err := json.Marshal(still)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := rc.Get().AbsPath(path(beta), stillName).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	other, err := again(raw, "asked")
+	if err != nil {
+		return nil, err
+	}
+	settings, err := json.Marshal(&corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "asked"}, Data: map[string]string{"deployment": string(body)},
+	})
+	r := &Requests{
+		CreateAlpha:     Request{http.MethodPost, path(alpha), body, alpha, "asked", rc},
+		CreateBeta:      Request{http.MethodPost, path(beta), other, beta, "asked", rc},
+		GetAlpha:        Request{http.MethodGet, path(alpha) + "/" + stillName, nil, alpha, stillName, rc},
+		GetBeta:         Request{http.MethodGet, path(beta) + "/" + stillName, nil, beta, stillName, rc},
+		CreateConfigMap: Request{http.MethodPost, "/api/v1/namespaces/" + namespace + "/configmaps", settings, "v1", "asked", rc},
+		Bytes:           len(body),
+	}
+	return r, errors.Join(err, r.inForce(ctx, still))
+}
+
+// inForce checks that all requests are answered, and that a deployment of an unknown topology is refused in v1alpha1.
+func (r *Requests) inForce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
+	for _, one := range []Request{r.CreateAlpha, r.CreateBeta, r.GetAlpha, r.GetBeta, r.CreateConfigMap} {
+		if err := one.do(ctx); err != nil {
+			return err
+		}
+	}
+	wrong := dgd.DeepCopy()
+	wrong.Spec.TopologyConstraint.TopologyProfile = "unknown"
+	body, err := json.Marshal(wrong)
+	if err != nil {
+		return err
+	}
+	refused := r.CreateAlpha
+	refused.body = body
+	if refused.do(ctx) == nil {
+		return errors.New("admission accepts a deployment of an unknown topology")
+	}
+	return nil
+}
+
+// again makes an object that was read into one that can be created.
+func again(raw []byte, name string) ([]byte, error) {
+	o := map[string]any{}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, err
+	}
+	delete(o, "status")
+	o["metadata"] = map[string]any{"name": name, "namespace": namespace}
+	return json.Marshal(o)
+}
+
+// realSize makes a deployment as large as the largest ones that users have, 9 kB, without pods.
+func realSize(name string) *nvidiav1alpha1.DynamoGraphDeployment {
+	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: alpha, Kind: "DynamoGraphDeployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
+	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: topologyName}
+	dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{}
+	for _, service := range []string{"Decode", "Prefill", "Encode", "Draft"} {
+		main := &corev1.Container{Image: "example.com/dynamo:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"}}
+		for i := range 28 {
+			main.Env = append(main.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%02d", i), Value: "a value as long as users write them"})
+		}
+		dgd.Spec.Services[service] = &nvidiav1alpha1.ServiceSpec{
+			ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: ptr.To[int32](0), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: 2},
+			Resources:          &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(hall.GPUs)}},
+			TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
+			ExtraPodSpec:       &nvidiav1alpha1.ExtraPodSpec{MainContainer: main},
+		}
+	}
+	return dgd
+}
+
+// Asked is one request that was answered.
+type Asked struct {
+	// Start is when it was due; Took counts from then, so that one that had to wait for the client itself counts in full.
+	Start time.Time
+	Took  time.Duration
+	Err   error
+}
+
+// Ask sends requests in turns at a steady rate until the context ends, and returns what became of each. Those under way then are finished.
+func Ask(ctx context.Context, perSecond int, requests ...Request) []Asked {
+	interval := time.Second / time.Duration(perSecond)
+	var mu sync.Mutex
+	var asked []Asked
+	var group sync.WaitGroup
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	due := time.Now()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			group.Wait()
+			return asked
+		case <-timer.C:
+		}
+		start, request := due, requests[i%len(requests)]
+		group.Go(func() {
+			err := request.do(context.WithoutCancel(ctx))
+			one := Asked{Start: start, Took: time.Since(start), Err: err}
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, one)
+		})
+		due = due.Add(interval)
+		timer.Reset(time.Until(due))
+	}
+}

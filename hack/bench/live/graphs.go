@@ -1,0 +1,150 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Graphs that are all alike: a worker whose one replica is a gang in one rack, and frontends without GPUs, all in one zone.
+type Graphs struct {
+	Count, Workers, Frontends int
+	// GPUs of one worker pod.
+	GPUs int
+}
+
+// Pods of all graphs.
+func (g Graphs) Pods() int { return g.Count * (g.Workers + g.Frontends) }
+
+const frontendService = "frontend"
+
+func (g Graphs) objects() []client.Object {
+	batches := deployments(g.Count, nvidiav1alpha1.ServiceSpec{
+		Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(g.Workers)},
+		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
+	})
+	for _, o := range batches[0] {
+		dgd := o.(*nvidiav1alpha1.DynamoGraphDeployment)
+		dgd.Spec.TopologyConstraint.PackDomain = hall.Zone.Name()
+		worker := dgd.Spec.Services["worker"]
+		worker.Resources.Limits.GPU = fmt.Sprint(g.GPUs)
+		dgd.Spec.Services[frontendService] = &nvidiav1alpha1.ServiceSpec{
+			ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: ptr.To(int32(g.Frontends)), ExtraPodSpec: worker.ExtraPodSpec.DeepCopy(),
+		}
+	}
+	return batches[0]
+}
+
+// judge checks where the gangs of all graphs are.
+func (g Graphs) judge(shape hall.Shape, p *pods) error {
+	if len(p.byName) != g.Pods() {
+		return fmt.Errorf("there are %d pods, %d were asked for", len(p.byName), g.Pods())
+	}
+	ask := hall.Ask{Name: "graphs", Whole: hall.Cluster, Each: hall.Rack, Gangs: g.Count, Pods: g.Workers, GPUs: g.GPUs}
+	return judgeGangs(shape, p, ask, func(pod *corev1.Pod) string {
+		if gpus := pod.Spec.Containers[0].Resources.Limits[hall.GPU]; gpus.IsZero() {
+			return ""
+		}
+		return pod.Labels[graph.LabelGraph]
+	})
+}
+
+// readiness of pods and graphs as one client sees it: when the last of each became Ready.
+type readiness struct {
+	pods   *pods
+	graphs watch.Interface
+	// readyPods and readyGraphs are those that are Ready now.
+	readyPods, readyGraphs map[string]bool
+	lastPod, lastGraph     time.Time
+}
+
+// followGraphs opens the watches of an empty namespace. Graphs are read in the version that is stored, which costs no conversion.
+func (c *Cluster) followGraphs(ctx context.Context) (*readiness, error) {
+	p, err := c.follow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.byName) > 0 {
+		return nil, fmt.Errorf("%d pods are left from before", len(p.byName))
+	}
+	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
+	if err := c.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	graphs, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, graphWatcher{c.c})
+	return &readiness{pods: p, graphs: graphs, readyPods: map[string]bool{}, readyGraphs: map[string]bool{}}, err
+}
+
+// graphWatcher opens watches of graphs for a RetryWatcher.
+type graphWatcher struct{ c client.WithWatch }
+
+// WatchWithContext implements [cache.WatcherWithContext].
+func (w graphWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return w.c.Watch(ctx, &nvidiav1beta1.DynamoGraphDeploymentList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
+}
+
+func (p *readiness) stop() {
+	p.pods.events.Stop()
+	p.graphs.Stop()
+}
+
+// until reads both watches until so many pods and graphs are Ready at once.
+func (p *readiness) until(ctx context.Context, pods, graphs int, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for len(p.readyPods) < pods || len(p.readyGraphs) < graphs {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %d pods and %d graphs are Ready (%d and %d are): %w",
+				pods, graphs, len(p.readyPods), len(p.readyGraphs), context.Cause(ctx))
+		case event, open := <-p.pods.events.ResultChan():
+			if err := p.pods.take(event, open); err != nil {
+				return err
+			}
+			pod := event.Object.(*corev1.Pod)
+			note(p.readyPods, pod.Name, event.Type != watch.Deleted && podReady(pod), &p.lastPod)
+		case event, open := <-p.graphs.ResultChan():
+			dgd, ok := event.Object.(*nvidiav1beta1.DynamoGraphDeployment)
+			if !open || !ok {
+				return errors.New("the watch of graphs has ended")
+			}
+			ready := event.Type != watch.Deleted && meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
+			note(p.readyGraphs, dgd.Name, ready, &p.lastGraph)
+		}
+	}
+	return nil
+}
+
+// note keeps what is Ready, and when the last of them became so.
+func note(are map[string]bool, name string, ready bool, last *time.Time) {
+	switch {
+	case !ready:
+		delete(are, name)
+	case !are[name]:
+		are[name], *last = true, time.Now()
+	}
+}
+
+func podReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,91 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+)
+
+// living is how many graphs of the load exist at a time.
+const living = 10
+
+// Work keeps the operator working while do runs: every so often a graph of one packed gang is created, and the oldest but nine deleted. When do
+// has ended, all gangs that are left have to be bound, each in one rack; then they are taken away.
+func (c *Cluster) Work(ctx context.Context, every time.Duration, pods int, do func(context.Context) error) (gangs int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	working, stop := context.WithCancel(ctx)
+	created := make(chan int, 1)
+	go func() {
+		n, err := c.createSteadily(working, every, pods)
+		if err != nil {
+			cancel(err)
+		}
+		created <- n
+	}()
+	err = do(ctx)
+	stop()
+	gangs = <-created
+	if err := errors.Join(err, context.Cause(ctx)); err != nil {
+		return gangs, err
+	}
+	return gangs, c.judgeLeft(ctx, min(gangs, living), pods)
+}
+
+// createSteadily creates graphs until the context ends, and returns how many.
+func (c *Cluster) createSteadily(ctx context.Context, every time.Duration, pods int) (int, error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	name := func(i int) string { return fmt.Sprintf("load-%05d", i) }
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return i, nil
+		case <-tick.C:
+		}
+		whole := context.WithoutCancel(ctx) // one that is created is counted
+		if err := c.create(whole, named(packed(c.shape, 1, pods)[0], name(i))); err != nil {
+			return i, err
+		}
+		if i < living {
+			continue
+		}
+		oldest := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name(i - living)}}
+		if err := c.c.Delete(whole, oldest, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			return i, err
+		}
+	}
+}
+
+// judgeLeft waits until the gangs that are left are bound, checks where they are, and clears the cluster.
+func (c *Cluster) judgeLeft(ctx context.Context, gangs, pods int) error {
+	p, err := c.follow(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.events.Stop()
+	if err := p.until(ctx, "the gangs left are bound", func() bool { return len(p.byName) == gangs*pods && p.bound() == gangs*pods }); err != nil {
+		return err
+	}
+	byGang := map[string][]string{}
+	for _, pod := range p.byName {
+		name := Packed.gangOf(pod)
+		byGang[name] = append(byGang[name], pod.Spec.NodeName)
+	}
+	answer := hall.Answer{}
+	for _, hosts := range byGang {
+		answer = append(answer, hosts)
+	}
+	ask := hall.Ask{Name: "load", Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: pods, GPUs: hall.GPUs}
+	return errors.Join(hall.NewLedger(c.shape, nil).Judge(ask, answer), c.clear(ctx, p))
+}

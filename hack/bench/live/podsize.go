@@ -1,0 +1,121 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+)
+
+// PodSize of one pod of a gang, in bytes: means of the gang's pods.
+type PodSize struct {
+	// JSON and Protobuf of the Ready pod, as the API server answers; protobuf is what it stores. Managed fields and status are included.
+	JSON, Protobuf float64
+	// Created is the protobuf of what the pod was created with: without pins, managed fields and status.
+	Created float64
+	// Digits that numbers have beyond their first ones, in the JSON.
+	Digits float64
+}
+
+// PodSize creates a graph of one gang in one domain of a level, [hall.Cluster] for no constraint, and returns the size of its pods when they
+// are Ready. Then it checks where they are, and takes everything away again. The graph has the same name every time.
+func (c *Cluster) PodSize(ctx context.Context, pods int, level hall.Level) (size PodSize, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p, err := c.followGraphs(ctx)
+	if err != nil {
+		return size, err
+	}
+	defer p.stop()
+	service := nvidiav1alpha1.ServiceSpec{Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(pods)}}
+	if level != hall.Cluster {
+		service.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: level.Name()}
+	}
+	if err := c.create(ctx, deployments(1, service)[0]); err != nil {
+		return size, err
+	}
+	if err := p.until(ctx, pods, 1, patience); err != nil {
+		return size, err
+	}
+	ask := hall.Ask{Name: "gang", Whole: hall.Cluster, Each: level, Gangs: 1, Pods: pods, GPUs: hall.GPUs}
+	if err := judgeGangs(c.shape, p.pods, ask, func(*corev1.Pod) string { return "gang" }); err != nil {
+		return size, err
+	}
+	if size, err = c.sizeOf(ctx, p.pods); err != nil {
+		return size, err
+	}
+	return size, c.clear(ctx, p.pods)
+}
+
+// sizeOf reads all pods from the API server.
+func (c *Cluster) sizeOf(ctx context.Context, p *pods) (sum PodSize, err error) {
+	config, err := c.box.RESTConfig()
+	if err != nil {
+		return sum, err
+	}
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return sum, err
+	}
+	read := func(name, contentType string) ([]byte, error) {
+		return set.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(name).SetHeader("Accept", contentType).Do(ctx).Raw()
+	}
+	n := float64(len(p.byName))
+	for name := range p.byName {
+		asJSON, err := read(name, runtime.ContentTypeJSON)
+		if err != nil {
+			return sum, fmt.Errorf("reading pod %s: %w", name, err)
+		}
+		asProtobuf, err := read(name, runtime.ContentTypeProtobuf)
+		if err != nil {
+			return sum, fmt.Errorf("reading pod %s: %w", name, err)
+		}
+		created, err := createdSize(asJSON)
+		if err != nil {
+			return sum, err
+		}
+		sum.JSON += float64(len(asJSON)) / n
+		sum.Protobuf += float64(len(asProtobuf)) / n
+		sum.Created += created / n
+		sum.Digits += float64(longerDigits(asJSON)) / n
+	}
+	return sum, nil
+}
+
+// createdSize is the size in protobuf of what was there before the release.
+func createdSize(asJSON []byte) (float64, error) {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(asJSON, pod); err != nil {
+		return 0, err
+	}
+	pod.ManagedFields, pod.Status = nil, corev1.PodStatus{}
+	pod.Spec.NodeName, pod.Spec.NodeSelector, pod.Spec.Affinity = "", nil, nil
+	data, err := pod.Marshal()
+	return float64(len(data)), err
+}
+
+var (
+	// random are UIDs and hashes, whose digits are no numbers.
+	random = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{8,}\b`)
+	number = regexp.MustCompile(`[0-9]+`)
+)
+
+// longerDigits counts the digits of all numbers beyond their first ones: by these alone a pod of a larger gang may be larger.
+func longerDigits(asJSON []byte) int {
+	n := 0
+	for _, one := range number.FindAll(random.ReplaceAll(asJSON, []byte("x")), -1) {
+		n += len(one) - 1
+	}
+	return n
+}

@@ -1,0 +1,180 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// writesPolicy has the API server log every write of everybody. Leases are left out: they are renewed whatever is deployed. Reviews are left
+// out: they are created, but nothing is stored.
+const writesPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  resources: [{group: coordination.k8s.io}, {group: authentication.k8s.io}, {group: authorization.k8s.io}]
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`
+
+const (
+	// operatorUser is the operator's name in the audit log.
+	operatorUser = "system:serviceaccount:trellis-system:trellis-controller-manager"
+	// silence is how long nobody may write for the graph: longer than the operator holds anything back.
+	silence = 10 * time.Second
+	// silenceAgain is how often the log is looked at.
+	silenceAgain = time.Second
+)
+
+// Audited has the API server of the cluster log all writes into the directory of the sandbox, for [Cluster.Writes].
+func Audited(dir string) func(*sandbox.Options) {
+	return func(o *sandbox.Options) { o.Audit, o.AuditPolicy = true, filepath.Join(dir, "audit.yaml") }
+}
+
+// WritePolicy writes what [Audited] names.
+func WritePolicy(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "audit.yaml"), []byte(writesPolicy), 0o600)
+}
+
+// Write is one request that writes, as the API server logged it.
+type Write struct {
+	User, Verb string
+	// Resource with its subresource: scalinggroups/status.
+	Resource string
+	// Refused: it was answered by an error, and stored nothing.
+	Refused bool
+}
+
+// ByOperator says that the operator sent it.
+func (w Write) ByOperator() bool { return w.User == operatorUser }
+
+// auditEvent is what is read of an entry of the log.
+type auditEvent struct {
+	Verb string `json:"verb"`
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// readWrites reads an audit log of [writesPolicy]: what the operator wrote anywhere, and what others wrote in the namespace of the graphs.
+// That leaves out the state that nodes report. A last line without a line feed is not complete yet.
+func readWrites(log io.Reader) ([]Write, error) {
+	var writes []Write
+	for lines := bufio.NewReader(log); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return writes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e := auditEvent{}
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+		w := Write{User: e.User.Username, Verb: e.Verb, Resource: e.ObjectRef.Resource, Refused: e.ResponseStatus.Code >= 400}
+		if e.ObjectRef.Subresource != "" {
+			w.Resource += "/" + e.ObjectRef.Subresource
+		}
+		if w.ByOperator() || e.ObjectRef.Namespace == namespace {
+			writes = append(writes, w)
+		}
+	}
+}
+
+// writesSince reads the log from an offset on.
+func (c *Cluster) writesSince(offset int64) ([]Write, error) {
+	log, err := os.Open(c.box.AuditFile())
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	if _, err := log.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return readWrites(log)
+}
+
+// Writes creates one graph of several gangs in one rack each and returns what was written for it, by everybody, until it is Ready and nobody
+// has written for it for a while. Then it checks where the pods are, and takes everything away again.
+func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p, err := c.followGraphs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.stop()
+	before, err := os.Stat(c.box.AuditFile())
+	if err != nil {
+		return nil, err
+	}
+	objects := deployments(1, nvidiav1alpha1.ServiceSpec{
+		Replicas: ptr.To(int32(gangs)), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(podsPerGang)},
+		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
+	})
+	if err := c.create(ctx, objects[0]); err != nil {
+		return nil, err
+	}
+	if err := p.until(ctx, gangs*podsPerGang, 1, patience); err != nil {
+		return nil, err
+	}
+	writes, err := c.untilSilent(ctx, before.Size())
+	if err != nil {
+		return nil, err
+	}
+	ask := hall.Ask{Name: "graph", Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: podsPerGang, GPUs: hall.GPUs}
+	if err := judgeGangs(c.shape, p.pods, ask, func(pod *corev1.Pod) string { return "replica " + pod.Labels[graph.LabelReplica] }); err != nil {
+		return nil, err
+	}
+	return writes, c.clear(ctx, p.pods)
+}
+
+// untilSilent waits until nobody has written for a while, and returns what was written since an offset of the log.
+func (c *Cluster) untilSilent(ctx context.Context, offset int64) ([]Write, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	writes, last := []Write(nil), time.Now()
+	for time.Since(last) < silence {
+		now, err := c.writesSince(offset)
+		if err != nil {
+			return nil, err
+		}
+		if len(now) != len(writes) {
+			writes, last = now, time.Now()
+		}
+		if err := sleep(ctx, silenceAgain); err != nil {
+			return nil, fmt.Errorf("waiting until nothing is written: %w", err)
+		}
+	}
+	return slices.Clip(writes), nil
+}

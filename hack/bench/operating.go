@@ -1,0 +1,127 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/hack/bench/live"
+)
+
+// operatingSizes are those of the rows about an operator in the midst of its work.
+type operatingSizes struct {
+	// racks that a gang of waiting pods fills.
+	racks hall.Shape
+	// waiting graphs, and how often a rack is freed for one of them.
+	waiting, freed int
+	// pods in all when the leader is lost, and how often it is.
+	pods, lost int
+	// perSecond is the rate of requests, phase how long they are sent at a time, and gangEvery how often the operator gets a gang meanwhile.
+	perSecond        int
+	phase, gangEvery time.Duration
+	phases           int
+	// small and large are the same racks in clusters of different sizes.
+	small, large hall.Shape
+}
+
+var fullOperating = operatingSizes{
+	racks:   hall.Shape{Hosts: 2_000, HostsPerRack: 8, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	waiting: 1_000, freed: 5, pods: 10_000, lost: 3,
+	perSecond: 50, phase: 20 * time.Second, gangEvery: 2 * time.Second, phases: 3,
+	small: hall.Shape{Hosts: 1_000, HostsPerRack: 40, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	large: hall.Shape{Hosts: 10_000, HostsPerRack: 40, RacksPerBlock: 1_000, BlocksPerZone: 1},
+}
+
+var smokeOperating = operatingSizes{
+	racks:   hall.Shape{Hosts: 32, HostsPerRack: 4, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	waiting: 20, freed: 2, pods: 60, lost: 1,
+	perSecond: 50, phase: 2 * time.Second, gangEvery: time.Second, phases: 1,
+	small: hall.Shape{Hosts: 32, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
+	large: hall.Shape{Hosts: 64, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
+}
+
+// freed: one rack of a full cluster is freed while many graphs wait for it.
+func freed(ctx context.Context, s sizes, r *report) (err error) {
+	o := s.operating
+	c, err := live.Up(ctx, o.racks, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Down()) }()
+	crowd, err := c.Crowd(ctx, o.waiting)
+	if err != nil {
+		return err
+	}
+	defer crowd.Close()
+	var took []time.Duration
+	var plans, later float64
+	for range o.freed {
+		one, err := crowd.Free(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "  released after %s, %v plans until then, %v later\n", one.Took.Round(time.Millisecond), one.Plans, one.Later)
+		took, plans, later = append(took, one.Took), max(plans, one.Plans), max(later, one.Later)
+	}
+	name := fmt.Sprintf("a rack of %s nodes freed while %s graphs wait", number(float64(o.racks.Hosts)), number(float64(o.waiting)))
+	r.alone(name+", last pod gone to the next one's release", "ms", millis(meanOf(took)), 1_000)
+	r.alone(name+", plans made until then (the most of all rounds)", "plans", plans, 10)
+	r.note("A rack freed while %d graphs wait: %s. Plans afterwards, for the others' conditions: at most %s.", o.waiting, spread(took), number(later))
+	return nil
+}
+
+// leader: the leader is killed, and its standby takes over.
+func leader(ctx context.Context, s sizes, r *report) (err error) {
+	o := s.operating
+	c, err := live.Up(ctx, o.racks, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Down()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pair, err := c.Pair(ctx, o.pods)
+	if err != nil {
+		return err
+	}
+	defer pair.Close()
+	var took []time.Duration
+	var all live.Lost
+	for range o.lost {
+		one, err := pair.Lose(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "  lease ended %s after the kill, released %s later; of %d requests %d failed at the kill and %d after\n",
+			one.Lease.Round(time.Millisecond), one.Took.Round(time.Millisecond), one.Asked, one.AtKill, one.Failed)
+		took = append(took, one.Took)
+		all.Asked, all.AtKill, all.Failed = all.Asked+one.Asked, all.AtKill+one.AtKill, all.Failed+one.Failed
+		if all.FirstError == nil {
+			all.FirstError = one.FirstError
+		}
+	}
+	name := fmt.Sprintf("leader lost with %s pods, %s nodes", number(float64(o.pods)), number(float64(o.racks.Hosts)))
+	r.alone(name+", end of its lease to the standby's first release", "ms", millis(meanOf(took)), 10_000)
+	r.alone(name+", requests failed once it has left the Service", "requests", float64(all.Failed), 0)
+	r.note("Leader lost: %s. Of %d reads and dry-run creates in both versions %d failed before the lost replica had left the Service, %d afterwards; the first: %v.",
+		spread(took), all.Asked, all.AtKill, all.Failed, all.FirstError)
+	return nil
+}
+
+// spread of times that are few.
+func spread(times []time.Duration) string {
+	text := ""
+	for i, t := range times {
+		if i > 0 {
+			text += ", "
+		}
+		text += number(millis(t))
+	}
+	return text + " ms in turn"
+}

@@ -1,0 +1,108 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertopology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+)
+
+// ProviderTopology is a provider with a topology object of its own.
+type ProviderTopology struct {
+	Provider string
+	// For are other providers whose scheduler reads the object.
+	For []string
+	// Keep brings the provider's object in step and says what cannot be, or "".
+	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
+}
+
+// providersChanged has all topologies looked at when a provider comes or goes, or when one of its topology objects, which are of no namespace, changed.
+func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
+	changed := make(chan event.GenericEvent, 64)
+	notify := func() {
+		select {
+		case changed <- event.GenericEvent{Object: &grovev1alpha1.ClusterTopology{}}:
+		default: // all are to be looked at anyway
+		}
+	}
+	r.Providers.OnState(func(string) { notify() })
+	r.Providers.OnChange(func(name types.NamespacedName) {
+		if name.Namespace == "" {
+			notify()
+		}
+	})
+	return changed
+}
+
+func profileOfGroup(_ context.Context, o client.Object) []reconcile.Request {
+	t := o.(*trellisv1alpha1.ScalingGroup).Spec.Topology
+	if t == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.Profile}}}
+}
+
+// kept is what came of the topology objects of providers in use.
+type kept struct {
+	// providers in use that are ready, by name.
+	providers []string
+	differs   []string
+}
+
+// keepTopologies writes topology objects only for providers that deployments with this topology use: the others may not even know it.
+func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {
+		return kept{}, fmt.Errorf("listing scaling groups: %w", err)
+	}
+	var out kept
+	var failures []error
+	for _, topology := range r.Topologies {
+		used := slices.ContainsFunc(groups.Items, func(sg trellisv1alpha1.ScalingGroup) bool {
+			return (sg.Spec.Provider == topology.Provider || slices.Contains(topology.For, sg.Spec.Provider)) && sg.Spec.Topology != nil && sg.Spec.Topology.Profile == ct.Name
+		})
+		if !used || ct.DeletionTimestamp != nil || !r.Providers.State(ctx, topology.Provider).Ready {
+			continue
+		}
+		out.providers = append(out.providers, topology.Provider)
+		why, err := topology.Keep(ctx, ct)
+		if err != nil {
+			why = err.Error()
+			failures = append(failures, err)
+		}
+		if why != "" {
+			out.differs = append(out.differs, topology.Provider+": "+why)
+		}
+	}
+	return out, errors.Join(failures...)
+}
+
+func setSchedulersInSync(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTopologyStatus, k kept) {
+	if len(k.providers) == 0 {
+		meta.RemoveStatusCondition(&status.Conditions, grovev1alpha1.ConditionSchedulersInSync)
+		return
+	}
+	c := metav1.Condition{
+		Type: grovev1alpha1.ConditionSchedulersInSync, Status: metav1.ConditionTrue, ObservedGeneration: ct.Generation,
+		Reason: grovev1alpha1.ReasonTopologiesAgree, Message: "the topology objects of " + strings.Join(k.providers, ", ") + " say the same",
+	}
+	if len(k.differs) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, grovev1alpha1.ReasonTopologiesDiffer, limit.Text(strings.Join(k.differs, "; "), limit.Condition)
+	}
+	meta.SetStatusCondition(&status.Conditions, c)
+}

@@ -1,0 +1,139 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package storageversion
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/testutil/stored"
+)
+
+// today is a world with today's definitions and no objects. They store v1alpha1 until store is called, and take any fields: the API server
+// compiles schemas anew with each change of a definition, for seconds when they are long.
+func today(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.install(func(v *apiextensionsv1.CustomResourceDefinitionVersion) {
+		anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+		v.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": anything, "status": anything}}
+		v.AdditionalPrinterColumns, v.SelectableFields = nil, nil
+		if v.Subresources != nil {
+			v.Subresources.Scale = nil
+		}
+	})
+	return w.emptied()
+}
+
+// whole is a world as today is, with the schemas that are shipped.
+func whole(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.upgrade()
+	return w.emptied()
+}
+
+func (w *world) emptied() *world {
+	w.t.Helper()
+	for _, kind := range []string{"DynamoGraphDeployment", "DynamoGraphDeploymentScalingAdapter"} {
+		for _, namespace := range []string{"team-a", "team-b"} {
+			w.must(w.c.DeleteAllOf(w.t.Context(), alpha(kind, namespace, ""), client.InNamespace(namespace)))
+		}
+	}
+	w.store("v1alpha1")
+	return w
+}
+
+// remove deletes the definitions of both kinds, which other tests may have left, with their objects.
+func (w *world) remove() {
+	w.t.Helper()
+	for _, name := range []string{deployments, adapters} {
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		w.must(client.IgnoreNotFound(w.c.Delete(w.t.Context(), crd)))
+		w.until("the definition is gone", func() error {
+			if err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it is not: %w", err)
+			}
+			return nil
+		})
+	}
+}
+
+// release installs the definitions of commit 886ffe1, in place of what is there.
+func (w *world) release() {
+	w.t.Helper()
+	crds, err := stored.ReleasedDefinitions()
+	w.must(err)
+	crds = slices.DeleteFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Name != deployments && crd.Name != adapters
+	})
+	_, err = envtest.InstallCRDs(w.config, envtest.CRDInstallOptions{CRDs: crds})
+	w.must(err)
+}
+
+// store makes a version the storage version of both definitions, and waits until the API server writes it.
+func (w *world) store(version string) {
+	w.t.Helper()
+	for _, name := range []string{deployments, adapters} {
+		crd := w.definition(name)
+		for i := range crd.Spec.Versions {
+			crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == version
+		}
+		w.must(w.c.Update(w.t.Context(), crd))
+	}
+	for resource, kind := range map[string]string{
+		"dynamographdeployments": "DynamoGraphDeployment", "dynamographdeploymentscalingadapters": "DynamoGraphDeploymentScalingAdapter",
+	} {
+		w.until(version+" is stored", func() error {
+			before := strings.Count(w.storedAs(resource, version), "\n")
+			w.create(kind, "default", "probe")
+			after := strings.Count(w.storedAs(resource, version), "\n")
+			w.must(w.c.Delete(w.t.Context(), alpha(kind, "default", "probe")))
+			if after == before {
+				return errors.New("another version is stored")
+			}
+			return nil
+		})
+	}
+}
+
+// upgrade installs today's definitions.
+func (w *world) upgrade() {
+	w.t.Helper()
+	w.install(func(*apiextensionsv1.CustomResourceDefinitionVersion) {})
+}
+
+// install installs today's definitions of what is converted, each version edited.
+func (w *world) install(edit func(*apiextensionsv1.CustomResourceDefinitionVersion)) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	for _, name := range []string{deployments, adapters} {
+		resource, group, _ := strings.Cut(name, ".")
+		file := group + "_" + resource + ".yaml"
+		raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "bases", file))
+		w.must(err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		w.must(yaml.Unmarshal(raw, crd))
+		for i := range crd.Spec.Versions {
+			edit(&crd.Spec.Versions[i])
+		}
+		raw, err = yaml.Marshal(crd)
+		w.must(err)
+		w.must(os.WriteFile(filepath.Join(dir, file), raw, 0o600))
+	}
+	w.must(server.Install(w.config, dir))
+}

@@ -1,0 +1,30 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+)
+
+// Members is what is released together.
+type Members struct {
+	// Name of the gang.
+	Name  string
+	Graph *nvidiav1beta1.DynamoGraphDeployment
+	// Groups of the whole graph.
+	Groups []*trellisv1alpha1.ScalingGroup
+	// Base: one replica of every service of a graph that sits in one domain. Other gangs are one replica.
+	Base     bool
+	Replicas []Member
+}
+
+// Member is one replica of a service in a gang, with those of its pods that are still to be released.
+type Member struct {
+	Group   *trellisv1alpha1.ScalingGroup
+	Ordinal int32
+	Pods    []*corev1.Pod
+}

@@ -1,0 +1,65 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// formerNames are flags by their former names, which are read for one minor version.
+var formerNames = map[string]string{
+	"engine":            "provider",
+	"take-back-after":   "requeue-after",
+	"keep-domain-after": "reserve-domain-after",
+	"keep-domain-for":   "reserve-domain-for",
+	"keep-share":        "reserve-share",
+}
+
+// formerFlag is the value of a flag under its former name. It sets the current flag, unless that is given too.
+type formerFlag struct {
+	name    string
+	current *pflag.Flag
+	// read is the value that was given under the former name, as the current flag prints it; "" for none.
+	read string
+}
+
+// addFormer adds the former names as deprecated flags: they are not listed by --help, and a use prints which flag to use instead.
+func (o *Options) addFormer(f *pflag.FlagSet) {
+	for _, name := range slices.Sorted(maps.Keys(formerNames)) {
+		current := formerNames[name]
+		former := &formerFlag{name: name, current: f.Lookup(current)}
+		f.Var(former, name, former.current.Usage)
+		if err := f.MarkDeprecated(name, "use --"+current); err != nil {
+			panic(err) // it was added above
+		}
+		o.former = append(o.former, former)
+	}
+}
+
+func (f *formerFlag) Type() string   { return f.current.Value.Type() }
+func (f *formerFlag) String() string { return f.read }
+
+func (f *formerFlag) Set(text string) error {
+	before := f.current.Value.String()
+	if err := f.current.Value.Set(text); err != nil {
+		return err
+	}
+	f.read = f.current.Value.String()
+	if f.current.Changed {
+		return f.current.Value.Set(before)
+	}
+	return nil
+}
+
+// check refuses a former name beside the current one with another value.
+func (f *formerFlag) check() error {
+	if now := f.current.Value.String(); f.read != "" && f.read != now {
+		return fmt.Errorf("--%s=%s: the former name of --%s, which says %s; remove --%s", f.name, f.read, f.current.Name, now, f.name)
+	}
+	return nil
+}

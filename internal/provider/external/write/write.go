@@ -1,0 +1,99 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package write reads and writes the objects of other projects: kinds that come and go with their operators, so nothing of them is kept in
+// the manager's cache.
+package write
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+)
+
+// Writer writes objects of other projects.
+type Writer struct {
+	// Client writes.
+	Client client.Client
+	// Live reads past every cache.
+	Live client.Reader
+}
+
+// Definition reads a custom resource definition, nil when there is none.
+func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := w.Live.Get(ctx, client.ObjectKey{Name: name}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return crd, err
+}
+
+// NamesRefused says that the API server does not serve a definition because another one in its group has one of its names; "" when it does.
+func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {
+			return fmt.Sprintf("%s is installed, but the API server does not serve it: %s; take that name out of the other definition of the group %s",
+				crd.Name, c.Message, crd.Spec.Group)
+		}
+	}
+	return ""
+}
+
+// Get reads an object past every cache, nil when there is none, or nothing of its kind.
+func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err := w.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
+	}
+	return object, nil
+}
+
+// Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It never takes over an object of another
+// owner, and does not write what is right already. What came back has to say all that was sent.
+func (w Writer) Apply(ctx context.Context, owner metav1.Object, want, have *unstructured.Unstructured) error {
+	if have != nil {
+		if !metav1.IsControlledBy(have, owner) {
+			return fmt.Errorf("%s %s exists and does not belong to %s; it is left alone", want.GetKind(), want.GetName(), owner.GetName())
+		}
+		if external.Covers(want, have) {
+			return nil
+		}
+		want.SetUID(have.GetUID())
+	}
+	sent := want.DeepCopy()
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(graph.FieldOwner), client.ForceOwnership, provider.Unwatched)
+	if err != nil {
+		return fmt.Errorf("applying %s %s: %w", sent.GetKind(), sent.GetName(), err)
+	}
+	if at := external.Missing(sent, want); at != "" {
+		return fmt.Errorf("applying %s %s: the API server dropped or changed %s", sent.GetKind(), sent.GetName(), at)
+	}
+	return nil
+}
+
+// Delete deletes exactly this object.
+func (w Writer) Delete(ctx context.Context, object *unstructured.Unstructured) error {
+	uid := object.GetUID()
+	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, provider.Unwatched)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}

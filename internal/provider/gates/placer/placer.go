@@ -1,0 +1,122 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placer releases and evicts pods by the API of Kubernetes alone; see package gates.
+package placer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/provider/gates"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+)
+
+// Placer is the provider Gates.
+type Placer struct {
+	// Client writes.
+	Client client.Client
+	// Live reads past every cache.
+	Live client.Reader
+	// NameNodes writes the names of nodes into pods, where the planner gives them: the kube-scheduler goes through nodes by name instead of
+	// going through all of them.
+	NameNodes bool
+}
+
+var _ provider.Placer = Placer{}
+
+// Name implements provider.Provider.
+func (Placer) Name() string { return specs.Gates.Name }
+
+// Probe implements provider.Provider: scheduling gates are there in every Kubernetes that Trellis supports.
+func (Placer) Probe(context.Context) (provider.State, error) { return provider.Ready(), nil }
+
+// Unsuited implements provider.Provider.
+func (Placer) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return "" }
+
+// Watches implements provider.Provider.
+func (Placer) Watches() []provider.Watch { return nil }
+
+// Prepare implements provider.Placer: the gate is all.
+func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*corev1.Pod) {}
+
+// Kept implements provider.Placer. A pod made for another provider would wait for what only that provider makes.
+func (Placer) Kept(pods []*corev1.Pod) bool {
+	return gates.Made(pods)
+}
+
+// Form implements provider.Placer: the pins hold the gang together.
+func (Placer) Form(context.Context, gang.Members) error { return nil }
+
+// Objections implements provider.Placer: a gang that cannot be bound is requeued soon, which says it.
+func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
+	return nil
+}
+
+// Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
+// The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made from that.
+// The API server goes on tracking the managed fields of the pod: they say who set what, also on pods that others edited.
+func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
+	current := pod
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if !graph.GateClosed(current) {
+			return nil
+		}
+		err := p.release(ctx, current, pin)
+		if apierrors.IsConflict(err) {
+			live, liveErr := p.reread(ctx, pod)
+			if liveErr != nil {
+				return liveErr
+			}
+			current = live
+		}
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return provider.ErrPodGone
+	}
+	if err != nil {
+		return fmt.Errorf("releasing pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	live := &corev1.Pod{}
+	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
+		return nil, err
+	}
+	if live.UID != pod.UID || live.DeletionTimestamp != nil {
+		return nil, provider.ErrPodGone
+	}
+	return live, nil
+}
+
+// Evict deletes exactly this pod.
+func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
+	err := p.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func (p Placer) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
+	patch, err := gates.Patch(pod, pin, p.NameNodes)
+	if err != nil {
+		return err
+	}
+	answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return p.Client.Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, patch))
+}

@@ -1,0 +1,147 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placer forms the groups of gangs by the API of Kubernetes, and asks whether that is served; see package podgroup.
+package placer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
+	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+)
+
+// Placer is the provider PodGroup. Pods are released and requeued as under Gates.
+type Placer struct {
+	gates.Placer
+	// Discovery says what the API server serves.
+	Discovery discovery.ServerResourcesInterface
+	// Namespace in which fields are tried, without leaving anything.
+	Namespace string
+}
+
+var _ provider.Placer = Placer{}
+
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups,verbs=create;get;list;watch
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=compositepodgroups,verbs=create;get
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=workloads,verbs=create
+
+// Name implements provider.Provider.
+func (Placer) Name() string { return specs.PodGroup.Name }
+
+// Watches implements provider.Provider. The root of a tree has no status worth watching: the scheduler writes none.
+func (Placer) Watches() []provider.Watch {
+	return []provider.Watch{{Object: &schedulingv1beta1.PodGroup{}, Graph: func(o client.Object) (types.NamespacedName, bool) {
+		name := o.GetAnnotations()[podgroup.AnnotationGraph]
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
+	}}}
+}
+
+// Unsuited implements provider.Provider.
+func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
+	return podgroup.Unsuited(groups)
+}
+
+// Prepare implements provider.Placer: the pods of one generation of a replica name one group.
+func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod) {
+	podgroup.Prepare(sg, ordinal, fresh, made, rand.String(5))
+}
+
+// Kept implements provider.Placer.
+func (Placer) Kept(pods []*corev1.Pod) bool { return podgroup.Kept(pods) }
+
+// Objections implements provider.Placer.
+func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
+	of, groups := unbound[0], &schedulingv1beta1.PodGroupList{}
+	watched := own != nil && own.List(ctx, groups, client.InNamespace(of.Namespace),
+		client.MatchingLabels{graph.LabelGraph: of.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy) == nil
+	return podgroup.Objections(groups.Items, watched, unbound, all)
+}
+
+// Form implements provider.Placer: the groups first, the largest before the others, then their root. Pods are gated meanwhile, so no half of
+// the tree can be taken for the whole.
+func (p Placer) Form(ctx context.Context, of gang.Members) error {
+	podgroup.LargestFirst(of.Replicas)
+	w := podgroup.Workload(of.Graph, of.Groups)
+	if err := p.Client.Create(ctx, w, provider.Unwatched); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Workload %s: %w", w.Name, err)
+	}
+	members := make([]*schedulingv1beta1.PodGroup, 0, len(of.Replicas))
+	for _, replica := range of.Replicas {
+		member, err := p.formGroup(ctx, of, podgroup.Group(of, replica, w))
+		if err != nil {
+			return err
+		}
+		members = append(members, member)
+	}
+	if !of.Base {
+		return nil
+	}
+	return p.formTree(ctx, podgroup.Tree(of, w, members))
+}
+
+// formGroup creates a group, or makes sure that the one there is of that name will do.
+func (p Placer) formGroup(ctx context.Context, of gang.Members, want *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
+	made := want.DeepCopy()
+	err := p.Client.Create(ctx, made, provider.Unwatched)
+	switch {
+	case err == nil:
+		if why := podgroup.Dropped(want, made); why != "" {
+			return nil, fmt.Errorf("creating PodGroup %s: %s", want.Name, why)
+		}
+		return made, nil
+	case !apierrors.IsAlreadyExists(err):
+		return nil, fmt.Errorf("creating PodGroup %s: %w", want.Name, err)
+	}
+	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(want), made); err != nil {
+		return nil, fmt.Errorf("reading PodGroup %s: %w", want.Name, err)
+	}
+	if made.DeletionTimestamp != nil || podgroup.Dropped(want, made) != "" || of.Base && !equal(made.Spec.ParentCompositePodGroupName, want.Spec.ParentCompositePodGroupName) {
+		return nil, fmt.Errorf("PodGroup %s: %w", want.Name, provider.ErrStale)
+	}
+	if parent := made.Spec.ParentCompositePodGroupName; parent != nil && !of.Base { // the rest of a gang whose release was cut short
+		err := p.Live.Get(ctx, types.NamespacedName{Namespace: made.Namespace, Name: *parent}, &schedulingv1alpha3.CompositePodGroup{})
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("PodGroup %s, whose root %s is gone: %w", want.Name, *parent, provider.ErrStale)
+		}
+		return made, err
+	}
+	return made, nil
+}
+
+func equal(a, b *string) bool { return ptr.Deref(a, "") == ptr.Deref(b, "") }
+
+func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.CompositePodGroup) error {
+	made := want.DeepCopy()
+	err := p.Client.Create(ctx, made, provider.Unwatched)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		if err := p.Live.Get(ctx, client.ObjectKeyFromObject(want), made); err != nil {
+			return fmt.Errorf("reading CompositePodGroup %s: %w", want.Name, err)
+		}
+	case err != nil:
+		return fmt.Errorf("creating CompositePodGroup %s: %w", want.Name, err)
+	}
+	policy := made.Spec.SchedulingPolicy.Gang
+	if made.DeletionTimestamp != nil || policy == nil || policy.MinGroupCount != want.Spec.SchedulingPolicy.Gang.MinGroupCount ||
+		(made.Spec.SchedulingConstraints == nil) != (want.Spec.SchedulingConstraints == nil) {
+		return fmt.Errorf("CompositePodGroup %s: %w", want.Name, provider.ErrStale)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+)
+
+// Prepare has the pods of one generation of a replica name one group. made are those that exist already; generation is a text that no other
+// generation of the replica has.
+func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod, generation string) {
+	name := ""
+	for _, pod := range made {
+		name = GroupOf(pod)
+	}
+	if name == "" {
+		name = groupName(sg, ordinal, generation)
+	}
+	for _, pod := range fresh {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(name)}
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, graph.AnnotationPodProvider, specs.PodGroup.Name)
+	}
+}
+
+// Kept says whether pods of one replica still are what Prepare made of them, all of one generation.
+func Kept(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[graph.AnnotationPodProvider] != specs.PodGroup.Name
+	})
+}

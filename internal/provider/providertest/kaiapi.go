@@ -1,0 +1,55 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package providertest
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+)
+
+// KAIRefuses says why the admission webhook of KAI Scheduler v0.17.0 refuses a PodGroup; nil when it does not. A minimum of more children
+// than there are is only warned of.
+func KAIRefuses(object *unstructured.Unstructured) error {
+	pg := &kai.PodGroup{}
+	if err := external.Read(object, pg); err != nil {
+		return err
+	}
+	if pg.Spec.MinMember != nil && pg.Spec.MinSubGroup != nil {
+		return errors.New("minMember and minSubGroup are mutually exclusive")
+	}
+	parents, children := map[string]string{}, map[string]int{}
+	for _, s := range pg.Spec.SubGroups {
+		if _, has := parents[s.Name]; has {
+			return fmt.Errorf("duplicate subgroup name %s", s.Name)
+		}
+		parents[s.Name] = s.Parent
+		children[s.Parent]++
+	}
+	var errs []error
+	for _, s := range pg.Spec.SubGroups {
+		if _, has := parents[s.Parent]; s.Parent != "" && !has {
+			return fmt.Errorf("parent %s of %s was not found", s.Parent, s.Name)
+		}
+		steps := 0
+		for at := s.Name; at != ""; at = parents[at] {
+			if steps++; steps > len(parents) {
+				return errors.New("cycle detected in subgroups")
+			}
+		}
+		switch leaf := children[s.Name] == 0; {
+		case s.MinMember != nil && s.MinSubGroup != nil:
+			errs = append(errs, fmt.Errorf("subgroup %q: minMember and minSubGroup are mutually exclusive", s.Name))
+		case leaf && s.MinMember == nil:
+			errs = append(errs, fmt.Errorf("subgroup %s: minMember is required", s.Name))
+		case !leaf && s.MinMember != nil:
+			errs = append(errs, fmt.Errorf("subgroup %q: minMember cannot be set on a mid-level SubGroup", s.Name))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,7 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package specs
+
+// KAI is KAI Scheduler.
+var KAI = Spec{Name: "KAI", Planned: true, TakesSets: true, Queued: true, SchedulerName: "kai-scheduler"}

@@ -1,0 +1,7 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package specs
+
+// PodGroup is Kubernetes' own gang scheduling.
+var PodGroup = Spec{Name: "PodGroup", Planned: true}

@@ -1,0 +1,85 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
+	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
+)
+
+// useProvider has the operator use the sandbox's provider for graphs that name none, and the peers that it needs started.
+func useProvider(opts *sandbox.Options) error {
+	if !slices.Contains(sandbox.Providers, opts.Provider) {
+		return nil // sandbox.Up refuses it
+	}
+	if flag := providerFlag(opts.Provider); flag != "" {
+		opts.Manager.Args = append(opts.Manager.Args, flag)
+	}
+	names := peers.Needed(opts.Provider)
+	if len(names) == 0 {
+		return nil
+	}
+	root, err := binaries.FindRoot(".")
+	if err != nil {
+		return err
+	}
+	set, err := peers.Find(root, names...)
+	if err != nil {
+		return fmt.Errorf("--provider %s: %w", opts.Provider, err)
+	}
+	opts.Peers = set.Beside(opts.Progress)
+	return nil
+}
+
+// newPeersCommand is for the Makefile: what runs with the real peers is skipped where they are not there.
+func newPeersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "peers [NAME...]",
+		Short:  "Say which sources and programs of these peers (default: those of the variable PEERS, or all) are missing; fails if any is",
+		Hidden: true,
+		RunE: func(_ *cobra.Command, names []string) error {
+			root, err := binaries.FindRoot(".")
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				names = peers.Chosen()
+			}
+			_, err = peers.Find(root, names...)
+			return err
+		},
+	}
+}
+
+// providerFlag is the operator's flag for a provider of the sandbox; "" for none: Gates is what the operator chooses by itself, and
+// LeaderWorkerSet is not a provider of the operator's.
+func providerFlag(provider sandbox.Provider) string {
+	if provider == sandbox.Gates || provider == sandbox.LeaderWorkerSet {
+		return ""
+	}
+	return "--provider=" + string(provider)
+}
+
+// hint says what a user has to know of the provider.
+func hint(opts sandbox.Options) string {
+	text := ""
+	switch opts.Provider {
+	case sandbox.LeaderWorkerSet:
+		return fmt.Sprintf("multinode services are made by LeaderWorkerSets in deployments with the annotation %s: %s\n", graph.AnnotationWorkload, opts.Provider)
+	case sandbox.KAI, sandbox.Grove:
+		text = fmt.Sprintf("pods are in KAI's queue %s unless their deployment names another\n", kai.DefaultQueue)
+	}
+	if flag := providerFlag(opts.Provider); flag != "" && !opts.Operator {
+		text += fmt.Sprintf("start your operator with %s\n", flag)
+	}
+	return text
+}

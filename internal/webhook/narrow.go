@@ -1,0 +1,48 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"net/http"
+	"path"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// narrowed is a manager for the rotator, which opens a cache of its own and lists and watches all objects of a kind there. Here a list or a watch of
+// one of these resources is of the object of that name, so that the right to read this one is enough.
+type narrowed struct {
+	ctrl.Manager
+	config *rest.Config
+}
+
+// narrow a manager to one name a resource.
+func narrow(mgr ctrl.Manager, names map[string]string) ctrl.Manager {
+	config := rest.CopyConfig(mgr.GetConfig())
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return byName{next, names} })
+	return narrowed{mgr, config}
+}
+
+// GetConfig implements manager.Manager.
+func (n narrowed) GetConfig() *rest.Config { return n.config }
+
+type byName struct {
+	next  http.RoundTripper
+	names map[string]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b byName) RoundTrip(r *http.Request) (*http.Response, error) {
+	name, listed := b.names[path.Base(r.URL.Path)]
+	if !listed || r.Method != http.MethodGet {
+		return b.next.RoundTrip(r)
+	}
+	r = r.Clone(r.Context())
+	query := r.URL.Query()
+	query.Set("fieldSelector", fields.OneTermEqualSelector("metadata.name", name).String())
+	r.URL.RawQuery = query.Encode()
+	return b.next.RoundTrip(r)
+}

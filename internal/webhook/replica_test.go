@@ -1,0 +1,113 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/rights"
+)
+
+// scalingUser is the user that carries the numbers of scaling adapters.
+const scalingUser = "system:serviceaccount:trellis-system:trellis"
+
+// replica is one operator process, as far as webhooks go.
+type replica struct {
+	manager ctrl.Manager
+	port    int
+	// live is what its admission reads past the cache.
+	live *unreliable
+	// ready is the address of its readiness check.
+	ready string
+	// ended is closed when its manager has ended, with err. It is nil before run.
+	ended chan struct{}
+	err   error
+}
+
+func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDir string, port int) (*replica, error) {
+	probePort, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	probes := fmt.Sprintf("127.0.0.1:%d", probePort)
+	r, certificate := &replica{port: port, ready: "http://" + probes + "/readyz"}, &Certificate{}
+	r.manager, err = ctrl.NewManager(rights.Of("webhook").Record(config, operatorNamespace), ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
+		LeaderElection: true, LeaderElectionID: "trellis-manager.trellis.dev", LeaderElectionNamespace: operatorNamespace,
+		WebhookServer: webhook.NewServer(webhook.Options{Port: r.port, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ready, err := SetupCertRotation(r.manager, CertOptions{
+		Namespace: operatorNamespace, SecretName: certSecret, ServiceName: webhookService, CertDir: certDir, Certificate: certificate,
+		MutatingWebhookConfig: mutatingConfigName, ValidatingWebhookConfig: validatingConfigName,
+		Definitions: slices.Sorted(maps.Values(convert.Definitions)), controllerName: "cert-rotator-" + name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.live = &unreliable{Reader: r.manager.GetAPIReader()}
+	return r, SetupWithManager(r.manager, Options{
+		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, "") },
+	})
+}
+
+// run starts the replica, which runs until ctx ends.
+func (r *replica) run(ctx context.Context) {
+	r.ended = make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		r.err = r.manager.Start(ctx)
+	}()
+}
+
+// wait returns when a replica that ran has ended, with the error that it ended with.
+func (r *replica) wait() error {
+	if r.ended == nil {
+		return nil
+	}
+	select {
+	case <-r.ended:
+		return r.err
+	case <-time.After(patience):
+		return errors.New("a replica does not end")
+	}
+}
+
+// readiness is the code that the replica's readiness check answers with, 0 if it does not answer.
+func (r *replica) readiness() int {
+	response, err := http.Get(r.ready)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}

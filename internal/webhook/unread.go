@@ -1,0 +1,75 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+)
+
+// retryAfter is after how many seconds a client should repeat a request for which something could not be read. Clients that use client-go, such
+// as kubectl, do so by themselves, up to 10 times.
+const retryAfter = 1
+
+// maxMessage bounds the message about a failed read, in bytes.
+const maxMessage = 1024
+
+// readTopology returns the ClusterTopology of a name, nil if there is none. An error says nothing about whether there is one.
+func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*grovev1alpha1.ClusterTopology, error) {
+	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+		return nil, nil
+	}
+	topology := &grovev1alpha1.ClusterTopology{}
+	if err := v.live.Get(ctx, client.ObjectKey{Name: name}, topology); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("failed to read ClusterTopology %q for topology validation: %w", name, err)
+	}
+	return topology, nil
+}
+
+// tryAgain refuses a request because something could not be read and nothing wrong was found in the object: 5xx, since the fault is not the
+// client's. 503 asks for the request to be repeated; 500 is for what an admin has to change first.
+func tryAgain(unread error) admission.Response {
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
+		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfter},
+	}
+	fix := "try again"
+	if byAdmin := forAdmin(unread); byAdmin != "" {
+		fix = byAdmin
+		status.Code, status.Reason, status.Details = http.StatusInternalServerError, metav1.StatusReasonInternalError, nil
+	}
+	status.Message = limit.Text(unread.Error(), maxMessage) + "; nothing wrong was found in the DynamoGraphDeployment; " + fix
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+}
+
+// forAdmin is what an admin has to do before a read can succeed; empty: nothing.
+func forAdmin(unread error) string {
+	switch {
+	case meta.IsNoMatchError(unread):
+		return "install the CustomResourceDefinition clustertopologies.grove.io"
+	case apierrors.IsForbidden(unread):
+		return "allow the operator's ServiceAccount to get clustertopologies.grove.io"
+	}
+	return ""
+}
+
+// notChecked is a warning beside the faults of an object for which something could not be read.
+func notChecked(unread error) string {
+	return limit.Text(unread.Error(), maxMessage) + "; what needs it was not checked"
+}

@@ -1,0 +1,29 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// answerWithin bounds a request and its answer. The API server waits at most 30 seconds for admission. For a conversion it waits as long as the
+// connection exists.
+const answerWithin = 30 * time.Second
+
+// within ends the connection of a request that is not read, or whose answer is not taken, in a time. The server that serves all hooks bounds the TLS
+// handshake, the header and idle connections, but neither bodies nor answers: each that got stuck would keep a goroutine and its memory.
+func within(limit time.Duration, hook http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection, end := http.NewResponseController(w), time.Now().Add(limit)
+		for _, bound := range []func(time.Time) error{connection.SetReadDeadline, connection.SetWriteDeadline} {
+			if err := bound(end); err != nil {
+				log.FromContext(r.Context()).Error(err, "a request is answered without a deadline", "path", r.URL.Path)
+			}
+		}
+		hook.ServeHTTP(w, r)
+	})
+}

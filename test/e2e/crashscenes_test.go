@@ -1,0 +1,199 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// scene is something that happens to a graph g which runs, and how it ends. The operator dies at one of its writes meanwhile.
+type scene struct {
+	// writes are about how many the operator makes; a random one of them is died at. With TRELLIS_CRASHES=all they are counted, and died at
+	// one after the other.
+	writes int
+	change func(w *world)
+	// missing says what the end lacks. before are the pods from before the change.
+	missing func(w *world, before map[types.UID]bool) error
+}
+
+var scenes = map[string]scene{
+	"updated": {writes: 20, change: func(w *world) { w.setImage("g", "Worker", "example.com/vllm:2") }, missing: func(w *world, _ map[types.UID]bool) error {
+		for _, pod := range w.of("Worker") {
+			if image := pod.Spec.Containers[0].Image; image != "example.com/vllm:2" {
+				return fmt.Errorf("%s runs %s", pod.Name, image)
+			}
+		}
+		return w.endsAs(end)
+	}},
+	"scaled-in": {writes: 6, change: func(w *world) { w.scale("g", "Worker", 1) }, missing: func(w *world, before map[types.UID]bool) error {
+		for uid := range w.uids() {
+			if !before[uid] {
+				return fmt.Errorf("a pod is new")
+			}
+		}
+		return w.endsAs(lastWorkerGone)
+	}},
+	"restarted": {writes: 25, change: func(w *world) { w.patch("g", `{"spec":{"restart":{"id":"one"}}}`) }, missing: func(w *world, before map[types.UID]bool) error {
+		if r := w.dgd("g").Status.Restart; r == nil || r.Phase != nvidiav1alpha1.RestartCompleted {
+			return fmt.Errorf("the restart is %+v", r)
+		}
+		if err := w.allNew(before, 5); err != nil {
+			return err
+		}
+		return w.endsAs(end)
+	}},
+	"recreated": {writes: 25, change: func(w *world) {
+		old := w.dgd("g")
+		w.remove(old)
+		(&user{world: w}).createAgain(old)
+	}, missing: func(w *world, before map[types.UID]bool) error {
+		if err := w.allNew(before, 5); err != nil {
+			return err
+		}
+		return w.endsAs(end)
+	}},
+	"preempted": {writes: 20, change: func(w *world) {
+		urgent := w.graphOf("urgent", "zone", services{"Urgent": worker(1, 2, 8, "rack")})
+		urgent.Spec.PriorityClassName = w.priorityClass(1000)
+		w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node("a-r0-0")}}) // both racks that are left are taken
+		w.create(urgent)
+	}, missing: func(w *world, _ map[types.UID]bool) error {
+		if n := len(released(podsOf(w, "urgent"))); n != 2 {
+			return fmt.Errorf("%d pods of the urgent graph are released", n)
+		}
+		whole, waiting := 0, 0
+		for _, pods := range w.replicasOf("Worker") {
+			switch n := len(released(pods)); {
+			case n == 2 && len(w.domains("rack", pods...)) == 1 && w.domains("rack", pods...)[0] != "<unbound>":
+				whole++
+			case n == 0 && len(pods) == 2:
+				waiting++
+			}
+		}
+		if whole != 1 || waiting != 1 {
+			return fmt.Errorf("%d replicas run and %d wait", whole, waiting)
+		}
+		for _, pod := range podsOf(w, "urgent") {
+			if pod.Spec.NodeName == "" {
+				return fmt.Errorf("%s is not bound", pod.Name)
+			}
+		}
+		return nil
+	}},
+}
+
+// lastWorkerGone is end without the last replica.
+var lastWorkerGone = strings.Join(slices.DeleteFunc(strings.Split(strings.Replace(end, "group g-worker 2/2/2/2 placements 2", "group g-worker 1/1/1/1 placements 1", 1), "\n"),
+	func(line string) bool {
+		return strings.Contains(line, "worker-1-") || strings.Contains(line, "worker 1 ")
+	}), "\n")
+
+func (w *world) endsAs(want string) error {
+	if got := w.summary(); got != want {
+		return fmt.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
+	return nil
+}
+
+// TestCrashInAnyScene has the operator die while a graph is updated, scaled in, restarted, recreated or preempted, under both providers whose
+// pods are Trellis' own. It dies at a random write, TRELLIS_LIFE_SEED repeats one; with TRELLIS_CRASHES=all (make test-faults) at every one.
+// Otherwise each scene is under one of the providers.
+func TestCrashInAnyScene(t *testing.T) {
+	t.Parallel()
+	r := seeded(t)
+	providers := []sandbox.Provider{sandbox.Gates, sandbox.PodGroup}
+	turn := r.IntN(len(providers))
+	for _, name := range slices.Sorted(maps.Keys(scenes)) {
+		turn++
+		for i, provider := range providers {
+			if !allCrashes && i != turn%len(providers) {
+				continue
+			}
+			once := crash{at: 1 + r.IntN(scenes[name].writes), applied: r.IntN(2) == 0}
+			t.Run(strings.ToLower(string(provider))+"-"+name, func(t *testing.T) {
+				t.Parallel()
+				sc := scenes[name]
+				if !allCrashes {
+					sc.play(t, provider, name, once)
+					return
+				}
+				total := sc.play(t, provider, name, crash{})
+				t.Logf("%d writes", total)
+				for _, c := range crashesOf(total, 0, 1) {
+					t.Run(c.String(), func(t *testing.T) {
+						t.Parallel()
+						sc.play(t, provider, name, c)
+					})
+				}
+			})
+		}
+	}
+}
+
+// play brings the graph up, changes it with an operator that dies at a write, and starts another one then. It returns the writes until the end or
+// the crash. A crash at 0 does not happen.
+func (sc scene) play(t *testing.T, provider sandbox.Provider, name string, c crash) int {
+	name += "-" + c.String()
+	w := newWorldIn(t, bare(t, provider), name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+	config := w.config()
+	releases := &ledger{releases: map[types.UID]int{}}
+	s := &saboteur{name: name, ledger: releases, provider: string(provider)}
+	ended, stop := operate(t, config, name, s)
+	defer func() { stop() }()
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.until("it runs", func() error { return w.endsAs(end) })
+	before, watcher := w.uids(), w.follow()
+	s.arm(c)
+	sc.change(w)
+	w.until("it ends as if nothing had happened", func() error {
+		select {
+		case <-ended:
+			ended, stop = operate(t, config, name, &saboteur{name: name, ledger: releases, provider: string(provider)})
+		default:
+		}
+		if err := sc.missing(w, before); err != nil {
+			return fmt.Errorf("after a crash at %q: %w", s.died(), err)
+		}
+		return nil
+	})
+	watcher.stop()
+	releases.mu.Lock()
+	defer releases.mu.Unlock()
+	for uid, n := range releases.releases {
+		if n > 1 {
+			t.Errorf("pod %s was released %d times", uid, n)
+		}
+	}
+	return s.counted()
+}
+
+// arm counts from here on, and dies at a write; at 0 never.
+func (s *saboteur) arm(c crash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes, s.at, s.applied = 0, c.at, c.applied
+}
+
+func (s *saboteur) died() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.what
+}
+
+func (s *saboteur) counted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}

@@ -1,0 +1,109 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// startOperator runs an operator in this process for the world's namespace, until the test ends.
+func (w *world) startOperator(t *testing.T, config *rest.Config) {
+	t.Helper()
+	_, stop := operate(t, config, w.name, &saboteur{name: w.name, ledger: &ledger{releases: map[types.UID]int{}}})
+	t.Cleanup(stop)
+}
+
+func (w *world) config() *rest.Config {
+	w.t.Helper()
+	config, err := w.cluster.RESTConfig()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return config
+}
+
+// unreliably returns a config whose watches are unreliable, and leave events out if omits, by a seed that is logged.
+func (w *world) unreliably(seed int64, omits bool) *rest.Config {
+	u := &unreliable{rand: rand.New(rand.NewPCG(uint64(seed), 1)), omits: omits}
+	w.t.Cleanup(func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		w.t.Logf("events: %d held back, %d doubled, %d out of order, %d left out; %d watches cut",
+			u.held, u.doubled, u.swapped, u.omitted, u.cut)
+	})
+	return u.disturb(w.config())
+}
+
+// fewSteps are the steps of a life beside the one of TestRandomLife.
+func fewSteps(t *testing.T) (steps, seed int64) {
+	t.Helper()
+	steps, seed = fromEnv("TRELLIS_LIFE_STEPS", 5), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
+	t.Logf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", seed, steps)
+	return steps, seed
+}
+
+// Watches are held back for seconds, pass events on twice and out of order, leave some out, and end at any time: what comes of it is the same.
+func TestUnreliableWatches(t *testing.T) {
+	t.Parallel()
+	steps, seed := fewSteps(t)
+	w := newWorldIn(t, bare(t, sandbox.Gates), "unreliable", lifeHosts...)
+	w.startOperator(t, w.unreliably(seed, true))
+	w.liveRandomly(steps, seed, false)
+}
+
+// Two operators both take themselves for the leader, and one of them sees everything late. Each places gangs as if it were alone. No gang is
+// split and no host is over its capacity, and the end is that of one.
+func TestTwoLeaders(t *testing.T) {
+	t.Parallel()
+	steps, seed := fewSteps(t)
+	w := newWorldIn(t, bare(t, sandbox.Gates), "leaders", lifeHosts...)
+	w.startOperator(t, w.config())
+	w.startOperator(t, w.unreliably(seed, false))
+	w.liveRandomly(steps, seed, false)
+	w.remove(w.dgd("g"))
+	w.until("its capacity is free", func() error {
+		if n := len(w.all()); n > 0 {
+			return fmt.Errorf("%d pods are left", n)
+		}
+		return nil
+	})
+	w.crowd(int(steps))
+}
+
+// crowd has graphs that fill the cluster come and lose pods all at once.
+func (w *world) crowd(rounds int) {
+	w.t.Helper()
+	watcher := w.newObserver()
+	watcher.oneZone, watcher.hosts = true, map[string]host{}
+	for _, h := range lifeHosts {
+		watcher.hosts[w.node(h.name)] = h
+	}
+	watcher.start(w.c)
+	names := []string{"c0", "c1", "c2", "c3", "c4", "c5"}
+	for _, name := range names {
+		w.create(w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+	}
+	for i := range rounds {
+		for _, name := range names {
+			w.ready(name)
+		}
+		for j, name := range names {
+			if (i+j)%2 == 0 {
+				w.deletePod(fmt.Sprintf("%s-worker-0-%d", name, i%2))
+			}
+		}
+	}
+	for _, name := range names {
+		w.ready(name)
+	}
+	watcher.stop()
+}

@@ -1,0 +1,207 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+)
+
+func readPodGroup(t *testing.T, object *unstructured.Unstructured) *kai.PodGroup {
+	t.Helper()
+	return read[kai.PodGroup](t, object)
+}
+
+// topologyOfKAI waits until KAI's Topology of the world has these levels.
+func (w *world) topologyOfKAI(want string) {
+	w.t.Helper()
+	w.until("KAI's Topology is "+want, func() error {
+		object, err := client.Resource(resources["Topology"]).Get(w.t.Context(), w.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var keys []string
+		for _, level := range read[kai.Topology](w.t, object).Spec.Levels {
+			keys = append(keys, level.NodeLabel)
+		}
+		if got := strings.Join(keys, " > "); got != want {
+			return errors.New("it is " + got)
+		}
+		return nil
+	})
+}
+
+// binding waits until Grove's binding of the world has these levels, and returns it.
+func (w *world) binding(want string) *unstructured.Unstructured {
+	w.t.Helper()
+	var object *unstructured.Unstructured
+	w.until("Grove's binding is "+want, func() (err error) {
+		object, err = client.Resource(resources["ClusterTopologyBinding"]).Get(w.t.Context(), w.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var levels []string
+		for _, level := range read[grove.ClusterTopologyBinding](w.t, object).Spec.Levels {
+			levels = append(levels, level.Domain+"="+level.Key)
+		}
+		if got := strings.Join(levels, " > "); got != want {
+			return errors.New("it is " + got)
+		}
+		return nil
+	})
+	return object
+}
+
+// groveWants waits until the object that Grove made of a service is scaled.
+func (w *world) groveWants(service string, replicas int64) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("%s is scaled to %d", service, replicas), func() error {
+		for _, object := range w.groveMade() {
+			now, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+			if object.GetName() == w.name+"-0-"+service && now != replicas {
+				return fmt.Errorf("it has %d", now)
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) clique(name string) grove.Clique {
+	w.t.Helper()
+	pcs, _ := w.podCliqueSet()
+	for _, clique := range pcs.Spec.Template.Cliques {
+		if clique.Name == name {
+			return clique
+		}
+	}
+	w.t.Fatalf("the set has no clique %s", name)
+	return grove.Clique{}
+}
+
+func (w *world) groveHasImage(clique, image string) {
+	w.t.Helper()
+	w.until("Grove has the image", func() error {
+		if got := w.clique(clique).Spec.PodSpec.Containers[0].Image; got != image {
+			return errors.New("it has " + got)
+		}
+		return nil
+	})
+}
+
+func (w *world) free(pod *corev1.Pod) {
+	w.t.Helper()
+	if err := typed.Delete(w.t.Context(), pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) of(service string) []corev1.Pod {
+	w.t.Helper()
+	pods, err := w.pods()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []corev1.Pod
+	for i := range pods {
+		if pods[i].Labels[graph.LabelComponent] == service && pods[i].DeletionTimestamp == nil {
+			out = append(out, pods[i])
+		}
+	}
+	return out
+}
+
+func (w *world) gone(service string) {
+	w.t.Helper()
+	w.until(service+" has no pods", func() error {
+		if n := len(w.of(service)); n > 0 {
+			return fmt.Errorf("%d pods", n)
+		}
+		return nil
+	})
+}
+
+// untilReleased waits until the pods of a replica were released.
+func (w *world) untilReleased(service string, ordinal int32) {
+	w.t.Helper()
+	w.until("it was released", func() error {
+		pods := w.replica(service, ordinal)
+		for i := range pods {
+			if graph.GateClosed(&pods[i]) {
+				return fmt.Errorf("%s was not", pods[i].Name)
+			}
+		}
+		if len(pods) == 0 {
+			return errors.New("it has no pods")
+		}
+		return nil
+	})
+}
+
+// replaced waits until a service has n pods of which none was there before what was done.
+func (w *world) replaced(service string, n int, do func()) {
+	w.t.Helper()
+	before := graphs.UIDs(w.of(service))
+	do()
+	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(service), n) })
+}
+
+// event waits for a Warning on the deployment.
+func (w *world) event(reason, part string) {
+	w.t.Helper()
+	w.until("there is an event "+reason, func() error {
+		events := &eventsv1.EventList{}
+		if err := typed.List(w.t.Context(), events, ctrlclient.InNamespace(watched)); err != nil {
+			return err
+		}
+		for i := range events.Items {
+			e := &events.Items[i]
+			if e.Regarding.Kind == "DynamoGraphDeployment" && e.Regarding.Name == w.name && e.Reason == reason && strings.Contains(e.Note, part) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none among %d", len(events.Items))
+	})
+}
+
+// withoutRacks takes the level rack out of the topology.
+func (w *world) withoutRacks() {
+	w.t.Helper()
+	ct := &grovev1alpha1.ClusterTopology{}
+	if err := typed.Get(w.t.Context(), ctrlclient.ObjectKey{Name: w.name}, ct); err != nil {
+		w.t.Fatal(err)
+	}
+	without := ct.DeepCopy()
+	without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == "rack" })
+	if err := typed.Patch(w.t.Context(), without, ctrlclient.MergeFrom(ct)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) cordon(host string) {
+	w.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + host}}
+	if err := typed.Patch(w.t.Context(), node, ctrlclient.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) image(service, image string) {
+	w.t.Helper()
+	w.patch(`{"spec":{"services":{%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}}}}`, service, image)
+}

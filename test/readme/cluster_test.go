@@ -1,0 +1,230 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package readme runs the commands of the documentation on a sandbox, as they stand there, and compares the output that the README shows.
+package readme
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// releases is where the documentation downloads a release.
+const releases = "https://github.com/trellis-k8s/trellis/releases/download/v0.1.0"
+
+// reader is who follows the documentation: the blocks, and the shell and the cluster they are typed into.
+type reader struct {
+	*testing.T
+	blocks []*block
+	env    []string
+	// folder is where commands run: it has what a clone has, and the files that the documentation speaks of.
+	folder string
+}
+
+// in is the same reader in a subtest.
+func (r *reader) in(t *testing.T) *reader {
+	inner := *r
+	inner.T = t
+	return &inner
+}
+
+// block returns the first block of a page with all these parts. It counts as run.
+func (r *reader) block(page string, parts ...string) string {
+	r.Helper()
+	at := slices.IndexFunc(r.blocks, func(b *block) bool {
+		return b.page == page && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(b.text, part) })
+	})
+	if at < 0 {
+		r.Fatalf("%s has no block with %q", page, parts)
+	}
+	r.blocks[at].done = true
+	return r.blocks[at].text
+}
+
+// shell runs a script as a reader would.
+func (r *reader) shell(script string) (stdout, stderr string, err error) {
+	cmd := exec.CommandContext(r.Context(), "bash", "-euo", "pipefail", "-c", script)
+	cmd.Env, cmd.Dir = r.env, r.folder
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// run runs a script that has to succeed, and returns what it prints.
+func (r *reader) run(script string) string {
+	r.Helper()
+	out, errs, err := r.shell(script)
+	if err != nil {
+		now, why, _ := r.shell("kubectl get ctopo,dgd,sg,pods -o wide") // says why it cannot
+		r.Fatalf("%s\n%v: %s%s\n%s%s", script, err, out, errs, now, why)
+	}
+	return out
+}
+
+// write writes a file into the reader's folder.
+func (r *reader) write(name, content string) {
+	r.Helper()
+	path := filepath.Join(r.folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// hosts are hosts of 8 GPUs, by default without labels.
+func hosts(t *testing.T, from, to int, labels map[string]string) string {
+	t.Helper()
+	list := corev1.NodeList{}
+	list.APIVersion, list.Kind = "v1", "NodeList"
+	for i := from; i < to; i++ {
+		node := sandbox.NewNode(fmt.Sprintf("host-%d", i), 8, labels)
+		node.APIVersion, node.Kind = "v1", "Node"
+		list.Items = append(list.Items, node)
+	}
+	data, err := yaml.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// clone fills the reader's folder with what a clone has, as far as commands need it. The manifests of the operator name the port at which the
+// sandbox's operator serves its webhooks, which is no Service's: only then do they agree with what is installed.
+func (r *reader) clone(port int) {
+	r.Helper()
+	clone, err := filepath.Abs(root)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, name := range []string{"bin", "charts", "config/crd", "config/grafana"} {
+		link := filepath.Join(r.folder, name)
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			r.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(clone, name), link); err != nil {
+			r.Fatal(err)
+		}
+	}
+	for _, name := range []string{"config/default", "config/default-no-crds"} {
+		r.write(name+"/kustomization.yaml", "resources: [all.yaml]\n")
+		r.write(name+"/all.yaml", rendered(r.T, filepath.Join(clone, name), port))
+	}
+	r.write("tools/helm", fmt.Sprintf("#!/bin/sh\nexec go -C %s tool -modfile=hack/tools/go.mod helm \"$@\"\n", clone))
+	if err := os.Chmod(filepath.Join(r.folder, "tools", "helm"), 0o755); err != nil { //nolint:gosec // a program
+		r.Fatal(err)
+	}
+	release := httptest.NewServer(http.StripPrefix("/release/", http.FileServer(http.Dir(filepath.Join(r.folder, "release")))))
+	r.Cleanup(release.Close)
+	r.write("release/install.yaml", rendered(r.T, filepath.Join(clone, "config/default"), port))
+	r.env = append(r.env, "RELEASE="+release.URL+"/release")
+}
+
+// rendered are the manifests of a kustomization, with this port for all webhooks.
+func rendered(t *testing.T, folder string, port int) string {
+	t.Helper()
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy // as kubectl apply -k has them
+	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, resource := range built.Resources() {
+		object, err := resource.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		setPort(object, port)
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString("---\n" + string(text))
+	}
+	return all.String()
+}
+
+// setPort sets the port wherever the API server is given the Service of a webhook.
+func setPort(value any, port int) {
+	switch v := value.(type) {
+	case map[string]any:
+		if config, ok := v["clientConfig"].(map[string]any); ok {
+			if service, ok := config["service"].(map[string]any); ok {
+				service["port"] = port
+			}
+		}
+		for _, inner := range v {
+			setPort(inner, port)
+		}
+	case []any:
+		for _, inner := range v {
+			setPort(inner, port)
+		}
+	}
+}
+
+// start brings a cluster of eight hosts up that nobody has labelled, and a folder to type in.
+func start(t *testing.T) *reader {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tour") // short, for a socket's sake
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &reader{T: t, folder: filepath.Join(dir, "clone"), blocks: read(t)}
+	r.write("nodes.yaml", hosts(t, 0, 8, nil))
+	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: "tour", Dir: filepath.Join(dir, "s"), NodesFile: filepath.Join(r.folder, "nodes.yaml"), Operator: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(r.folder, "tools", "kubectl-trellis"), "./cmd/kubectl-trellis")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	home := filepath.Join(r.folder, "home")
+	path := []string{s.Assets(), filepath.Join(r.folder, "tools"), filepath.Join(home, ".local", "bin"), os.Getenv("PATH")}
+	r.env = append(goEnvironment(t), "KUBECONFIG="+s.Kubeconfig(), "HOME="+home, "KUBE_EDITOR=true",
+		"PATH="+strings.Join(path, string(os.PathListSeparator)))
+	port, err := strconv.Atoi(r.run("kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[0].webhooks[0].clientConfig.service.port}'"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.clone(port)
+	return r
+}
+
+// goEnvironment is the environment with the folders that go finds by HOME.
+func goEnvironment(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE", "GOMODCACHE", "GOPATH").Output()
+	folders := strings.Fields(string(out))
+	if err != nil || len(folders) != 3 {
+		t.Fatal(string(out), err)
+	}
+	return append(os.Environ(), "GOCACHE="+folders[0], "GOMODCACHE="+folders[1], "GOPATH="+folders[2])
+}

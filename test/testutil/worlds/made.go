@@ -1,0 +1,92 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package worlds
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+)
+
+// Demo is the cluster of make demo when it draws its map: with the pods of another team, two cordoned hosts, and a deployment that was scaled to
+// more replicas than there is capacity for. root is the root of the repository.
+func Demo(root string) (*Builder, error) {
+	b := New(sandbox.DefaultShape)
+	if err := b.neighbours(filepath.Join(root, "config/samples/neighbours/training.yaml")); err != nil {
+		return nil, err
+	}
+	b.Cordon(41)
+	b.Cordon(46)
+	for _, name := range []string{"component-level", "deployment-level", "mixed"} { // in the order of the demo
+		dgd, err := b.sample(root, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.apply(dgd); err != nil {
+			return nil, err
+		}
+	}
+	larger, err := b.sample(root, "component-level")
+	if err != nil {
+		return nil, err
+	}
+	larger.Component("Worker").Replicas = ptr.To(int32(13)) // one more than there are racks
+	return b, b.apply(larger)
+}
+
+// Small has 8 hosts in two racks, a graph, and a second one that waits for a host.
+func Small() (*Builder, error) {
+	b := New(sandbox.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8})
+	b.Occupy(7, 6)
+	b.Occupy(4, 2)
+	b.Cordon(5)
+	if err := b.Apply(Graph("team-a", "chat", "rack", 2, 2, 8)); err != nil {
+		return nil, err
+	}
+	return b, b.Apply(Graph("team-a", "code", "rack", 1, 3, 8))
+}
+
+// Medium has 64 hosts in 16 racks with six graphs of two teams.
+func Medium() (*Builder, error) {
+	b := New(sandbox.Shape{Zones: 2, Blocks: 2, Racks: 4, Hosts: 4, GPUs: 8})
+	for host := 3; host < 64; host += 7 {
+		b.Occupy(host, int64(1+host%8))
+	}
+	b.Cordon(10)
+	b.Cordon(55)
+	b.Break(33)
+	for i, g := range []struct {
+		pack                  string
+		replicas, nodes, gpus int
+	}{{"rack", 3, 2, 8}, {"block", 1, 6, 8}, {"rack", 4, 2, 4}, {"zone", 2, 4, 8}, {"rack", 2, 4, 2}, {"rack", 4, 4, 8}} {
+		if err := b.Apply(Graph(fmt.Sprintf("team-%c", 'a'+i%2), fmt.Sprintf("model-%d", i), g.pack, g.replicas, g.nodes, g.gpus)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// Large has 2,000 hosts in 100 racks and 24 graphs.
+func Large() (*Builder, error) {
+	b := New(sandbox.Shape{Zones: 2, Blocks: 5, Racks: 10, Hosts: 20, GPUs: 8})
+	for host := 5; host < 2000; host += 11 {
+		b.Occupy(host, int64(1+host%8))
+	}
+	for host := 17; host < 2000; host += 97 {
+		b.Cordon(host)
+	}
+	for host := 29; host < 2000; host += 211 {
+		b.Break(host)
+	}
+	for i := range 24 {
+		nodes := 2 << (i % 4)
+		if err := b.Apply(Graph(fmt.Sprintf("team-%c", 'a'+i%5), fmt.Sprintf("model-%d", i), "rack", 2+i%7, nodes, 8)); err != nil {
+			return nil, err
+		}
+	}
+	return b, b.Apply(Graph("team-a", "giant", "rack", 3, 20, 8))
+}
