@@ -46,7 +46,10 @@ func listen(address string) {
 	}
 	up.Wait()
 	fmt.Println("listening on", l.Addr())
-	select {}
+	// The runtime ends a program in which nothing can happen any more: one goroutine waits for connections.
+	for err == nil {
+		_, err = l.Accept()
+	}
 }
 
 // Whoever waits for the end of a process starts the next one on its port. The first thread of a killed process is a zombie while others
