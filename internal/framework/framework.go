@@ -18,6 +18,7 @@
 package framework
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,7 @@ const (
 // Variables that every pod of a multinode replica has, before its others.
 const (
 	EnvLeaderAddress = "TRELLIS_LEADER_ADDRESS"
-	EnvHosts         = "TRELLIS_HOSTS" // the addresses of all pods, leader first, with commas between
+	EnvHosts         = "TRELLIS_HOSTS" // the addresses of all pods, leader first, with commas between; see [WithoutHosts]
 	EnvPodIndex      = "TRELLIS_POD_INDEX"
 	EnvReplica       = "TRELLIS_REPLICA"
 )
@@ -70,6 +71,40 @@ func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.En
 		{Name: EnvPodIndex, Value: strconv.Itoa(int(index))},
 		{Name: EnvReplica, Value: strconv.Itoa(int(ordinal))},
 	}
+}
+
+// WithoutHosts leaves the list of all addresses out of the variables of a container that does not mention it: in a replica of n pods the
+// lists are n times n addresses.
+func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
+	if hasText(c, EnvHosts) {
+		return vars
+	}
+	return slices.DeleteFunc(slices.Clone(vars), func(v corev1.EnvVar) bool { return v.Name == EnvHosts })
+}
+
+// hasText says that the text is in a command or in a variable of the container.
+func hasText(c *corev1.Container, text string) bool {
+	in := func(words []string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, text) })
+	}
+	for _, v := range c.Env {
+		if strings.Contains(v.Value, text) {
+			return true
+		}
+	}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil && p.Exec != nil && in(p.Exec.Command) {
+			return true
+		}
+	}
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil && h.Exec != nil && in(h.Exec.Command) {
+				return true
+			}
+		}
+	}
+	return in(c.Command) || in(c.Args)
 }
 
 // Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false when the

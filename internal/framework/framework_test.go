@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,40 @@ func TestPodVars(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, PodVars(1, 1, 2, address)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWithoutHosts(t *testing.T) {
+	exec := func(words ...string) corev1.ProbeHandler {
+		return corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: words}}
+	}
+	hook := func(words ...string) *corev1.LifecycleHandler {
+		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: words}}
+	}
+	tests := map[string]struct {
+		c    corev1.Container
+		want bool
+	}{
+		"nowhere":          {corev1.Container{Command: []string{"run", "$(TRELLIS_LEADER_ADDRESS)"}}, false},
+		"in the command":   {corev1.Container{Command: []string{"sh", "-c", "for h in ${TRELLIS_HOSTS//,/ }; do ping $h; done"}}, true},
+		"in the arguments": {corev1.Container{Args: []string{"--hosts=$(TRELLIS_HOSTS)"}}, true},
+		"in a variable":    {corev1.Container{Env: []corev1.EnvVar{{Name: "PEERS", Value: "$(TRELLIS_HOSTS)"}}}, true},
+		"in a probe":       {corev1.Container{StartupProbe: &corev1.Probe{ProbeHandler: exec("sh", "-c", "echo $TRELLIS_HOSTS")}}, true},
+		"in a hook":        {corev1.Container{Lifecycle: &corev1.Lifecycle{PreStop: hook("sh", "-c", "echo $TRELLIS_HOSTS")}}, true},
+		"a probe without":  {corev1.Container{LivenessProbe: &corev1.Probe{ProbeHandler: exec("true")}}, false},
+		"a hook without":   {corev1.Container{Lifecycle: &corev1.Lifecycle{PostStart: hook("true")}}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			all := PodVars(1, 1, 2, func(int32) string { return "a" })
+			got := slices.ContainsFunc(WithoutHosts(&tc.c, all), func(v corev1.EnvVar) bool { return v.Name == EnvHosts })
+			if got != tc.want {
+				t.Errorf("the container has the list: %t, want %t", got, tc.want)
+			}
+			if len(all) != 4 {
+				t.Errorf("%d variables left for the next container, want 4", len(all))
+			}
+		})
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 // A builder makes the very pods that BuildPod makes, in any order, and those of one replica share one list of addresses.
 func TestBuilder(t *testing.T) {
 	sg := group(t, graphOf("llm", map[string]int32{"Decode": 4}))
+	for i := range sg.Spec.Roles {
+		sg.Spec.Roles[i].Template.Spec.Containers[0].Args = []string{"--hosts", "$(TRELLIS_HOSTS)"}
+	}
 	build := NewBuilder(sg)
 	for _, at := range [][2]int32{{0, 0}, {0, 3}, {1, 1}, {0, 2}, {2, 0}} {
 		if diff := cmp.Diff(BuildPod(sg, at[0], at[1]), build.Pod(at[0], at[1])); diff != "" {

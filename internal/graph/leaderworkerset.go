@@ -127,7 +127,9 @@ func inReplica(pod *corev1.Pod, ordinal int32, vars []corev1.EnvVar) *corev1.Pod
 			c := &(*containers)[i]
 			c.Env = slices.Clone(c.Env)
 			for _, v := range vars {
-				c.Env[indexEnv(c.Env, v.Name)] = v
+				if at := indexEnv(c.Env, v.Name); at >= 0 { // see [framework.WithoutHosts]
+					c.Env[at] = v
+				}
 			}
 		}
 	}

@@ -143,8 +143,8 @@ func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32)
 
 // introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
 func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, common *alike) {
-	var vars []corev1.EnvVar
 	pod.Spec.Hostname = pod.Name
+	var vars []corev1.EnvVar
 	if InSets(sg) {
 		pod.Spec.Subdomain, vars = SetName(sg, ordinal), setVars(sg, ordinal)
 	} else {
@@ -152,7 +152,7 @@ func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, ordinal, index
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			containers[i].Env = slices.Concat(vars, containers[i].Env)
+			containers[i].Env = slices.Concat(framework.WithoutHosts(&containers[i], vars), containers[i].Env)
 		}
 	}
 }

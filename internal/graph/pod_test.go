@@ -76,8 +76,18 @@ func TestPodsOfAGroupAreTheirOwn(t *testing.T) {
 	}
 }
 
+// TestAddresses: the list of all addresses is in the pods of a container that mentions it, and in no other.
 func TestAddresses(t *testing.T) {
-	pod := BuildPod(group(t, graphOf("llm", map[string]int32{"Decode": 2})), 3, 1)
+	sg := group(t, graphOf("llm", map[string]int32{"Decode": 2}))
+	for _, env := range BuildPod(sg, 3, 1).Spec.Containers[0].Env {
+		if env.Name == "TRELLIS_HOSTS" {
+			t.Error("a container that does not mention the list has it")
+		}
+	}
+	for i := range sg.Spec.Roles {
+		sg.Spec.Roles[i].Template.Spec.Containers[0].Args = []string{"--hosts", "$(TRELLIS_HOSTS)"}
+	}
+	pod := BuildPod(sg, 3, 1)
 	got := map[string]string{"name": pod.Name, "hostname": pod.Spec.Hostname, "subdomain": pod.Spec.Subdomain, "role": pod.Labels[LabelRole]}
 	for _, env := range pod.Spec.Containers[0].Env[:4] {
 		got[env.Name] = env.Value

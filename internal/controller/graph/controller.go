@@ -28,6 +28,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -61,6 +62,7 @@ type Reconciler struct {
 	// Platform is where pods reach what all graphs share.
 	Platform graph.Platform
 
+	written pace.Writes
 	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
 	sshKeys sync.Map
 	// joins are the locks of shared objects, by a hash of kind, namespace and name.
@@ -144,6 +146,7 @@ type observed struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+		r.written.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if dgd.DeletionTimestamp != nil {
@@ -165,16 +168,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.reportAdopted(o, wanted)
 		}
 	}
-	if reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err)); reportErr != nil {
+	again, reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err))
+	if reportErr != nil {
 		return ctrl.Result{}, reportErr
 	}
+	switch {
+	case again > 0: // the rest of the status is due, long before the others
+	case waitsForLeftovers(err):
+		again = leftoversAgain
+	case err == nil && o.prerequisites.access.any():
+		again = accessAgain
+	}
 	if waitsForLeftovers(err) {
-		return ctrl.Result{RequeueAfter: leftoversAgain}, nil
+		err = nil
 	}
-	if err == nil && o.prerequisites.access.any() {
-		return ctrl.Result{RequeueAfter: accessAgain}, nil
-	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // settle lets a service whose adapter and deployment disagree keep the replicas it has until they agree.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,31 +16,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// report writes the status once, if it changed, and then the events that the change calls for.
-func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) error {
+// report writes the status once, if it changed, and then the events that the change calls for. Progress that can wait is written after
+// again, in another reconcile.
+func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) (again time.Duration, err error) {
 	if equality.Semantic.DeepEqual(o.dgd.Status, status) {
-		return nil
+		return 0, nil
+	}
+	name := client.ObjectKeyFromObject(o.dgd)
+	if again = r.written.Left(name); again > 0 && canWait(&o.dgd.Status, &status) {
+		return again, nil
 	}
 	changed := o.dgd.DeepCopy()
 	changed.Status = status
 	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(o.dgd)); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			return nil
+			return 0, nil
 		}
-		return fmt.Errorf("writing the status: %w", err)
+		return 0, fmt.Errorf("writing the status: %w", err)
 	}
+	r.written.Wrote(name)
 	for _, c := range status.Conditions {
 		before := meta.FindStatusCondition(o.dgd.Status.Conditions, c.Type)
 		if kind, action := eventFor(before, c, changing(o, before)); kind != "" {
 			r.Recorder.Eventf(o.dgd, nil, kind, c.Reason, action, "%s: %s", c.Type, c.Message)
 		}
 	}
-	return nil
+	return 0, nil
+}
+
+// canWait: the change is of counts, messages and places. Clients wait for conditions and the state, and the next reconciles go by how far a
+// restart or an update has come.
+func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
+	return before.ObservedGeneration == now.ObservedGeneration && before.State == now.State && before.Summary == now.Summary &&
+		before.Provider == now.Provider && !pace.Turned(before.Conditions, now.Conditions) &&
+		equality.Semantic.DeepEqual(before.Restart, now.Restart) && equality.Semantic.DeepEqual(before.RollingUpdate, now.RollingUpdate)
 }
 
 // EventChangeNotRolledOut says that a change of a deployment came together with a change of the operator's version.

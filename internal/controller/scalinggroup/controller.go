@@ -30,6 +30,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
@@ -53,6 +54,7 @@ type Reconciler struct {
 	MaxPods int64
 
 	refusals refusals
+	written  pace.Writes
 }
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
@@ -169,6 +171,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if apierrors.IsNotFound(err) {
 		r.refusals.forget(req.NamespacedName)
+		r.written.Forget(req.NamespacedName)
 	}
 	if sg.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector deletes the pods
@@ -181,7 +184,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, failure
 	}
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
-		return ctrl.Result{}, r.countWorkload(ctx, sg, workload)
+		again, err := r.countWorkload(ctx, sg, workload)
+		return ctrl.Result{RequeueAfter: again}, err
 	}
 	replicas := replicasOf(sg, pods, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
 	if err := r.lookForSets(ctx, sg, replicas); err != nil {
@@ -208,7 +212,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	shown := errors.Join(allowed.refused, failure)
 	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
 	failing.into(sg, replicas, &status)
-	return result, errors.Join(failure, r.report(ctx, sg, status))
+	again, err := r.report(ctx, sg, status)
+	result.RequeueAfter = earliest(result.RequeueAfter, again)
+	return result, errors.Join(failure, err)
 }
 
 // remember stores new failures, before the pods that show them are deleted.
@@ -249,12 +255,30 @@ func (r *Reconciler) nodeLabels(ctx context.Context, name string) map[string]str
 	return node.Labels
 }
 
-// report writes the status when it changed.
-func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, status trellisv1alpha1.ScalingGroupStatus) error {
+// report writes the status when it changed. Progress that can wait is written after again, in another reconcile.
+func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, status trellisv1alpha1.ScalingGroupStatus) (again time.Duration, err error) {
 	if equality.Semantic.DeepEqual(sg.Status, status) {
-		return nil
+		return 0, nil
+	}
+	name := client.ObjectKeyFromObject(sg)
+	if again = r.written.Left(name); again > 0 && canWait(sg, &status) {
+		return again, nil
 	}
 	changed := sg.DeepCopy()
 	changed.Status = status
-	return wrapped(client.IgnoreNotFound(r.Client.Status().Patch(ctx, changed, client.MergeFrom(sg))), "writing the status")
+	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(sg)); err != nil {
+		return 0, wrapped(client.IgnoreNotFound(err), "writing the status")
+	}
+	r.written.Wrote(name)
+	return 0, nil
+}
+
+// canWait: nobody acts on the change. Deployments go by conditions, generations and whether all replicas serve; failures and revisions
+// are what the next reconciles decide by.
+func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
+	before := &sg.Status
+	serve := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.ReadyReplicas >= sg.Spec.Replicas }
+	return before.ObservedGeneration == now.ObservedGeneration && before.Revision == now.Revision && before.Restart == now.Restart &&
+		serve(before) == serve(now) && !pace.Turned(before.Conditions, now.Conditions) &&
+		equality.Semantic.DeepEqual(before.FailedReplicas, now.FailedReplicas)
 }

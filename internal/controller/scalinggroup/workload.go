@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +16,10 @@ import (
 )
 
 // countWorkload reports what a provider that makes the pods itself has come to. There is nothing else to do for such a group.
-func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) error {
+func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) (again time.Duration, err error) {
 	seen, err := workload.Observe(ctx, r.Providers.Own(sg.Spec.Provider), []*trellisv1alpha1.ScalingGroup{sg})
 	if err != nil {
-		return fmt.Errorf("reading what has come of the workload of provider %s: %w", sg.Spec.Provider, err)
+		return 0, fmt.Errorf("reading what has come of the workload of provider %s: %w", sg.Spec.Provider, err)
 	}
 	counts := seen.Counts[sg.Spec.Service]
 	if seen.Blind && r.Providers.State(ctx, sg.Spec.Provider).Ready { // for a moment, as when the operator has just started

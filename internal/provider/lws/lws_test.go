@@ -146,6 +146,10 @@ func TestSetSaysWhatItIsOf(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	_, sg := groups(t)
+	for i := range sg.Spec.Roles {
+		main := &sg.Spec.Roles[i].Template.Spec.Containers[0]
+		main.Env = append(main.Env, corev1.EnvVar{Name: "HOSTS", Value: "$(TRELLIS_HOSTS)"})
+	}
 	env := lws.For(sg).Render(1, nil).Spec.LeaderWorkerTemplate.WorkerTemplate.Spec.Containers[0].Env
 	value := func(name string) string {
 		at := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
