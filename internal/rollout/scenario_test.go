@@ -33,8 +33,8 @@ func later(title string, change func(*simulation)) chapter {
 // cut leaves the service on its way.
 func (c chapter) cut(rounds int) chapter { c.rounds = rounds; return c }
 
-// TestStories says what becomes of a service, step by step: the golden files are what a reviewer reads.
-func TestStories(t *testing.T) {
+// TestScenarios says what becomes of a service, step by step: the golden files are what a reviewer reads.
+func TestScenarios(t *testing.T) {
 	inPlace, surge := Group{Replicas: 3, MaxUnavailable: 1}, Group{Replicas: 3, MaxSurge: 1}
 	both := Group{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1}
 	cases := map[string]struct {
