@@ -1,0 +1,101 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
+)
+
+func TestCanWait(t *testing.T) {
+	sg := &trellisv1alpha1.ScalingGroup{}
+	sg.Spec.Replicas = 4
+	sg.Status = trellisv1alpha1.ScalingGroupStatus{
+		ObservedGeneration: 1, Replicas: 4, ReadyReplicas: 2, Revision: "a",
+		Conditions: []metav1.Condition{{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, Reason: "UpToDate"}},
+	}
+	type status = trellisv1alpha1.ScalingGroupStatus
+	tests := map[string]struct {
+		change func(*status)
+		want   bool
+	}{
+		"one more is ready":      {func(s *status) { s.ReadyReplicas = 3 }, true},
+		"one is bound":           {func(s *status) { s.Placements = []trellisv1alpha1.ReplicaPlacement{{Domain: "z/r", Bound: true}} }, true},
+		"one more is there":      {func(s *status) { s.Replicas, s.Pods = 5, 40 }, true},
+		"a message":              {func(s *status) { s.Conditions[0].Message = "2 of 4" }, true},
+		"the last one is ready":  {func(s *status) { s.ReadyReplicas = 4 }, false},
+		"none is left":           {func(s *status) { s.Replicas = 0 }, false},
+		"a condition turns":      {func(s *status) { s.Conditions[0].Status = metav1.ConditionFalse }, false},
+		"another generation":     {func(s *status) { s.ObservedGeneration = 2 }, false},
+		"another revision":       {func(s *status) { s.Revision = "b" }, false},
+		"a restart is over":      {func(s *status) { s.Restart = "r" }, false},
+		"a replica failed":       {func(s *status) { s.FailedReplicas = []trellisv1alpha1.FailedReplica{{Replica: 1}} }, false},
+		"ready, and a condition": {func(s *status) { s.ReadyReplicas, s.Conditions[0].Reason = 3, "Other" }, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := sg.Status.DeepCopy()
+			tc.change(now)
+			if got := canWait(sg, now); got != tc.want {
+				t.Errorf("it can wait: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReportIsPaced: of changes within a second the first is written, and the last; what somebody acts on is written at once.
+func TestReportIsPaced(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := trellisv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
+	sg.Spec.Replicas = 4
+	written := 0
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sg).WithStatusSubresource(sg).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			written++
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+	}).Build()
+	at := time.Unix(1000, 0)
+	r := &Reconciler{Client: c}
+	r.written.Now = func() time.Time { return at }
+	report := func(ready int32, wantWritten int, wantAgain time.Duration) {
+		t.Helper()
+		stored := &trellisv1alpha1.ScalingGroup{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(sg), stored); err != nil {
+			t.Fatal(err)
+		}
+		status := *stored.Status.DeepCopy()
+		status.Replicas, status.ReadyReplicas = 4, ready
+		again, err := r.report(t.Context(), stored, status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if written != wantWritten || again != wantAgain {
+			t.Errorf("%d ready: %d writes and again in %s, want %d and %s", ready, written, again, wantWritten, wantAgain)
+		}
+	}
+	report(1, 1, 0)
+	at = at.Add(pace.Interval / 4)
+	report(2, 1, pace.Interval*3/4)
+	at = at.Add(pace.Interval / 4)
+	report(3, 1, pace.Interval/2)
+	at = at.Add(pace.Interval / 2)
+	report(3, 2, 0)
+	report(3, 2, 0)
+	report(2, 2, pace.Interval)
+	report(4, 3, 0) // all serve
+}
