@@ -5,11 +5,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,9 +148,14 @@ func (l *life) settle() {
 // asANewOne compares the deployment with what a new one of the same spec comes to.
 func (l *life) asANewOne() {
 	var lived map[string]any
-	l.until("its status says that it is ready", func() error { // of two leaders the one that sees things late writes what was
+	l.until("its status says that it is ready, and nothing is amiss", func() error { // an operator that sees things late writes what was
 		if lived = l.portrait(); lived["state"] != nvidiav1alpha1.StateSuccessful {
 			return fmt.Errorf("state %v", lived["state"])
+		}
+		for _, c := range lived["conditions"].([]string) {
+			if strings.Contains(c, "=False/") {
+				return errors.New(c)
+			}
 		}
 		return nil
 	})
