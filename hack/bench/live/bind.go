@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,7 +134,11 @@ func (c *Cluster) deleteAll(ctx context.Context, kind client.Object) error {
 	if _, ok := kind.(*corev1.Pod); ok { // deployments own theirs: those go with them
 		options = append(options, client.HasLabels{gangLabelKey})
 	}
-	if err := c.c.DeleteAllOf(ctx, kind, options...); err != nil && !meta.IsNoMatchError(err) { // without the operator there are no deployments
+	err := c.c.DeleteAllOf(ctx, kind, options...)
+	for apierrors.IsTimeout(err) { // of hundreds the API server deletes as many as it can in a minute
+		err = c.c.DeleteAllOf(ctx, kind, options...)
+	}
+	if err != nil && !meta.IsNoMatchError(err) { // without the operator there are no deployments
 		return fmt.Errorf("deleting every %T: %w", kind, err)
 	}
 	return nil
