@@ -16,7 +16,7 @@ import (
 // each has the request for, and how far it is.
 //
 //	Sequential   a service gets the request once those before it in the order serve again; within it the update's bounds hold
-//	Parallel     all stop; once nothing of the graph is left, all start, so that it may choose its domain again.
+//	Parallel     all stop; once nothing of before is left of the graph, all start, so that it may choose its domain again.
 //	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
 //
 // A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
@@ -95,9 +95,10 @@ func requested(o observed, name string) bool {
 	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
 }
 
-// down: nothing of the group is left but what is terminating.
+// down: nothing of before the restart is left in the group but what is terminating. Replicas that were made for the restart already do not
+// count: another leader may have let the group start, and one that saw that late stopped it again.
 func down(sg *trellisv1alpha1.ScalingGroup) bool {
-	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.Replicas == 0
+	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.OutdatedReplicas == 0
 }
 
 // back: the service was restarted and serves again.

@@ -91,7 +91,7 @@ func (r *restarting) settle(name string) {
 	sg := r.o.groups[name]
 	sg.Status.ObservedGeneration = sg.Generation
 	stopped := sg.Spec.Restart != nil && sg.Spec.Restart.Stop
-	sg.Status.Replicas = 1
+	sg.Status.Replicas, sg.Status.OutdatedReplicas = 1, 0
 	status := metav1.ConditionTrue
 	if stopped {
 		sg.Status.Replicas, status = 0, metav1.ConditionFalse
@@ -101,7 +101,7 @@ func (r *restarting) settle(name string) {
 
 func (r *restarting) began(name string) {
 	sg := r.o.groups[name]
-	sg.Status.ObservedGeneration = sg.Generation
+	sg.Status.ObservedGeneration, sg.Status.OutdatedReplicas = sg.Generation, 1
 	meta.SetStatusCondition(&sg.Status.Conditions, metav1.Condition{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse, Reason: "x"})
 }
 
@@ -237,6 +237,25 @@ func TestRestart(t *testing.T) {
 			r.o.dgd.Status.ObservedGeneration = r.o.dgd.Generation
 			r.until()
 		}, []string{"1 Completed"}},
+		"a group whose replicas were made for it is stopped again, by a leader that sees things late": {func(r *restarting) {
+			r.ask(parallel("1"))
+			r.until()
+			for _, name := range []string{"a", "b", "c"} {
+				r.settle(name)
+			}
+			r.until()
+			for _, name := range []string{"a", "b", "c"} {
+				r.settle(name)
+			}
+			stopped := r.o.groups["b"]
+			stopped.Spec.Restart.Stop = true
+			stopped.Generation++
+			stopped.Status.ObservedGeneration = stopped.Generation // its replica is not outdated, and stays
+			r.log = nil
+			r.until()
+			r.settle("b")
+			r.until()
+		}, []string{"b restarts for 1", "1 Restarting b", "1 Completed"}},
 		"a group is recreated meanwhile: its pods are new": {func(r *restarting) {
 			r.ask(sequential("1"))
 			r.until()

@@ -273,13 +273,13 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	return 0, nil
 }
 
-// canWait: nobody acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is left; failures
+// canWait: nobody acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated; failures
 // and revisions are what the next reconciles decide by.
 func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
 	before := &sg.Status
 	serve := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.ReadyReplicas >= sg.Spec.Replicas }
-	none := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.Replicas == 0 }
+	current := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.OutdatedReplicas == 0 }
 	return before.ObservedGeneration == now.ObservedGeneration && before.Revision == now.Revision && before.Restart == now.Restart &&
-		serve(before) == serve(now) && none(before) == none(now) && !pace.Turned(before.Conditions, now.Conditions) &&
+		serve(before) == serve(now) && current(before) == current(now) && !pace.Turned(before.Conditions, now.Conditions) &&
 		equality.Semantic.DeepEqual(before.FailedReplicas, now.FailedReplicas)
 }

@@ -22,7 +22,7 @@ func TestCanWait(t *testing.T) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	sg.Spec.Replicas = 4
 	sg.Status = trellisv1alpha1.ScalingGroupStatus{
-		ObservedGeneration: 1, Replicas: 4, ReadyReplicas: 2, Revision: "a",
+		ObservedGeneration: 1, Replicas: 4, ReadyReplicas: 2, OutdatedReplicas: 1, Revision: "a",
 		Conditions: []metav1.Condition{{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, Reason: "UpToDate"}},
 	}
 	type status = trellisv1alpha1.ScalingGroupStatus
@@ -35,7 +35,7 @@ func TestCanWait(t *testing.T) {
 		"one more is there":      {func(s *status) { s.Replicas, s.Pods = 5, 40 }, true},
 		"a message":              {func(s *status) { s.Conditions[0].Message = "2 of 4" }, true},
 		"the last one is ready":  {func(s *status) { s.ReadyReplicas = 4 }, false},
-		"none is left":           {func(s *status) { s.Replicas = 0 }, false},
+		"none is outdated":       {func(s *status) { s.OutdatedReplicas = 0 }, false},
 		"a condition turns":      {func(s *status) { s.Conditions[0].Status = metav1.ConditionFalse }, false},
 		"another generation":     {func(s *status) { s.ObservedGeneration = 2 }, false},
 		"another revision":       {func(s *status) { s.Revision = "b" }, false},
