@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
@@ -94,11 +96,17 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{t: t, ns: ns, c: c, r: &Reconciler{
+	s := &server{t: t, ns: ns, c: c, r: &Reconciler{
 		Client: c, Live: cl.GetAPIReader(), Providers: provider.New(provider.Options{}, provider.All{
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
 	}}
+	at := time.Now()
+	s.r.written.Now = func() time.Time { // what can wait has waited when the next reconcile comes
+		at = at.Add(pace.Interval)
+		return at
+	}
+	return s
 }
 
 // startable is a group as it can be created in the test's namespace.
