@@ -42,6 +42,9 @@ import (
 // ErrPodGone says that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
 var ErrPodGone = errors.New("the pod is gone")
 
+// ErrElsewhere says that the pod was released before, to another place.
+var ErrElsewhere = errors.New("the pod was released to another place")
+
 // ErrStale says that objects of an earlier gang, which cannot be changed, stand in the way of forming this one with these pods.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
 
@@ -94,7 +97,8 @@ type Placer interface {
 	Kept(pods []*corev1.Pod) bool
 	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
 	Form(ctx context.Context, of gang.Members) error
-	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, and nil when the pod had been released before.
+	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, ErrElsewhere when it
+	// had been released to another place before, and nil when it had been released to this one.
 	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
 	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated.
 	Evict(ctx context.Context, pod *corev1.Pod) error

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,16 +62,27 @@ func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
 }
 
 // release forms a gang and then releases its pods, outside the planning goroutine. It returns when the gang has its turn.
+//
+// The oldest pod goes first and alone: whoever opens its gate decides where the gang goes. A leader that was replaced and goes on, with a plan of
+// its own, finds it open and leaves the rest to the other. The oldest, since a pod that was released and that one of them still takes for gated is
+// older than those that are recreated beside it.
 func (s *Scheduler) release(ctx context.Context, g *gangRelease) {
+	slices.SortStableFunc(g.pods, func(a, b gang.Release) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
 	s.writes <- struct{}{}
 	go func() {
 		err := g.placer.Form(ctx, g.gang)
-		<-s.writes
 		if err != nil {
+			<-s.writes
 			s.formFailed(ctx, g, err)
 			return
 		}
-		for _, r := range g.pods {
+		began := s.releasePod(ctx, g, g.pods[0])
+		<-s.writes
+		for _, r := range g.pods[1:] {
+			if !began {
+				s.giveBack(r.Pod)
+				continue
+			}
 			select {
 			case s.writes <- struct{}{}:
 			case <-ctx.Done():
@@ -86,16 +98,17 @@ func (s *Scheduler) release(ctx context.Context, g *gangRelease) {
 
 // releasePod releases one pod. When it fails the pod's capacity is given back and the graph looked at again: what was released of the
 // gang by then anchors the rest.
-func (s *Scheduler) releasePod(ctx context.Context, g *gangRelease, r gang.Release) {
+func (s *Scheduler) releasePod(ctx context.Context, g *gangRelease, r gang.Release) bool {
 	err := g.placer.Release(ctx, r.Pod, r.Pin)
 	if err == nil {
-		return // the pod's own event ends the release
+		return true // the pod's own event ends the release
 	}
 	if !errors.Is(err, provider.ErrPodGone) && ctx.Err() == nil {
 		logger(ctx, g.gang.Graph).Error(err, "releasing a pod", "pod", r.Pod.Name, "gang", r.Pin.Gang)
 	}
 	s.giveBack(r.Pod)
 	s.lookAgain(g.gang.Graph)
+	return false
 }
 
 // formFailed gives the capacity of the whole gang back and has the graph looked at again. Pods that cannot be of the gang any more (stale

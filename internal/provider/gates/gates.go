@@ -22,6 +22,16 @@ func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[graph.AnnotationPodProvider] != "" })
 }
 
+// PinnedTo says that a released pod has the pins of a domain.
+func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
+	for key, value := range pin.Labels {
+		if pod.Spec.NodeSelector[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
 // releasePatch is written out, since finding it by comparing two pods is most of the operator's work for it. It is a strategic merge patch:
 // a JSON merge patch costs the API server 1.5 times as much, since that takes the whole pod through JSON.
 type releasePatch struct {

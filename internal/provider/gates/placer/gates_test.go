@@ -4,6 +4,8 @@
 package placer
 
 import (
+	"errors"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 // A release adds the pins, tells the pod its place and its gang, opens the one gate, and changes nothing else.
@@ -128,5 +131,25 @@ func TestRelease(t *testing.T) {
 				t.Errorf("it reads as pinned to %q", host)
 			}
 		})
+	}
+}
+
+// A pod that is released already is left as it is. That it went to another place is an error: the rest of its gang must not go to this one.
+func TestReleasedBefore(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	pod.Spec.NodeSelector = map[string]string{"gpu": "gb200", "zone-key": "a", "rack-key": "r0"}
+	api := fake.NewClientBuilder().WithObjects(pod).Build()
+	for rack, want := range map[string]error{"r0": nil, "r1": provider.ErrElsewhere} {
+		gated := pod.DeepCopy() // as a stale cache has it
+		gated.Spec.NodeSelector, gated.ResourceVersion = nil, "1"
+		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": rack}}
+		if err := (Placer{Client: api, Live: api}).Release(t.Context(), gated, pin); !errors.Is(err, want) {
+			t.Errorf("to %s: %v, want %v", rack, err, want)
+		}
+		got := &corev1.Pod{}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), got); err != nil || !maps.Equal(got.Spec.NodeSelector, pod.Spec.NodeSelector) {
+			t.Errorf("it is pinned to %v: %v", got.Spec.NodeSelector, err)
+		}
 	}
 }

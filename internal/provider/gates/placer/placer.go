@@ -71,6 +71,9 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if !graph.GateClosed(current) {
+			if !gates.PinnedTo(current, pin) {
+				return provider.ErrElsewhere
+			}
 			return nil
 		}
 		err := p.release(ctx, current, pin)
