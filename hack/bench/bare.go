@@ -29,7 +29,7 @@ func bareAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (err 
 		return err
 	}
 	speed := map[string]float64{}
-	if err := timeWays(ctx, c, s, s.rounds, []live.Way{live.Packed, released}, speed); err != nil {
+	if err := r.timeWays(ctx, c, s, shape, s.rounds, []live.Way{live.Packed, released}, speed); err != nil {
 		return err
 	}
 	r.againstBare(s, shape, speed)

@@ -79,10 +79,10 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 		return nil, err
 	}
 	speed = map[string]float64{}
-	if err := timeWays(ctx, c, s, s.rounds, []live.Way{live.Plain, live.Packed, live.InTree, released}, speed); err != nil {
+	if err := r.timeWays(ctx, c, s, shape, s.rounds, []live.Way{live.Plain, live.Packed, live.InTree, released}, speed); err != nil {
 		return nil, err
 	}
-	if err := timeWays(ctx, c, s, 1, pinnings, speed); err != nil {
+	if err := r.timeWays(ctx, c, s, shape, 1, pinnings, speed); err != nil {
 		return nil, err
 	}
 	name := createdToBound(s, shape)
@@ -97,9 +97,10 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 	return speed, nil
 }
 
-// timeWays adds the pods per second of some ways, which take turns.
-func timeWays(ctx context.Context, c *live.Cluster, s liveSizes, rounds int, ways []live.Way, speed map[string]float64) error {
+// timeWays adds the pods per second of some ways, which take turns, and a remark on where their time goes.
+func (r *report) timeWays(ctx context.Context, c *live.Cluster, s liveSizes, shape hall.Shape, rounds int, ways []live.Way, speed map[string]float64) error {
 	sides := make([]side, 0, len(ways))
+	c.ForgetCosts()
 	for _, way := range ways {
 		sides = append(sides, func() (time.Duration, error) {
 			took, err := c.Bind(ctx, way, s.gangs, s.pods)
@@ -113,6 +114,7 @@ func timeWays(ctx context.Context, c *live.Cluster, s liveSizes, rounds int, way
 	}
 	for i, way := range ways {
 		speed[way.Name] = float64(s.gangs*s.pods) / t[i].Seconds()
+		r.note("CPU for a gang, %s in %d racks: %s.", way.Name, shape.Racks(), c.Cost(way))
 	}
 	return nil
 }

@@ -31,14 +31,22 @@ var smallPeerSizes = sizes{smoke: true, live: liveSizes{
 	few: hall.Shape{Hosts: 20, HostsPerRack: 5, RacksPerBlock: 2, BlocksPerZone: 1}, gangs: 3, pods: 2, rounds: 1,
 }}
 
-// underPeers are the providers that Gates is compared with, and how many times faster it is to be; 0 for no target.
-var underPeers = []struct {
+// under is a provider that deployments are measured with. target is how many times faster Gates is to be; 0 for no target.
+type under struct {
 	provider, name string
 	target         float64
-}{
-	{specs.PodGroup.Name, "PodGroup", 0},
-	{specs.KAI.Name, "KAI", 3},
-	{specs.Grove.Name, "Grove with KAI", 10},
+	// programs that it needs. The others do not run while it is measured.
+	programs []string
+}
+
+func (u under) way() live.Way { return live.PackedUnder(u.provider, u.name) }
+
+// underAll are the providers: Gates, and those that it is compared with.
+var underAll = []under{
+	{provider: specs.Gates.Name, name: "Gates"},
+	{provider: specs.PodGroup.Name, name: "PodGroup"},
+	{specs.KAI.Name, "KAI", 3, peers.Programs(peers.Needed(sandbox.KAI)...)},
+	{specs.Grove.Name, "Grove with KAI", 10, peers.Programs(peers.Needed(sandbox.Grove)...)},
 }
 
 func againstPeers(ctx context.Context, s sizes, r *report) (err error) {
@@ -51,39 +59,43 @@ func againstPeers(ctx context.Context, s sizes, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
-	ways := []live.Way{live.PackedUnder(specs.Gates.Name, "Gates")}
-	for _, p := range underPeers {
-		ways = append(ways, live.PackedUnder(p.provider, p.name))
-	}
 	r.note("Peers: %s.", strings.Join(peers.Versions, ", "))
-	if err := bindUnder(ctx, c, s.live, ways, r); err != nil {
+	if err := bindUnder(ctx, c, s.live, r); err != nil {
 		return err
 	}
 	if err := c.Occupy(ctx); err != nil {
 		return err
 	}
-	return refuseUnder(ctx, c, s.live, ways, r)
+	return refuseUnder(ctx, c, s.live, r)
 }
 
-// bindUnder: the ways take turns; each has been run once before.
-func bindUnder(ctx context.Context, c *live.Cluster, s liveSizes, ways []live.Way, r *report) error {
-	sides := make([]side, 0, len(ways))
-	for _, way := range ways {
+// bindUnder: the ways take turns; each has been run once before. While one is measured, only the programs that it needs run.
+func bindUnder(ctx context.Context, c *live.Cluster, s liveSizes, r *report) error {
+	sides := make([]side, 0, len(underAll))
+	for _, u := range underAll {
+		way := u.way()
 		if _, err := c.Bind(ctx, way, min(s.gangs, 3), s.pods); err != nil { // warm
 			return err
 		}
 		sides = append(sides, func() (time.Duration, error) {
+			if err := c.RunOnly(ctx, u.programs...); err != nil {
+				return 0, err
+			}
 			took, err := c.Bind(ctx, way, s.gangs, s.pods)
 			fmt.Fprintf(os.Stderr, "  %s: bound after %s\n", way.Name, took.Round(10*time.Millisecond))
 			return took, err
 		})
 	}
+	c.ForgetCosts()
 	t, err := means(s.rounds, sides...)
 	if err != nil {
 		return err
 	}
+	for _, u := range underAll {
+		r.note("CPU for a gang under %s: %s.", u.name, c.Cost(u.way()))
+	}
 	name := fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(s.few.Hosts)), s.few.Racks())
-	for i, p := range underPeers {
+	for i, p := range underAll[1:] {
 		if p.target == 0 {
 			r.beside(name, "s", t[0].Seconds(), t[i+1].Seconds(), p.name)
 			continue
@@ -94,13 +106,16 @@ func bindUnder(ctx context.Context, c *live.Cluster, s liveSizes, ways []live.Wa
 }
 
 // refuseUnder: one gang more than there is capacity for, in turns.
-func refuseUnder(ctx context.Context, c *live.Cluster, s liveSizes, ways []live.Way, r *report) error {
-	words := make([]string, len(ways))
-	sides := make([]side, 0, len(ways))
-	for i, way := range ways {
+func refuseUnder(ctx context.Context, c *live.Cluster, s liveSizes, r *report) error {
+	words := make([]string, len(underAll))
+	sides := make([]side, 0, len(underAll))
+	for i, u := range underAll {
 		sides = append(sides, func() (took time.Duration, err error) {
-			took, words[i], err = c.Refuse(ctx, way, s.pods)
-			fmt.Fprintf(os.Stderr, "  %s: refused after %s\n", way.Name, took.Round(time.Millisecond))
+			if err := c.RunOnly(ctx, u.programs...); err != nil {
+				return 0, err
+			}
+			took, words[i], err = c.Refuse(ctx, u.way(), s.pods)
+			fmt.Fprintf(os.Stderr, "  %s: refused after %s\n", u.name, took.Round(time.Millisecond))
 			return took, err
 		})
 	}
@@ -108,11 +123,11 @@ func refuseUnder(ctx context.Context, c *live.Cluster, s liveSizes, ways []live.
 	if err != nil {
 		return err
 	}
-	for i, p := range underPeers {
+	for i, p := range underAll[1:] {
 		r.beside("a gang that does not fit, created to refused with the reason", "s", t[0].Seconds(), t[i+1].Seconds(), p.name)
 	}
-	for i, way := range ways {
-		r.note("The refusal under %s: %q.", way.Name, words[i])
+	for i, u := range underAll {
+		r.note("The refusal under %s: %q.", u.name, words[i])
 	}
 	return nil
 }

@@ -119,12 +119,12 @@ func (s *Sandbox) WaitForManager(ctx context.Context, name string) error {
 
 // StopManager asks a manager to end and waits for it; a manager that does not run is no error.
 func (s *Sandbox) StopManager(ctx context.Context, name string) error {
-	return s.endManager(name, func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
+	return s.end(cmp.Or(name, DefaultManager), func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
 }
 
 // KillManager ends a manager with SIGKILL.
 func (s *Sandbox) KillManager(ctx context.Context, name string) error {
-	return s.endManager(name, func(p *proc.Process) error { return p.Kill(ctx) })
+	return s.end(cmp.Or(name, DefaultManager), func(p *proc.Process) error { return p.Kill(ctx) })
 }
 
 // ManagerMetrics is the address of a manager's metrics endpoint.
@@ -136,8 +136,9 @@ func (s *Sandbox) ManagerWebhooks(name string) string { return local(s.port(webh
 // ManagerProbes is the address that a manager serves its probes at.
 func (s *Sandbox) ManagerProbes(name string) string { return local(s.port(healthPort(name))) }
 
-func (s *Sandbox) endManager(name string, end func(*proc.Process) error) error {
-	p, err := proc.Load(s.pidFile(cmp.Or(name, DefaultManager)))
+// end has a process ended, if there is one.
+func (s *Sandbox) end(name string, end func(*proc.Process) error) error {
+	p, err := proc.Load(s.pidFile(name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

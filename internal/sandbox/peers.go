@@ -105,6 +105,10 @@ func (s *Sandbox) StartProgram(p Program) error {
 	if !slices.Contains(s.state.Programs, p.Name) {
 		s.state.Programs = append(s.state.Programs, p.Name)
 	}
+	if s.programs == nil {
+		s.programs = map[string]Program{}
+	}
+	s.programs[p.Name] = p
 	if err := s.save(); err != nil {
 		return err
 	}
@@ -113,6 +117,23 @@ func (s *Sandbox) StartProgram(p Program) error {
 		Dir: s.PeersDir(), LogFile: s.LogFile(p.Name), PIDFile: s.pidFile(p.Name),
 	})
 	return err
+}
+
+// StopProgram ends a program of a peer. One that does not run is no error.
+func (s *Sandbox) StopProgram(ctx context.Context, name string) error {
+	return s.end(name, func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
+}
+
+// RestartProgram starts a program of a peer again that this process started and stopped, and waits for it.
+func (s *Sandbox) RestartProgram(ctx context.Context, name string) error {
+	p, found := s.programs[name]
+	if !found {
+		return fmt.Errorf("%s was not started by this process", name)
+	}
+	if err := s.StartProgram(p); err != nil {
+		return err
+	}
+	return s.WaitForProgram(ctx, name)
 }
 
 // WaitForProgram waits until a program of a peer listens on its first port. A program that ends is an error with the end of its log.

@@ -67,6 +67,8 @@ type Sandbox struct {
 	dir   string
 	mu    sync.Mutex // guards state.Ports
 	state state
+	// programs of peers that this process started, by name.
+	programs map[string]Program
 }
 
 // ErrNotFound says that a directory holds no sandbox.

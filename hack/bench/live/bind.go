@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -44,6 +44,10 @@ func (c *Cluster) bind(ctx context.Context, way Way, gangs, podsPerGang int, loo
 		return 0, fmt.Errorf("%d pods are left from before", len(p.byName))
 	}
 	batches, want := way.objects(c.shape, gangs, podsPerGang), gangs*podsPerGang
+	before, err := c.costSoFar(ctx)
+	if err != nil {
+		return 0, err
+	}
 	created := make(chan error, 1)
 	start := time.Now()
 	go func() {
@@ -63,6 +67,9 @@ func (c *Cluster) bind(ctx context.Context, way Way, gangs, podsPerGang int, loo
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", way.Name, err)
+	}
+	if err := c.spent(ctx, way, gangs, before); err != nil {
+		return 0, err
 	}
 	if err := c.judge(p, way, gangs, podsPerGang); err != nil {
 		return 0, fmt.Errorf("%s: %w", way.Name, err)
@@ -98,7 +105,7 @@ func judgeGangs(shape hall.Shape, p *pods, ask hall.Ask, gangOf func(*corev1.Pod
 // be paid for by the next.
 func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	for _, kind := range []client.Object{
-		&nvidiav1alpha1.DynamoGraphDeployment{}, &corev1.Pod{}, &schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{},
+		&nvidiav1beta1.DynamoGraphDeployment{}, &corev1.Pod{}, &schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{},
 	} {
 		if err := c.deleteAll(ctx, kind); err != nil {
 			return err

@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,17 +49,42 @@ type Cluster struct {
 	dir   string
 	// theirs are the kinds that peers make beside the pods.
 	theirs []schema.GroupVersionKind
+	// peers are the programs of peers, by name: whether they run.
+	peers map[string]bool
 	// metrics reads the operator's; nil until it is asked for them.
 	metrics *sandbox.MetricsReader
+	// costs of the rounds of each way, by its name.
+	costs map[string][]Cost
 }
 
 // UpBeside starts one with the operator and with KAI and Grove.
 func UpBeside(ctx context.Context, shape hall.Shape, beside *sandbox.Peers) (*Cluster, error) {
 	c, err := Up(ctx, shape, true, func(o *sandbox.Options) { o.Peers = beside })
 	if err == nil {
-		c.theirs = theirs
+		c.theirs, c.peers = theirs, map[string]bool{}
+		for name := range beside.Ports {
+			c.peers[name] = true
+		}
 	}
 	return c, err
+}
+
+// RunOnly ends the programs of peers that are not among the needed ones, starts those that are, and waits until the machine is quiet.
+func (c *Cluster) RunOnly(ctx context.Context, needed ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(c.peers)) {
+		var err error
+		switch need := slices.Contains(needed, name); {
+		case need && !c.peers[name]:
+			err = c.box.RestartProgram(ctx, name)
+		case !need && c.peers[name]:
+			err = c.box.StopProgram(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
+		c.peers[name] = slices.Contains(needed, name)
+	}
+	return c.untilQuiet(ctx)
 }
 
 // Up starts one. All nodes are Ready and free of start-up taints when it returns. more change the options of the sandbox.

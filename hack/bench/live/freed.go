@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
@@ -91,11 +91,11 @@ func named(objects []client.Object, names ...string) []client.Object {
 
 // order finds out which graph is next: of one priority and namespace, the oldest, and of those of one second the first by name.
 func (w *Crowd) order(ctx context.Context) error {
-	list := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := w.cluster.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return err
 	}
-	slices.SortFunc(list.Items, func(a, b nvidiav1alpha1.DynamoGraphDeployment) int {
+	slices.SortFunc(list.Items, func(a, b nvidiav1beta1.DynamoGraphDeployment) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for i := range list.Items {
@@ -117,7 +117,7 @@ func (w *Crowd) Free(ctx context.Context) (Freed, error) {
 	if err != nil {
 		return Freed{}, err
 	}
-	holder := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: w.holder}}
+	holder := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: w.holder}}
 	if err := w.cluster.c.Delete(ctx, holder, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		return Freed{}, err
 	}

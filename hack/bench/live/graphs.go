@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -37,18 +36,14 @@ func (g Graphs) Pods() int { return g.Count * (g.Workers + g.Frontends) }
 const frontendService = "frontend"
 
 func (g Graphs) objects() []client.Object {
-	batches := deployments(g.Count, nvidiav1alpha1.ServiceSpec{
-		Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(g.Workers)},
-		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
-	})
+	batches := deployments(g.Count, multinode(1, g.Workers, hall.Rack))
 	for _, o := range batches[0] {
-		dgd := o.(*nvidiav1alpha1.DynamoGraphDeployment)
+		dgd := o.(*nvidiav1beta1.DynamoGraphDeployment)
 		dgd.Spec.TopologyConstraint.PackDomain = hall.Zone.Name()
-		worker := dgd.Spec.Services["worker"]
-		worker.Resources.Limits.GPU = fmt.Sprint(g.GPUs)
-		dgd.Spec.Services[frontendService] = &nvidiav1alpha1.ServiceSpec{
-			ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: ptr.To(int32(g.Frontends)), ExtraPodSpec: worker.ExtraPodSpec.DeepCopy(),
-		}
+		dgd.Spec.Components[0].PodTemplate = template(g.GPUs)
+		dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{
+			Name: frontendService, Type: nvidiav1beta1.ComponentTypeFrontend, Replicas: ptr.To(int32(g.Frontends)), PodTemplate: template(0),
+		})
 	}
 	return batches[0]
 }

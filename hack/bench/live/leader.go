@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
@@ -191,7 +191,7 @@ func (p *Pair) restore(ctx context.Context) error {
 	if err := c.judgeGang(ctx, p.pods, heirName, p.size, beside); err != nil {
 		return err
 	}
-	heir := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: heirName}}
+	heir := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: heirName}}
 	if err := c.c.Delete(ctx, heir, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		return err
 	}

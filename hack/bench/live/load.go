@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
@@ -60,7 +60,7 @@ func (c *Cluster) createSteadily(ctx context.Context, every time.Duration, pods 
 		if i < living {
 			continue
 		}
-		oldest := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name(i - living)}}
+		oldest := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name(i - living)}}
 		if err := c.c.Delete(whole, oldest, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return i, err
 		}

@@ -12,9 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
@@ -38,11 +36,7 @@ func (c *Cluster) PodSize(ctx context.Context, pods int, level hall.Level) (size
 		return size, err
 	}
 	defer p.stop()
-	service := nvidiav1alpha1.ServiceSpec{Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(pods)}}
-	if level != hall.Cluster {
-		service.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: level.Name()}
-	}
-	if err := c.create(ctx, deployments(1, service)[0]); err != nil {
+	if err := c.create(ctx, deployments(1, multinode(1, pods, level))[0]); err != nil {
 		return size, err
 	}
 	if err := p.until(ctx, pods, 1, patience); err != nil {

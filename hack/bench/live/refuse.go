@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
@@ -61,7 +61,7 @@ func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Dura
 		return 0, "", err
 	}
 	defer p.events.Stop()
-	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}
+	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := c.c.List(ctx, dgds, client.InNamespace(namespace)); err != nil {
 		return 0, "", err
 	}
@@ -79,7 +79,7 @@ func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Dura
 	}
 	for why == "" {
 		event, open := <-events.ResultChan()
-		dgd, ok := event.Object.(*nvidiav1alpha1.DynamoGraphDeployment)
+		dgd, ok := event.Object.(*nvidiav1beta1.DynamoGraphDeployment)
 		if !open || !ok {
 			return 0, "", fmt.Errorf("%s: the watch of deployments has ended: %w", way.Name, errors.Join(context.Cause(ctx), fmt.Errorf("%v", event.Object)))
 		}
@@ -95,8 +95,8 @@ func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Dura
 
 // refusal is why a deployment has no place: the planner's numbers, or the words of the scheduler that Grove leaves it to. That something is
 // waited for is none.
-func refusal(dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
-	placed := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+func refusal(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	placed := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	if placed == nil || placed.Status != metav1.ConditionFalse {
 		return ""
 	}

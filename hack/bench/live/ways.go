@@ -8,11 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
@@ -55,34 +56,48 @@ func PackedUnder(provider, name string) Way {
 	return way
 }
 
-// deployments makes one deployment per gang.
-func deployments(gangs int, service nvidiav1alpha1.ServiceSpec) [][]client.Object {
-	service.ComponentType = nvidiav1alpha1.ComponentTypeWorker
-	service.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{GPU: fmt.Sprint(hall.GPUs)}}
-	service.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{
-		Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
-	}}
+// deployments makes one deployment per gang, in the version that is stored, so that nothing is converted.
+func deployments(gangs int, component nvidiav1beta1.ComponentSpec) [][]client.Object {
+	component.Name, component.Type = "worker", nvidiav1beta1.ComponentTypeWorker
+	component.PodTemplate = template(hall.GPUs)
 	batch := make([]client.Object, 0, gangs)
 	for i := range gangs {
-		dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("graph-%03d", i)}}
-		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"worker": service.DeepCopy()}
-		if service.TopologyConstraint != nil {
-			dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: topologyName}
+		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("graph-%03d", i)}}
+		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{*component.DeepCopy()}
+		if component.TopologyConstraint != nil {
+			dgd.Spec.TopologyConstraint = &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: topologyName}
 		}
 		batch = append(batch, dgd)
 	}
 	return [][]client.Object{batch}
 }
 
+// template of pods with so many GPUs.
+func template(gpus int) *corev1.PodTemplateSpec {
+	main := corev1.Container{
+		Name: nvidiav1beta1.MainContainerName, Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm --model m"},
+	}
+	if gpus > 0 {
+		main.Resources.Limits = corev1.ResourceList{hall.GPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
+	}
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{main}}}
+}
+
+// multinode is a component whose replicas are gangs of so many pods in one domain of a level, [hall.Cluster] for no constraint.
+func multinode(replicas, pods int, level hall.Level) nvidiav1beta1.ComponentSpec {
+	component := nvidiav1beta1.ComponentSpec{Replicas: ptr.To(int32(replicas)), Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: int32(pods)}}
+	if level != hall.Cluster {
+		component.TopologyConstraint = &nvidiav1beta1.TopologyConstraint{PackDomain: level.Name()}
+	}
+	return component
+}
+
 func packed(_ hall.Shape, gangs, pods int) [][]client.Object {
-	return deployments(gangs, nvidiav1alpha1.ServiceSpec{
-		Replicas: ptr.To[int32](1), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(pods)},
-		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
-	})
+	return deployments(gangs, multinode(1, pods, hall.Rack))
 }
 
 func plain(_ hall.Shape, gangs, pods int) [][]client.Object {
-	return deployments(gangs, nvidiav1alpha1.ServiceSpec{Replicas: ptr.To(int32(pods))})
+	return deployments(gangs, nvidiav1beta1.ComponentSpec{Replicas: ptr.To(int32(pods))})
 }
 
 // bench is the label of the gang a bare pod belongs to.

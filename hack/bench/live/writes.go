@@ -16,9 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
-
-	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
@@ -138,11 +135,7 @@ func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, 
 	if err != nil {
 		return nil, err
 	}
-	objects := deployments(1, nvidiav1alpha1.ServiceSpec{
-		Replicas: ptr.To(int32(gangs)), Multinode: &nvidiav1alpha1.MultinodeSpec{NodeCount: int32(podsPerGang)},
-		TopologyConstraint: &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: hall.Rack.Name()},
-	})
-	if err := c.create(ctx, objects[0]); err != nil {
+	if err := c.create(ctx, deployments(1, multinode(gangs, podsPerGang, hall.Rack))[0]); err != nil {
 		return nil, err
 	}
 	if err := p.until(ctx, gangs*podsPerGang, 1, patience); err != nil {

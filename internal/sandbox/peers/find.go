@@ -65,6 +65,19 @@ func Needed(provider sandbox.Provider) []string {
 	}
 }
 
+// Programs are the names of the programs of peers.
+func Programs(names ...string) []string {
+	var out []string
+	for _, p := range all {
+		if slices.Contains(names, p.name) {
+			for _, program := range p.programs {
+				out = append(out, program.name)
+			}
+		}
+	}
+	return out
+}
+
 // Find finds peers on this machine by the environment, for the clone at root. The error of what is missing names the variables, what they
 // have to hold, and the page that says more.
 func Find(root string, names ...string) (*Set, error) {
