@@ -41,7 +41,7 @@ var fullOperating = operatingSizes{
 var smokeOperating = operatingSizes{
 	racks:   hall.Shape{Hosts: 32, HostsPerRack: 4, RacksPerBlock: 1_000, BlocksPerZone: 1},
 	waiting: 20, freed: 2, pods: 60, lost: 1,
-	perSecond: 50, phase: 2 * time.Second, gangEvery: time.Second, phases: 1,
+	perSecond: 50, phase: 2 * time.Second, gangEvery: 2 * time.Second, phases: 1,
 	small: hall.Shape{Hosts: 32, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
 	large: hall.Shape{Hosts: 64, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
 }

@@ -29,6 +29,11 @@ const (
 	stillName = "still"
 )
 
+// Question is something that is asked, and the check of its answer.
+type Question interface {
+	ask(ctx context.Context) error
+}
+
 // Request of the API server, and the check of its answer.
 type Request struct {
 	verb, path string
@@ -38,8 +43,8 @@ type Request struct {
 	client           rest.Interface
 }
 
-// do sends it.
-func (r Request) do(ctx context.Context) error {
+// ask implements Question.
+func (r Request) ask(ctx context.Context) error {
 	request, code := r.client.Verb(r.verb).AbsPath(r.path), 0
 	if r.body != nil {
 		request = request.Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type", "application/json").Body(r.body)
@@ -114,7 +119,7 @@ func (c *Cluster) Requests(ctx context.Context) (*Requests, error) {
 // inForce checks that all requests are answered, and that a deployment of an unknown topology is refused in v1alpha1.
 func (r *Requests) inForce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
 	for _, one := range []Request{r.CreateAlpha, r.CreateBeta, r.GetAlpha, r.GetBeta, r.CreateConfigMap} {
-		if err := one.do(ctx); err != nil {
+		if err := one.ask(ctx); err != nil {
 			return err
 		}
 	}
@@ -126,7 +131,7 @@ func (r *Requests) inForce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphD
 	}
 	refused := r.CreateAlpha
 	refused.body = body
-	if refused.do(ctx) == nil {
+	if refused.ask(ctx) == nil {
 		return errors.New("admission accepts a deployment of an unknown topology")
 	}
 	return nil
@@ -174,8 +179,8 @@ type Asked struct {
 	Err   error
 }
 
-// Ask sends requests in turns at a steady rate until the context ends, and returns what became of each. Those under way then are finished.
-func Ask(ctx context.Context, perSecond int, requests ...Request) []Asked {
+// Ask sends questions in turns at a steady rate until the context ends, and returns what became of each. Those under way then are finished.
+func Ask(ctx context.Context, perSecond int, questions ...Question) []Asked {
 	interval := time.Second / time.Duration(perSecond)
 	var mu sync.Mutex
 	var asked []Asked
@@ -190,9 +195,9 @@ func Ask(ctx context.Context, perSecond int, requests ...Request) []Asked {
 			return asked
 		case <-timer.C:
 		}
-		start, request := due, requests[i%len(requests)]
+		start, question := due, questions[i%len(questions)]
 		group.Go(func() {
-			err := request.do(context.WithoutCancel(ctx))
+			err := question.ask(context.WithoutCancel(ctx))
 			one := Asked{Start: start, Took: time.Since(start), Err: err}
 			mu.Lock()
 			defer mu.Unlock()
