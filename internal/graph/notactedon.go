@@ -33,8 +33,8 @@ const ownAnnotations = "metadata.annotations"
 
 // NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
 // service's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has
-// words of its own for those.
-func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []string {
+// words of its own for those. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
+func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []string {
 	provider := specs.Named(ChooseProvider(dgd, preset).Name)
 	var paths []string
 	add := func(set bool, path string) {
@@ -51,10 +51,6 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []strin
 	}
 	annotations(ownAnnotations, dgd.Annotations)
 	annotations("spec.annotations", dgd.Spec.Annotations)
-	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
-	if err != nil { // then what it says is ignored
-		alpha = nvidiav1alpha1.AlphaOnly{}
-	}
 	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
 	_, known := setOverride(dgd)
 	add(dgd.Spec.ProviderOverride != nil && (!provider.Overrides || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
@@ -113,13 +109,9 @@ func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, add func(
 	add(worker != nil && (!acts || !known), "multinode.worker")
 }
 
-// LaunchWarnings says what the user has to know about how multinode services start.
-func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+// LaunchWarnings says what the user has to know about how multinode services start. alpha is what only v1alpha1 can say of the deployment.
+func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
 	var asWritten []string
-	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
-	if err != nil { // then it is refused anyway
-		return nil
-	}
 	for _, c := range Components(dgd) {
 		nodes, multinode := c.PodsPerReplica()
 		if !multinode {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
@@ -64,7 +65,7 @@ spec:
 	for _, field := range []string{"ingress", "eppConfig", "checkpoint", "gpuMemoryService", "failover", "providerOverride", "multinode.leader", "multinode.worker"} {
 		want = append(want, "spec.services[loud]."+field)
 	}
-	if diff := cmp.Diff(want, NotActedOn(hub.Of(dgd), "")); diff != "" {
+	if diff := cmp.Diff(want, notActedOn(hub.Of(dgd), "")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -94,7 +95,7 @@ spec:
 		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, NotActedOn(hub.Of(dgd), "")); diff != "" {
+		if diff := cmp.Diff(c.want, notActedOn(hub.Of(dgd), "")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -120,7 +121,7 @@ func TestQueueIsActedOn(t *testing.T) {
 		dgd.Spec.Annotations = queue
 		extra := &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{SchedulerName: c.scheduler}}
 		dgd.Spec.Services = map[string]*nvidiav1alpha1.ServiceSpec{"A": {Annotations: queue, ExtraPodSpec: extra}}
-		if diff := cmp.Diff(c.want, NotActedOn(hub.Of(dgd), c.preset)); diff != "" {
+		if diff := cmp.Diff(c.want, notActedOn(hub.Of(dgd), c.preset)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -145,7 +146,7 @@ spec:
 	want := []string{
 		"spec.services[*].multinode: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $TRELLIS_LEADER_ADDRESS, $TRELLIS_HOSTS and $TRELLIS_POD_INDEX (a, b, c and 1 more)",
 	}
-	if diff := cmp.Diff(want, LaunchWarnings(hub.Of(dgd))); diff != "" {
+	if diff := cmp.Diff(want, launchWarnings(hub.Of(dgd))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -206,4 +207,21 @@ func TestRevisionIsOfTheRolesOnly(t *testing.T) {
 			t.Errorf("%s: %s, was %s", name, got, was)
 		}
 	}
+}
+
+// notActedOn is NotActedOn a deployment as it is stored.
+func notActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []string {
+	return NotActedOn(dgd, alphaOnly(dgd), preset)
+}
+
+func launchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+	return LaunchWarnings(dgd, alphaOnly(dgd))
+}
+
+func alphaOnly(dgd *nvidiav1beta1.DynamoGraphDeployment) nvidiav1alpha1.AlphaOnly {
+	out, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }

@@ -51,7 +51,7 @@ spec:
 		if err := yaml.UnmarshalStrict([]byte(c.text), dgd); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, NotActedOn(dgd, c.provider)); diff != "" {
+		if diff := cmp.Diff(c.want, notActedOn(dgd, c.provider)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

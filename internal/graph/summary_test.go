@@ -23,7 +23,7 @@ import (
 func summary(dgd *nvidiav1beta1.DynamoGraphDeployment, g *Graph) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", dgd.Name)
-	for _, warning := range slices.Concat(NotActedOn(dgd, ""), LaunchWarnings(dgd)) {
+	for _, warning := range slices.Concat(notActedOn(dgd, ""), launchWarnings(dgd)) {
 		fmt.Fprintf(&b, "  warning: %s\n", warning)
 	}
 	for _, sg := range g.ScalingGroups() {

@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/webhook"
@@ -84,7 +85,9 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 	if err != nil {
 		return nil, err
 	}
-	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, o.Provider) }
+	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+		return graph.NotActedOn(dgd, alpha, o.Provider)
+	}
 	return f, webhook.SetupWithManager(own, webhook.Options{
 		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, Provider: o.Provider,
 		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,

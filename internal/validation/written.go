@@ -59,6 +59,11 @@ func FromJSON(raw []byte) (Written, error) {
 	return w, json.Unmarshal(converted, w.Alpha)
 }
 
+// AlphaOnly is what only v1alpha1 can say of the deployment.
+func (w Written) AlphaOnly() nvidiav1alpha1.AlphaOnly {
+	return nvidiav1alpha1.AlphaOnlyIn(w.Alpha, w.DynamoGraphDeployment)
+}
+
 // FromHub is a deployment as v1beta1 has it, with what it remembers of v1alpha1; empty for none.
 func FromHub(dgd *nvidiav1beta1.DynamoGraphDeployment) Written {
 	if dgd == nil {

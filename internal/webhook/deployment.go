@@ -38,8 +38,8 @@ var kindDeployment = nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment
 // deploymentValidator asks every rule about a DynamoGraphDeployment.
 type deploymentValidator struct {
 	live       client.Reader
-	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment) []string
-	warnings   func(*nvidiav1beta1.DynamoGraphDeployment) []string
+	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string
+	warnings   func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string
 	// maxPods bounds the pods of one graph; 0: any number.
 	maxPods int64
 	// provider is the operator's, of deployments that name none.
@@ -118,11 +118,12 @@ func wording(req admission.Request, dgd validation.Written) validation.Wording {
 
 func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
 	var notActedOn, more []string
+	alpha := dgd.AlphaOnly()
 	if v.notActedOn != nil {
-		notActedOn = v.notActedOn(dgd.DynamoGraphDeployment)
+		notActedOn = v.notActedOn(dgd.DynamoGraphDeployment, alpha)
 	}
 	if v.warnings != nil {
-		more = v.warnings(dgd.DynamoGraphDeployment)
+		more = v.warnings(dgd.DynamoGraphDeployment, alpha)
 	}
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {

@@ -184,9 +184,13 @@ func TestValidatorDoesNotWait(t *testing.T) {
 func TestValidatorWarnings(t *testing.T) {
 	live := fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(gb200()).Build()
 	hook := handlers(testScheme(), Options{
-		Live:       live,
-		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment) []string { return []string{"spec.experimental"} },
-		Warnings:   func(*nvidiav1beta1.DynamoGraphDeployment) []string { return []string{"mind the gap"} },
+		Live: live,
+		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string {
+			return []string{"spec.experimental"}
+		},
+		Warnings: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string {
+			return []string{"mind the gap"}
+		},
 	})[validateDeploymentPath]
 	want := []string{"spec.experimental is accepted but not acted on", "mind the gap"}
 	labelled := strings.Replace(validGraph, `"name":"llm"`, `"name":"llm","labels":{"a":"b"}`, 1)
@@ -210,7 +214,7 @@ func TestValidatorWarnings(t *testing.T) {
 func TestPanicIsAnError(t *testing.T) {
 	hook := handlers(testScheme(), Options{
 		Live:       fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(gb200()).Build(),
-		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment) []string { panic("oh") },
+		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string { panic("oh") },
 	})[validateDeploymentPath]
 	if response := hook.Handle(t.Context(), request(admissionv1.Create, validGraph, "")); response.Allowed {
 		t.Error("allowed")

@@ -20,6 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
@@ -68,7 +69,9 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	r.live = &unreliable{Reader: r.manager.GetAPIReader()}
 	return r, SetupWithManager(r.manager, Options{
 		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string { return graph.NotActedOn(dgd, "") },
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+			return graph.NotActedOn(dgd, alpha, "")
+		},
 	})
 }
 

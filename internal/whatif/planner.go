@@ -86,7 +86,8 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 
 // Warnings returns what admission would warn of, and what the plan lacks.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	warnings := validation.GraphWarnings(validation.FromHub(dgd), p.world.Topology(constraint.Profile(dgd)), graph.NotActedOn(dgd, ""))
+	written := validation.FromHub(dgd)
+	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), graph.NotActedOn(dgd, written.AlphaOnly(), ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+kept)

@@ -31,6 +31,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
@@ -99,8 +100,8 @@ func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallO
 	}
 	err = webhook.SetupWithManager(mgr, webhook.Options{
 		Admission: true, MaxPods: validation.DefaultMaxPods, Warnings: graph.LaunchWarnings,
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-			return graph.NotActedOn(dgd, specs.Auto)
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+			return graph.NotActedOn(dgd, alpha, specs.Auto)
 		},
 	})
 	if err != nil {

@@ -41,15 +41,22 @@ type AlphaOnlyService struct {
 
 // AlphaOnlyOf reads what only v1alpha1 can say of a deployment. It fails only if what is remembered is no valid v1alpha1, which admission refuses.
 func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
-	out := AlphaOnly{}
 	if dgd.Annotations[AnnotationSpecMemory] == "" {
-		return out, nil
+		return AlphaOnly{}, nil
 	}
 	alpha := &DynamoGraphDeployment{}
 	if err := retype(dgd, alpha, false); err != nil {
-		return out, err
+		return AlphaOnly{}, err
 	}
-	out.PVCs, out.Deployment, out.Ignored = alpha.Spec.PVCs, alpha, ignored(alpha, dgd)
+	return AlphaOnlyIn(alpha, dgd), nil
+}
+
+// AlphaOnlyIn is AlphaOnlyOf a deployment that is at hand in v1alpha1, too; nil for one that never was of v1alpha1.
+func AlphaOnlyIn(alpha *DynamoGraphDeployment, dgd *v1beta1.DynamoGraphDeployment) AlphaOnly {
+	if alpha == nil {
+		return AlphaOnly{}
+	}
+	out := AlphaOnly{PVCs: alpha.Spec.PVCs, Deployment: alpha, Ignored: ignored(alpha, dgd)}
 	out.Services = make(map[string]AlphaOnlyService, len(dgd.Spec.Components))
 	for i := range dgd.Spec.Components {
 		c := &dgd.Spec.Components[i]
@@ -57,7 +64,7 @@ func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 			out.Services[c.Name] = alphaOnlyOf(service, string(c.Type))
 		}
 	}
-	return out, nil
+	return out
 }
 
 func alphaOnlyOf(s *ServiceSpec, live string) AlphaOnlyService {
