@@ -17,7 +17,7 @@ import (
 
 // asked is one kind of requests, and how long each took.
 type asked struct {
-	name     string
+	name      string
 	questions []live.Question
 	took      []time.Duration
 }
