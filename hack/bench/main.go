@@ -32,6 +32,7 @@ func main() {
 	only := flag.String("only", "", "rows to run, by name, separated by commas (default: all)")
 	flag.BoolVar(&o.sandbox, "sandbox", true, "run the rows that need a control plane, too")
 	beside := flag.Bool("peers", false, "measure the providers against each other instead, beside the real KAI Scheduler and Grove")
+	rounds := flag.Int("rounds", 0, "rounds of the rows created to bound (default: 6, with -peers 3)")
 	out := flag.String("out", "", "file for the figures as JSON")
 	flag.Parse()
 	full, small := fullSizes, smokeSizes
@@ -40,6 +41,9 @@ func main() {
 	}
 	if o.sizes = full; *smoke {
 		o.sizes = small
+	}
+	if *rounds > 0 {
+		o.sizes.live.rounds = *rounds
 	}
 	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
