@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -65,9 +66,11 @@ func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
 //
 // The oldest pod goes first and alone: whoever opens its gate decides where the gang goes. A leader that was replaced and goes on, with a plan of
 // its own, finds it open and leaves the rest to the other. The oldest, since a pod that was released and that one of them still takes for gated is
-// older than those that are recreated beside it.
+// older than those that are recreated beside it; of one second the first by name, since both leaders have to begin with the same.
 func (s *Scheduler) release(ctx context.Context, g *gangRelease) {
-	slices.SortStableFunc(g.pods, func(a, b gang.Release) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
+	slices.SortFunc(g.pods, func(a, b gang.Release) int {
+		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Pod.Name, b.Pod.Name))
+	})
 	s.writes <- struct{}{}
 	go func() {
 		err := g.placer.Form(ctx, g.gang)

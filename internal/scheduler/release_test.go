@@ -78,3 +78,19 @@ func TestOldestPodDecidesWhereAGangGoes(t *testing.T) {
 		})
 	}
 }
+
+// Of pods that were created within one second the first by name is the oldest, in whatever order a leader has planned them.
+func TestOldestOfOneSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, placer := newBench(t, Options{}), &recording{}
+		g := aGang(placer)
+		for _, r := range g.pods {
+			r.Pod.CreationTimestamp = metav1.Unix(100, 0)
+		}
+		b.s.release(t.Context(), g)
+		synctest.Wait()
+		if placer.released[0] != "middle" {
+			t.Errorf("%v were released in this order", placer.released)
+		}
+	})
+}
