@@ -157,6 +157,12 @@ func (l *life) asANewOne() {
 				return errors.New(c)
 			}
 		}
+		for name, s := range l.dgd("g").Status.Services {
+			if n := ptr.Deref(s.ScheduledReplicas, -1); n != s.Replicas || len(s.Placements) != int(n) {
+				return fmt.Errorf("%s: of %d replicas %d are scheduled and %d placed", name, s.Replicas, n, len(s.Placements))
+			}
+		}
+		lived = l.portrait()
 		return nil
 	})
 	old := l.dgd("g")
