@@ -32,6 +32,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
@@ -153,7 +154,7 @@ const readsPerSecond = 200
 func TestRollingFailsNoRead(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	env := &envtest.Environment{}
-	config, err := env.Start()
+	config, err := apiserver.Launch(env)
 	if err != nil {
 		t.Fatal(err)
 	}

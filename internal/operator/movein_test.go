@@ -25,6 +25,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // upstream are the definitions of the Dynamo operator: those in the folder that TRELLIS_PEER_DEFINITIONS names, or else definitions of the same
@@ -96,7 +97,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 func TestMovesInFromUpstream(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	env := &envtest.Environment{}
-	config, err := env.Start()
+	config, err := apiserver.Launch(env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +112,7 @@ func TestMovesInFromUpstream(t *testing.T) {
 		storage string
 		objects []*unstructured.Unstructured
 	}{{"v1alpha1", []*unstructured.Unstructured{older.DeepCopy()}}, {"v1beta1", []*unstructured.Unstructured{newer.DeepCopy(), object(t, adapterUpstream)}}} {
-		_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: upstream(t, step.storage)})
-		b.must(err)
+		b.must(apiserver.Install(config, upstream(t, step.storage)...))
 		for _, o := range step.objects {
 			b.until("the object is created", time.Minute, func() error { return c.Create(t.Context(), o.DeepCopy()) }) // no conversion: the API server stores this version
 		}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 const (
@@ -51,7 +52,7 @@ func newServed(t *testing.T) *served {
 	}
 	log.SetLogger(logr.Discard())
 	env := &envtest.Environment{}
-	config, err := env.Start()
+	config, err := apiserver.Launch(env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +98,7 @@ func (s *served) install() {
 		}
 		definitions = append(definitions, crd)
 	}
-	_, err := envtest.InstallCRDs(s.config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: time.Minute})
-	s.must(err)
+	s.must(apiserver.Install(s.config, definitions...))
 	s.must(s.c.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}))
 	for _, raw := range s.built("webhook") {
 		s.must(s.c.Create(s.t.Context(), s.throughProxy(raw)))

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // How long a test waits for what must happen, and how often it looks.
@@ -83,7 +84,7 @@ func (s *suite) start() error {
 		return err
 	}
 	s.env = &envtest.Environment{Scheme: s.scheme}
-	config, err := s.env.Start()
+	config, err := apiserver.Launch(s.env)
 	if err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
 	}
@@ -104,7 +105,7 @@ func (s *suite) install(config *rest.Config, port int) error {
 		return err
 	}
 	// Installed by the environment they would lose their conversion.
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: crds}); err != nil {
+	if err := apiserver.Install(config, crds...); err != nil {
 		return err
 	}
 	s.warned = &warnings{}

@@ -18,10 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
 )
 
@@ -43,8 +43,7 @@ func TestUpgradeFromStoredV1alpha1(t *testing.T) {
 	w.must(err)
 	restConfig, err := e.cluster.RESTConfig()
 	w.must(err)
-	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{CRDs: crds})
-	w.must(err)
+	w.must(apiserver.Install(restConfig, crds...))
 	w.until("no webhook is asked any more", func() error {
 		probe := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment"}}
 		probe.SetNamespace(metav1.NamespaceDefault)

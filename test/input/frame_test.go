@@ -53,8 +53,8 @@ spec: {levels: [{domain: zone, key: topology.kubernetes.io/zone}, {domain: rack,
 
 // beside are fields that rules which no schema states ask for beside others, by the beginning of their path: laid over the base as a merge patch.
 var beside = map[string]string{
-	"spec.services{}.eppConfig": `{spec: {services: {A: {componentType: epp, runtimeVersionOverride: "1.2.0", eppConfig: {configMapRef: {name: c, key: k}}}}}}`,
-	"spec.components[].eppConfig": `{spec: {components: [{name: A, type: epp, runtimeVersionOverride: "1.2.0", eppConfig: {configMapRef: {name: c, key: k}},
+	"spec.services{}.eppConfig": `{spec: {services: {A: {componentType: epp, replicas: 1, runtimeVersionOverride: "1.2.0", eppConfig: {configMapRef: {name: c, key: k}}}}}}`,
+	"spec.components[].eppConfig": `{spec: {components: [{name: A, type: epp, replicas: 1, runtimeVersionOverride: "1.2.0", eppConfig: {configMapRef: {name: c, key: k}},
 		podTemplate: {spec: {containers: [{name: main, image: "example.com/worker:1"}]}}}]}}`,
 	"spec.services{}.topologyConstraint":                       `{spec: {topologyConstraint: {topologyProfile: a, packDomain: zone}}}`,
 	"spec.services{}.gpuMemoryService":                         `{spec: {services: {A: {resources: {limits: {gpu: "1"}}}}}}`,
@@ -82,6 +82,33 @@ func (l *leaf) base(t *testing.T, name string) map[string]any {
 // mentions: the patch is of the other version.
 func mentions(k *kind, patch string) bool {
 	return k.version == "v1alpha1" && strings.Contains(patch, "clusterTopologyName") || k.version == "v1beta1" && strings.Contains(patch, "topologyProfile")
+}
+
+// Every object that a field is tried on is accepted: a run looks at some fields only.
+func TestBases(t *testing.T) {
+	s := &suite{t: t}
+	s.surroundings()
+	tried := map[string]bool{}
+	for _, k := range kinds(t) {
+		for _, l := range k.leaves() {
+			content := string(mustJSON(l.base(t, "")))
+			if tried[content] {
+				continue
+			}
+			tried[content] = true
+			name := fmt.Sprintf("base%d", len(tried))
+			if a := k.create(t.Context(), l.base(t, name)); !a.ok() {
+				t.Errorf("%s: %s", l, a.status().Message)
+				continue
+			}
+			if a := k.remove(t.Context(), name); !a.ok() {
+				t.Errorf("%s: deleting: %s", l, a.status().Message)
+			}
+		}
+	}
+	if len(tried) < len(bases)+1 {
+		t.Errorf("%d objects were tried, of %d kinds", len(tried), len(bases))
+	}
 }
 
 func merge(into, patch map[string]any) {

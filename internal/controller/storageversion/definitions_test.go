@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
 )
 
@@ -81,8 +81,7 @@ func (w *world) release() {
 	crds = slices.DeleteFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Name != deployments && crd.Name != adapters
 	})
-	_, err = envtest.InstallCRDs(w.config, envtest.CRDInstallOptions{CRDs: crds})
-	w.must(err)
+	w.must(apiserver.Install(w.config, crds...))
 }
 
 // store makes a version the storage version of both definitions, and waits until the API server writes it.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
 )
@@ -55,7 +56,7 @@ func TestMain(m *testing.M) {
 func runSuite(m *testing.M) int {
 	// The definitions install only if the API server finds every rule within its cost budget.
 	env := &envtest.Environment{}
-	started, err := env.Start()
+	started, err := apiserver.Launch(env)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)
 		return 1

@@ -37,6 +37,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
 	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
 	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 )
 
@@ -78,7 +79,7 @@ func runSuite(m *testing.M) int {
 		return 1
 	}
 	env := &envtest.Environment{WebhookInstallOptions: registered()}
-	config, err := env.Start()
+	config, err := apiserver.Launch(env)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)
 		return 1

@@ -52,7 +52,7 @@ func (s *Shared) start() {
 		s.err = errNoPrograms
 		return
 	}
-	config, err := s.Environment.Start()
+	config, err := Launch(&s.Environment)
 	if err != nil {
 		s.err = fmt.Errorf("starting the API server: %w", err)
 		return

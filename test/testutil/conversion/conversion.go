@@ -20,16 +20,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // Server serves /convert on this machine.
@@ -51,10 +50,7 @@ func (s *Server) Install(config *rest.Config, dir string, others ...*apiextensio
 	if err != nil {
 		return err
 	}
-	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		CRDs: append(crds, others...), MaxTime: 2 * time.Minute, // there may be many, some large
-	})
-	return err
+	return apiserver.Install(config, append(crds, others...)...)
 }
 
 func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {

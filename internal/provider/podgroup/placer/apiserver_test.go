@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
 // An API server is asked as it is started: what it serves, and which fields it drops without a word because a gate is off. What is written
@@ -78,7 +79,7 @@ func onServer(t *testing.T, apis, features string) Placer {
 	if features != "" {
 		arguments.Append("feature-gates", features)
 	}
-	config, err := env.Start()
+	config, err := apiserver.Launch(env)
 	if err != nil {
 		t.Fatal(err)
 	}
