@@ -69,7 +69,7 @@ func (a *access) names(object client.Object) map[string]bool {
 // isForeign says that an object of this kind and name exists and is not ours.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
-	err := r.Client.Get(ctx, key, existing)
+	err := r.cached().Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) {
 		err = r.Live.Get(ctx, key, existing)
 	}
@@ -127,7 +127,7 @@ func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
 // unshare deletes a binding of ours that nothing may be bound by any more.
 func (r *Reconciler) unshare(ctx context.Context, binding *rbacv1.RoleBinding) error {
 	existing := &rbacv1.RoleBinding{}
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing); err != nil || !isOurs(existing) {
+	if err := r.cached().Get(ctx, client.ObjectKeyFromObject(binding), existing); err != nil || !isOurs(existing) {
 		return client.IgnoreNotFound(err)
 	}
 	err := r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})

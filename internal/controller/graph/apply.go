@@ -85,7 +85,7 @@ func (r *Reconciler) reader(object client.Object) client.Reader {
 	if _, foreign := object.(*unstructured.Unstructured); foreign {
 		return r.Live
 	}
-	return r.Client
+	return r.cached()
 }
 
 func subset(part, whole map[string]string) bool {

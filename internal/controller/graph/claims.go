@@ -43,7 +43,7 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 // claim reads the metadata of a volume claim, nil when there is none.
 func (r *Reconciler) claim(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	existing := claimMetadata()
-	err := r.Client.Get(ctx, key, existing)
+	err := r.cached().Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -197,28 +197,28 @@ func settle(o observed, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAda
 func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	err := r.Client.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
+	err := r.cached().List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
 	if err != nil {
 		return o, fmt.Errorf("listing scaling groups: %w", err)
 	}
 	for i := range groups.Items {
 		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
 	}
-	adapters, err := scalingadapter.List(ctx, r.Client, client.ObjectKeyFromObject(dgd))
+	adapters, err := scalingadapter.List(ctx, r.cached(), client.ObjectKeyFromObject(dgd))
 	if err != nil {
 		return o, err
 	}
 	o.settled, o.overLimit = replicas.Bound(settle(o, adapters), o.groups, r.MaxPods)
 	if len(o.groups) == 0 && !constraint.Stated(dgd) {
 		topologies := &grovev1alpha1.ClusterTopologyList{}
-		if err := r.Client.List(ctx, topologies); err != nil {
+		if err := r.cached().List(ctx, topologies); err != nil {
 			return o, fmt.Errorf("listing ClusterTopologies: %w", err)
 		}
 		o.defaultTopology = constraint.Default(topologies.Items)
 	}
 	if name := o.profileName(); name != "" {
 		profile := &grovev1alpha1.ClusterTopology{}
-		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
+		err := r.cached().Get(ctx, types.NamespacedName{Name: name}, profile)
 		if client.IgnoreNotFound(err) != nil {
 			return o, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
 		}

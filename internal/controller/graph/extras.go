@@ -150,7 +150,7 @@ func within(part, whole any) bool {
 
 // prune deletes the deployment's own objects of a kind that are wanted no longer.
 func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList, keep map[reflect.Type]map[string]bool) error {
-	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{
+	err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{
 		graph.LabelGraph: graph.LabelValue(dgd.Name), graph.LabelManagedBy: graph.ManagedBy,
 	})
 	if err != nil {

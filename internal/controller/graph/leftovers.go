@@ -49,7 +49,7 @@ func waitsForLeftovers(failure error) bool {
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	var found []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
-		err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(dgd.Name)})
+		err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(dgd.Name)})
 		if err != nil {
 			return fmt.Errorf("listing %T: %w", list, err)
 		}

@@ -28,7 +28,7 @@ import (
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	existing := blank(wanted)
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
+	err := r.cached().Get(ctx, client.ObjectKeyFromObject(wanted), existing)
 	if err == nil && (!isOurs(existing) || isMember(existing, dgd) && sameShared(wanted, existing)) {
 		return nil
 	}

@@ -112,7 +112,8 @@ func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.Scalin
 		return true, nil
 	}
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(sg.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(owner.UID)}); err != nil {
+	if err := r.Client.List(ctx, groups, client.InNamespace(sg.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(owner.UID)},
+		client.DisableReadYourWritesConsistency); err != nil {
 		return false, fmt.Errorf("listing the scaling groups of the graph: %w", err)
 	}
 	left := r.MaxPods
