@@ -19,42 +19,61 @@ const (
 	namedShare = 32
 )
 
-// nodesToName lists nodes of a replica's domain, any of which will do for any of its pods. The kube-scheduler then looks at these only; by
-// labels alone it finds them among all nodes of the cluster, for every pod. These are all nodes of a small domain. In a large one they are the planned
-// hosts, when the replica fills them: no other pod of its kind can be planned there meanwhile, so nobody is in anybody's way.
-// nil: what goes beyond that, or a cluster so small that it is not worth it.
-func (r *Request) nodesToName(c *topology.Cluster, domain topology.Path, replica placement.ReplicaResult) []string {
-	var names []string
-	tree := c.Tree(r.Graph.Levels, r.Graph.NodeSelector)
-	if d, found := tree.Find(domain); found && tree.Size(d) <= maxNamedNodes {
-		tree.AllNodes(d, func(n topology.NodeID) bool {
-			names = append(names, c.NodeName(n))
-			return true
-		})
-	} else if found {
-		names = r.filledHosts(c, replica)
-	}
-	if len(names)*namedShare > c.Size() {
-		return nil
-	}
-	return names
+// namedNodes are the nodes that the pods of a replica name to the kube-scheduler, which then looks at these only; by labels alone it finds them
+// among all nodes of the cluster, for every pod.
+type namedNodes struct {
+	// domain lists all nodes of a small domain; any of them will do for any of the pods.
+	domain []string
+	// planned: each pod names the host that it is planned on. The replica fills its hosts, so the pods could only change places: no other pod of
+	// their kind can be planned there meanwhile, and nobody is in anybody's way. With one node left a kube-scheduler compares nothing, either.
+	planned bool
 }
 
-// filledHosts lists the planned hosts of a replica's pods, which are alike, if none of them has capacity for one more.
-func (r *Request) filledHosts(c *topology.Cluster, replica placement.ReplicaResult) []string {
+// of lists what one pod names; nil: nothing, its labels are enough.
+func (n namedNodes) of(pod placement.PodResult) []string {
+	if n.planned {
+		return []string{pod.Node}
+	}
+	return n.domain
+}
+
+// nodesToName decides which nodes a replica's pods name, if any: a cluster may be so small that it is not worth it.
+func (r *Request) nodesToName(c *topology.Cluster, domain topology.Path, replica placement.ReplicaResult) namedNodes {
+	tree := c.Tree(r.Graph.Levels, r.Graph.NodeSelector)
+	d, found := tree.Find(domain)
+	if !found || namedShare > c.Size() {
+		return namedNodes{}
+	}
+	small := tree.Size(d) <= maxNamedNodes
+	if hosts := plannedHosts(replica); (!small || len(hosts) == tree.Size(d)) && r.filled(c, hosts, replica) {
+		return namedNodes{planned: true}
+	}
+	if !small || tree.Size(d)*namedShare > c.Size() {
+		return namedNodes{}
+	}
+	var names []string
+	tree.AllNodes(d, func(n topology.NodeID) bool {
+		names = append(names, c.NodeName(n))
+		return true
+	})
+	return namedNodes{domain: names}
+}
+
+// plannedHosts lists the hosts of a replica's pods, each once.
+func plannedHosts(replica placement.ReplicaResult) []string {
 	var names []string
 	for _, pod := range replica.Pods {
 		names = append(names, pod.Node)
 	}
 	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > maxNamedNodes {
-		return nil
-	}
+	return slices.Compact(names)
+}
+
+// filled says that none of the hosts has capacity for one more of the replica's pods, which are alike.
+func (r *Request) filled(c *topology.Cluster, hosts []string, replica placement.ReplicaResult) bool {
 	shape := topology.ShapeOf(r.Gated[replica.Pods[0].ID])
-	for _, name := range names {
-		if _, full := c.Why(name, shape); !full {
-			return nil
-		}
-	}
-	return names
+	return !slices.ContainsFunc(hosts, func(host string) bool {
+		_, full := c.Why(host, shape)
+		return !full
+	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Pods name nodes when that spares the kube-scheduler the look at many others: all of a small domain, or the planned hosts of a
-// large one that are full then.
+// Pods name nodes when that spares the kube-scheduler the look at many others: all of a small domain, or each pod its planned host, when the
+// replica fills its hosts.
 func TestNamedNodes(t *testing.T) {
 	const small, large = maxNamedNodes, maxNamedNodes + 1
 	enough := func(names int) int { return names * namedShare }
@@ -25,16 +25,17 @@ func TestNamedNodes(t *testing.T) {
 		ports                   bool
 		want                    int
 	}{
-		"a small domain":                           {rack: 3, nodes: enough(3), pods: 2, gpus: 1, want: 3},
-		"no small part of the cluster":             {rack: 3, nodes: enough(3) - 1, pods: 2, gpus: 1},
-		"the largest small domain":                 {rack: small, nodes: enough(small), pods: 2, gpus: 1, want: small},
-		"full hosts of a large domain":             {rack: large, nodes: enough(2), pods: 2, gpus: 1, want: 2},
-		"full, with two pods each":                 {rack: large, nodes: enough(2), pods: 4, gpus: 2, want: 2},
-		"not full":                                 {rack: large, nodes: enough(3), pods: 3, gpus: 2},
-		"full hosts, no small part of the cluster": {rack: large, nodes: enough(2) - 1, pods: 2, gpus: 1},
-		"as many full hosts as may be named":       {rack: large, nodes: enough(small), pods: small, gpus: 1, want: small},
-		"more":                                     {rack: large, nodes: enough(large), pods: large, gpus: 1},
-		"each pod has a host of its own to go to":  {rack: 3, nodes: enough(3), pods: 2, gpus: 1, ports: true},
+		"a small domain":                          {rack: 3, nodes: enough(3), pods: 2, gpus: 1, want: 3},
+		"no small part of the cluster":            {rack: 3, nodes: enough(3) - 1, pods: 2, gpus: 1},
+		"the largest small domain":                {rack: small, nodes: enough(small), pods: 2, gpus: 1, want: small},
+		"a small domain that is filled":           {rack: 3, nodes: enough(1), pods: 3, gpus: 1, want: 1},
+		"one with capacity":                       {rack: 3, nodes: enough(3), pods: 3, gpus: 2, want: 3},
+		"full hosts of a large domain":            {rack: large, nodes: enough(1), pods: 2, gpus: 1, want: 1},
+		"full, with two pods each":                {rack: large, nodes: enough(1), pods: 4, gpus: 2, want: 1},
+		"not full":                                {rack: large, nodes: enough(3), pods: 3, gpus: 2},
+		"full hosts of a small cluster":           {rack: large, nodes: enough(1) - 1, pods: 2, gpus: 1},
+		"many full hosts":                         {rack: 2 * large, nodes: enough(2), pods: large, gpus: 1, want: 1},
+		"each pod has a host of its own to go to": {rack: 3, nodes: enough(3), pods: 2, gpus: 1, ports: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -58,6 +58,6 @@ type Pin struct {
 	Graph string
 	// PodLabels and PodAnnotations are what a placer has only released pods carry.
 	PodLabels, PodAnnotations map[string]string
-	// Nodes of the domain, where naming them spares a scheduler the look at all others; it may pick any. Empty: any node with the labels.
+	// Nodes that a pod names, where that spares a scheduler the look at all others; it may pick any of them. Empty: any node with the labels.
 	Nodes []string
 }

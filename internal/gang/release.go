@@ -57,13 +57,13 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 		gang = name(r.Graph.Name, replica)
 	}
 	domain := PinnedDomain(c, r.Graph.Levels, replica)
-	labels, nodes := r.labelsOf(domain), []string(nil)
+	labels, named := r.labelsOf(domain), namedNodes{}
 	if !replica.PinHosts {
-		nodes = r.nodesToName(c, domain, replica)
+		named = r.nodesToName(c, domain, replica)
 	}
 	out := make([]Release, 0, len(replica.Pods))
 	for _, planned := range replica.Pods {
-		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: nodes}
+		pin := Pin{Graph: r.Graph.Name, Gang: gang, Labels: labels, Nodes: named.of(planned)}
 		if replica.Preempts != nil {
 			pin.Preempts, pin.Wide = true, r.labelsOf(r.widest(replica))
 		}

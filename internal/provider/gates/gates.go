@@ -70,6 +70,8 @@ func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
 	switch {
 	case pin.Node != "":
 		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, pin.Node)
+	case byName && len(pin.Nodes) == 1:
+		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, pin.Nodes[0])
 	case byName && len(pin.Nodes) > 0 && !hasTerms(pod.Spec.Affinity):
 		patch.Spec.Affinity = nameNodes(pod.Spec.Affinity, pin.Nodes)
 	}

@@ -37,6 +37,7 @@ func TestRelease(t *testing.T) {
 	rack := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": "r0"}}
 	host := gang.Pin{Gang: "g-1", Labels: rack.Labels, Node: "host-7"}
 	nodes := gang.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7", "host-8"}}
+	planned := gang.Pin{Gang: "g-1", Labels: rack.Labels, Nodes: []string{"host-7"}}
 	namedNode := func(name string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}}}
 	}
@@ -65,6 +66,16 @@ func TestRelease(t *testing.T) {
 		"to a host": {pin: host, want: func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(corev1.NodeSelectorTerm{}))
 		}},
+		"to the one it is planned on": {pin: planned, want: func(pod *corev1.Pod) {
+			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(corev1.NodeSelectorTerm{}))
+		}},
+		"to the one it is planned on, in each alternative of its affinity": {
+			pin: planned,
+			had: func(pod *corev1.Pod) { pod.Spec.Affinity = onHost(term("x"), term("z")) },
+			want: func(pod *corev1.Pod) {
+				pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(hosted(term("x")), hosted(term("z")))
+			},
+		},
 		"to one of several hosts": {pin: nodes, want: func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates, pod.Spec.Affinity = nil, onHost(namedNode("host-7"), namedNode("host-8"))
 		}},
@@ -127,7 +138,11 @@ func TestRelease(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if host := gang.PinnedHost(got); host != c.pin.Node {
+			only := c.pin.Node
+			if len(c.pin.Nodes) == 1 {
+				only = c.pin.Nodes[0]
+			}
+			if host := gang.PinnedHost(got); host != only {
 				t.Errorf("it reads as pinned to %q", host)
 			}
 		})
