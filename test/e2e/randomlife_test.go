@@ -5,17 +5,16 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -149,21 +148,9 @@ func (l *life) settle() {
 func (l *life) asANewOne() {
 	var lived map[string]any
 	l.until("its status says that it is ready, and nothing is amiss", func() error { // an operator that sees things late writes what was
-		if lived = l.portrait(); lived["state"] != nvidiav1alpha1.StateSuccessful {
-			return fmt.Errorf("state %v", lived["state"])
-		}
-		for _, c := range lived["conditions"].([]string) {
-			if strings.Contains(c, "=False/") {
-				return errors.New(c)
-			}
-		}
-		for name, s := range l.dgd("g").Status.Services {
-			if n := ptr.Deref(s.ScheduledReplicas, -1); n != s.Replicas || len(s.Placements) != int(n) {
-				return fmt.Errorf("%s: of %d replicas %d are scheduled and %d placed", name, s.Replicas, n, len(s.Placements))
-			}
-		}
-		lived = l.portrait()
-		return nil
+		dgd := l.dgd("g")
+		lived = l.portrait(dgd)
+		return amiss(dgd)
 	})
 	old := l.dgd("g")
 	l.remove(old)
@@ -175,17 +162,35 @@ func (l *life) asANewOne() {
 	})
 	l.createAgain(old)
 	l.until("after its life it is as a new one", func() error {
-		if diff := cmp.Diff(l.portrait(), lived); diff != "" {
+		if diff := cmp.Diff(l.portrait(l.dgd("g")), lived); diff != "" {
 			return fmt.Errorf("(-new +lived):\n%s", diff)
 		}
 		return nil
 	})
 }
 
+// amiss is what a deployment's status lacks of all replicas being ready where they were placed.
+func amiss(dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
+	if dgd.Status.State != nvidiav1alpha1.StateSuccessful {
+		return fmt.Errorf("state %v", dgd.Status.State)
+	}
+	for _, c := range dgd.Status.Conditions {
+		if c.Status == metav1.ConditionFalse {
+			return fmt.Errorf("%s is False: %s", c.Type, c.Reason)
+		}
+	}
+	for name, s := range dgd.Status.Services {
+		counts := []int32{s.UpdatedReplicas, ptr.Deref(s.ReadyReplicas, 0), ptr.Deref(s.AvailableReplicas, 0), ptr.Deref(s.ScheduledReplicas, 0), int32(len(s.Placements))}
+		if slices.Min(counts) != s.Replicas || slices.Max(counts) != s.Replicas {
+			return fmt.Errorf("%s: of %d replicas, %v are updated, ready, available, scheduled and placed", name, s.Replicas, counts)
+		}
+	}
+	return nil
+}
+
 // portrait is everything about the deployment that its history must not show in: what is asked of each group, its pods without their
 // numbers and places, and the status without what happened when.
-func (l *life) portrait() map[string]any {
-	dgd := l.dgd("g")
+func (l *life) portrait(dgd *nvidiav1alpha1.DynamoGraphDeployment) map[string]any {
 	out := map[string]any{"state": dgd.Status.State, "summary": dgd.Status.Summary}
 	var conditions []string
 	for _, c := range dgd.Status.Conditions {
