@@ -4,23 +4,37 @@
 package scheduler
 
 import (
+	"unique"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// StripPod is a cache transform: of our own pods it drops only the managed fields; of others it keeps what takes capacity on a node.
-// Two hundred thousand whole pods would not fit in memory.
+// StripPod is a cache transform. Of our own pods it keeps what says where they may run, what they take there, and how they are; of others what
+// takes capacity on a node. Two hundred thousand whole pods would not fit in memory.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
 	if pod.Labels[graph.LabelScalingGroup] != "" {
-		pod.ManagedFields = nil
-		return pod, nil
+		return counted(pod, stripOurs(pod)), nil
 	}
+	return counted(pod, stripOthers(pod)), nil
+}
+
+// counted is a pod with its whole status where that has a part in what the pod takes, as in a resize in place.
+func counted(whole, stripped *corev1.Pod) *corev1.Pod {
+	if !topology.SameRequests(whole, stripped) {
+		stripped.Status = whole.Status
+	}
+	return stripped
+}
+
+func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
@@ -32,7 +46,48 @@ func StripPod(obj any) (any, error) {
 			HostNetwork: pod.Spec.HostNetwork, Priority: pod.Spec.Priority, SchedulerName: otherScheduler(pod),
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
-	}, nil
+	}
+}
+
+// stripOurs drops what the containers run with, which is most of a pod and is read from the scaling group, never from pods.
+func stripOurs(pod *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec, Status: pod.Status}
+	out.ManagedFields = nil
+	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(pod.Annotations), shared(pod.Spec.NodeSelector)
+	out.Spec.Containers, out.Spec.InitContainers = stripContainers(pod.Spec.Containers), stripContainers(pod.Spec.InitContainers)
+	out.Spec.EphemeralContainers, out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil, nil
+	out.Spec.Volumes = nil
+	for _, v := range pod.Spec.Volumes { // which keep a pod off hosts
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			out.Spec.Volumes = append(out.Spec.Volumes, v)
+		}
+	}
+	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses, out.Status.ResourceClaimStatuses = nil, nil, nil, nil
+	out.Status.ContainerStatuses, out.Status.InitContainerStatuses = stripStatuses(pod.Status.ContainerStatuses), stripStatuses(pod.Status.InitContainerStatuses)
+	return out
+}
+
+// shared copies a map with strings that are in memory once, however many pods have them: keys, and most values too, are those of many pods.
+func shared(m map[string]string) map[string]string {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for key, value := range m {
+		out[unique.Make(key).Value()] = unique.Make(value).Value()
+	}
+	return out
+}
+
+func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for i := range statuses {
+		s := &statuses[i]
+		out = append(out, corev1.ContainerStatus{
+			Name: s.Name, State: s.State, LastTerminationState: s.LastTerminationState, Ready: s.Ready, RestartCount: s.RestartCount, Image: s.Image,
+		})
+	}
+	return out
 }
 
 // otherScheduler is the pod's scheduler; "", which means the same and takes no memory, for the default one.
@@ -44,6 +99,9 @@ func otherScheduler(pod *corev1.Pod) string {
 }
 
 func stripContainers(containers []corev1.Container) []corev1.Container {
+	if len(containers) == 0 {
+		return nil
+	}
 	out := make([]corev1.Container, 0, len(containers))
 	for i := range containers {
 		c := &containers[i]
@@ -66,6 +124,7 @@ func StripNode(obj any) (any, error) {
 	}
 	node.ManagedFields = nil
 	node.Annotations = nil
+	node.Labels = shared(node.Labels)
 	node.Status.Images, node.Status.VolumesInUse, node.Status.VolumesAttached = nil, nil, nil
 	node.Status.NodeInfo, node.Status.Addresses = corev1.NodeSystemInfo{}, nil
 	return node, nil

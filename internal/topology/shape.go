@@ -81,20 +81,25 @@ const anyAddress = "0.0.0.0"
 
 // loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in flight, every resource name.
 func loadOf(pod *corev1.Pod) load {
-	var l load
+	return load{requests: requestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
+}
+
+// SameRequests says that two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in place (KEP-1287).
+func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(requestsOf(a), requestsOf(b)) }
+
+func requestsOf(pod *corev1.Pod) []Request {
+	var requests []Request
 	for name, quantity := range resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}) {
 		amount := quantity.Value()
 		if name == corev1.ResourceCPU {
 			amount = quantity.MilliValue()
 		}
 		if amount > 0 {
-			l.requests = append(l.requests, Request{string(name), amount})
+			requests = append(requests, Request{string(name), amount})
 		}
 	}
-	slices.SortFunc(l.requests, func(a, b Request) int { return strings.Compare(a.Name, b.Name) })
-	l.ports = portsOf(pod)
-	l.exclusive = exclusiveOf(pod)
-	return l
+	slices.SortFunc(requests, func(a, b Request) int { return strings.Compare(a.Name, b.Name) })
+	return requests
 }
 
 func portsOf(pod *corev1.Pod) []hostPort {

@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -150,19 +149,13 @@ func within(part, whole any) bool {
 
 // prune deletes the deployment's own objects of a kind that are wanted no longer.
 func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList, keep map[reflect.Type]map[string]bool) error {
-	err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{
-		graph.LabelGraph: graph.LabelValue(dgd.Name), graph.LabelManagedBy: graph.ManagedBy,
-	})
-	if err != nil {
-		return fmt.Errorf("listing %T: %w", list, err)
-	}
-	items, err := meta.ExtractList(list)
+	items, err := r.labelled(ctx, dgd, list)
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
 		object := item.(client.Object)
-		if !metav1.IsControlledBy(object, dgd) || object.GetDeletionTimestamp() != nil || keep[reflect.TypeOf(object).Elem()][object.GetName()] {
+		if object.GetLabels()[graph.LabelManagedBy] != graph.ManagedBy || !metav1.IsControlledBy(object, dgd) || object.GetDeletionTimestamp() != nil || keep[reflect.TypeOf(object).Elem()][object.GetName()] {
 			continue
 		}
 		uid := object.GetUID()

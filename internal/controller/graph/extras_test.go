@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
@@ -96,12 +97,16 @@ func TestNothingIsMadeBehindALeftover(t *testing.T) {
 		t.Fatalf("%d roles", len(objects))
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, nvidiav1beta1.AddToScheme, trellisv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	for _, kind := range childKinds() {
+		builder = builder.WithIndex(kind, indexByLabel, labelOf)
+	}
+	c := builder.Build()
 	r := &Reconciler{Client: c, Live: c}
 	if err := r.applyExtras(t.Context(), observed{dgd: dgd}, wanted); !waitsForLeftovers(err) {
 		t.Errorf("got %v, want nothing but a leftover to wait for", err)

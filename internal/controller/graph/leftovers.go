@@ -11,13 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
-	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // leftoversAgain is when leftovers are looked at again of whose end no event comes: some kinds are not watched.
@@ -49,11 +47,7 @@ func waitsForLeftovers(failure error) bool {
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	var found []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
-		err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(dgd.Name)})
-		if err != nil {
-			return fmt.Errorf("listing %T: %w", list, err)
-		}
-		items, err := meta.ExtractList(list)
+		items, err := r.labelled(ctx, dgd, list)
 		if err != nil {
 			return err
 		}

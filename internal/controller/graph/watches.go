@@ -6,6 +6,7 @@ package graph
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,15 @@ func changedForOwners() predicate.Predicate {
 	}}
 }
 
+// topologyChanged leaves out what is reported of a ClusterTopology, of which deployments decide nothing: how many use it changes with each new
+// one, which would have all others looked at again.
+func topologyChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp()) ||
+			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+	}}
+}
+
 // failedIn are the deployments of an object's namespace whose children could not all be applied.
 func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
 	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
@@ -119,7 +129,7 @@ func whyUnbound(o client.Object) string {
 // graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.
 func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.cached().List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingLabels{graph.LabelGraph: pod.GetLabels()[graph.LabelGraph]}); err != nil {
+	if err := r.cached().List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexByLabel: pod.GetLabels()[graph.LabelGraph]}); err != nil {
 		log.FromContext(ctx).Error(err, "listing the scaling groups of a pod's graph", "pod", pod.GetName())
 		return nil
 	}

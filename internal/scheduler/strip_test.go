@@ -1,0 +1,117 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/randfill"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Whatever a pod holds, the planner counts it stripped as it does whole, and the same is said of how it is.
+func TestStrippedPodsCountTheSame(t *testing.T) {
+	differ := false
+	for seed := range int64(300) {
+		pod := randomPod(seed)
+		whole := pod.DeepCopy()
+		stripped := strip(t, pod)
+		if a, b := topology.ShapeOf(whole), topology.ShapeOf(stripped); a.Key() != b.Key() {
+			t.Fatalf("seed %d: the shape is another one: (-whole +stripped):\n%s", seed, cmp.Diff(a.Key(), b.Key()))
+		}
+		differ = differ || topology.ShapeOf(whole).Key() != topology.ShapeOf(randomPod(seed+1)).Key()
+		for what, said := range map[string]func(*corev1.Pod) any{
+			"metadata": func(p *corev1.Pod) any {
+				m := p.ObjectMeta.DeepCopy()
+				m.ManagedFields = nil
+				return *m
+			},
+			"gate":        func(p *corev1.Pod) any { return graph.GateClosed(p) },
+			"leaving":     func(p *corev1.Pod) any { return gang.Leaving(p) },
+			"host":        func(p *corev1.Pod) any { return gang.PinnedHost(p) },
+			"priority":    func(p *corev1.Pod) any { return topology.PriorityOf(p) },
+			"conditions":  func(p *corev1.Pod) any { return p.Status.Conditions },
+			"unscheduled": func(p *corev1.Pod) any { return gang.WhyUnschedulable(p) },
+			"selector":    func(p *corev1.Pod) any { return p.Spec.NodeSelector },
+			"scheduler":   func(p *corev1.Pod) any { return schedulerOf(p) },
+			"containers":  func(p *corev1.Pod) any { return howContainersAre(p) },
+		} {
+			if diff := cmp.Diff(said(whole), said(stripped)); diff != "" {
+				t.Fatalf("seed %d: %s (-whole +stripped):\n%s", seed, what, diff)
+			}
+		}
+		for _, c := range append(stripped.Spec.Containers, stripped.Spec.InitContainers...) {
+			if c.Env != nil || c.Command != nil || c.Args != nil || c.VolumeMounts != nil || c.LivenessProbe != nil {
+				t.Fatalf("seed %d: container %s is kept whole", seed, c.Name)
+			}
+		}
+	}
+	if !differ {
+		t.Error("all pods are of one shape")
+	}
+}
+
+// A pod of others takes the same, also one that is being resized.
+func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
+	resized := 0
+	for seed := range int64(300) {
+		pod := randomPod(seed)
+		delete(pod.Labels, graph.LabelScalingGroup)
+		whole, unresized := pod.DeepCopy(), pod.DeepCopy()
+		unresized.Status = corev1.PodStatus{}
+		if stripped := strip(t, pod); !topology.SameRequests(whole, stripped) || stripped.Labels != nil {
+			t.Fatalf("seed %d: it takes %v, stripped %v", seed, topology.ShapeOf(whole).Requests(), topology.ShapeOf(stripped).Requests())
+		}
+		if !topology.SameRequests(whole, unresized) {
+			resized++
+		}
+	}
+	if resized == 0 {
+		t.Error("no pod is being resized")
+	}
+}
+
+func strip(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	out, err := StripPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(*corev1.Pod)
+}
+
+// howContainersAre is what conditions of a scaling group are made from.
+func howContainersAre(pod *corev1.Pod) string {
+	var b strings.Builder
+	for _, s := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		fmt.Fprintln(&b, s.Name, s.State.String(), s.LastTerminationState.String(), s.Ready, s.RestartCount, s.Image)
+	}
+	return b.String()
+}
+
+func randomPod(seed int64) *corev1.Pod {
+	pod := &corev1.Pod{}
+	randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).MaxDepth(14).Funcs(
+		func(s *string, c randfill.Continue) { *s = fmt.Sprint("s", c.Intn(20)) },
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewQuantity(int64(c.Intn(100)), resource.DecimalSI)
+		},
+		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(int64(c.Intn(1<<30)), 0) },
+		func(f *metav1.FieldsV1, c randfill.Continue) { f.Raw = []byte("{}") },
+	).Fill(pod)
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[graph.LabelScalingGroup] = "g-worker"
+	return pod
+}
