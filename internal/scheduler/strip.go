@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -21,9 +22,33 @@ func StripPod(obj any) (any, error) {
 		return obj, nil
 	}
 	if pod.Labels[graph.LabelScalingGroup] != "" {
-		return counted(pod, stripOurs(pod)), nil
+		return counted(pod, likeOthers(stripOurs(pod))), nil
 	}
-	return counted(pod, stripOthers(pod)), nil
+	return counted(pod, likeOthers(stripOthers(pod))), nil
+}
+
+// lastSpecs are parts of pods that were seen last: most pods of a role, or of a Deployment, have the same. An entry is about 2 KiB.
+var lastSpecs = lru.New(4096)
+
+// likeOthers has a pod share with others, in memory, what is the same in them. Nobody may change a pod of the cache.
+func likeOthers(pod *corev1.Pod) *corev1.Pod {
+	spec := &pod.Spec
+	same := &corev1.PodSpec{
+		Containers: spec.Containers, InitContainers: spec.InitContainers, Tolerations: spec.Tolerations, Affinity: spec.Affinity,
+		TopologySpreadConstraints: spec.TopologySpreadConstraints, Overhead: spec.Overhead,
+	}
+	key, err := same.Marshal()
+	if err != nil { // which is no reason not to know the pod
+		return pod
+	}
+	if known, ok := lastSpecs.Get(string(key)); ok {
+		same = known.(*corev1.PodSpec)
+	} else {
+		lastSpecs.Add(string(key), same)
+	}
+	spec.Containers, spec.InitContainers, spec.Tolerations, spec.Affinity = same.Containers, same.InitContainers, same.Tolerations, same.Affinity
+	spec.TopologySpreadConstraints, spec.Overhead = same.TopologySpreadConstraints, same.Overhead
+	return pod
 }
 
 // counted is a pod with its whole status where that has a part in what the pod takes, as in a resize in place.

@@ -115,3 +115,23 @@ func randomPod(seed int64) *corev1.Pod {
 	pod.Labels[graph.LabelScalingGroup] = "g-worker"
 	return pod
 }
+
+// Pods of one template have their containers in memory once, ours as well as those of others; a pod with other requests has its own.
+func TestStrippedPodsShareTheirTemplate(t *testing.T) {
+	pod := func(name, cpu string, labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Name: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+			}},
+		}}
+	}
+	for kind, labels := range map[string]map[string]string{"own": {graph.LabelScalingGroup: "g-worker"}, "others": nil} {
+		a, b, c := strip(t, pod("a", "7", labels)), strip(t, pod("b", "7", labels)), strip(t, pod("c", "8", labels))
+		if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
+			t.Errorf("%s: two pods of one template do not share it", kind)
+		}
+		if cpu := c.Spec.Containers[0].Resources.Requests.Cpu().String(); cpu != "8" {
+			t.Errorf("%s: the pod of another template asks for %s CPUs, not 8", kind, cpu)
+		}
+	}
+}

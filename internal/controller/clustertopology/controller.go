@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -31,6 +32,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
+	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
@@ -44,6 +46,8 @@ type Reconciler struct {
 	Topologies []ProviderTopology
 
 	scans scans
+	// written is when statuses were: how many deployments use a topology changes with each new one.
+	written pace.Writes
 }
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=patch
@@ -68,11 +72,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustertopology").
-		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(profileOfGroup), builder.WithPredicates(newGroup)).
+		Watches(&trellisv1alpha1.ScalingGroup{}, spaced(profileOfGroup), builder.WithPredicates(newGroup)).
 		WatchesRawSource(source.Channel(r.providersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
 		For(&grovev1alpha1.ClusterTopology{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
-		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, handler.EnqueueRequestsFromMapFunc(profileOf), builder.WithPredicates(profileChanged)).
+		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, spaced(profileOf), builder.WithPredicates(profileChanged)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
 		WithOptions(blocked.Options(1)).
 		Complete(r)
@@ -108,6 +112,7 @@ func profileOf(_ context.Context, o client.Object) []reconcile.Request {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ct := &grovev1alpha1.ClusterTopology{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
+		r.written.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	scan, err := r.scans.of(ctx, ct, r.Client)
@@ -126,21 +131,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status := statusOf(ct, scan, users.Items, constraint.Defaults(topologies.Items))
 	kept, failure := r.keepTopologies(ctx, ct)
 	setSchedulersInSync(ct, &status, kept)
-	return ctrl.Result{}, errors.Join(failure, r.report(ctx, ct, status))
+	again, err := r.report(ctx, ct, status)
+	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, err)
 }
 
-// report writes the status when it changed.
-func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) error {
+// report writes the status when it changed; of a change that can wait it returns for how long, see [pace].
+func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) (again time.Duration, err error) {
 	if equality.Semantic.DeepEqual(ct.Status, status) {
-		return nil
+		return 0, nil
+	}
+	name := client.ObjectKeyFromObject(ct)
+	if again = r.written.Left(name); again > 0 && ct.Status.ObservedGeneration == status.ObservedGeneration && !pace.Turned(ct.Status.Conditions, status.Conditions) {
+		return again, nil
 	}
 	changed := ct.DeepCopy()
 	changed.Status = status
 	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(ct)); err != nil {
-		return client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
+	r.written.Wrote(name)
 	r.announce(ct, status)
-	return nil
+	return 0, nil
 }
 
 // announce warns of each condition that turned False. That nobody uses a topology is no warning.
