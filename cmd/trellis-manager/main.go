@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/trellis-k8s/trellis/internal/heap"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/version"
 )
@@ -26,10 +26,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// collectAt is how far the heap may grow between two collections, in percent of what is in use, unless GOGC says otherwise. Half of Go's default:
-// nearly all of it is what the operator holds of the cluster, and that is to be had once, not twice.
-const collectAt = 50
 
 func command() *cobra.Command {
 	o := operator.Options{}
@@ -49,7 +45,7 @@ func command() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctrl.SetLogger(logger(&logging))
 		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(collectAt)
+			heap.Bound()
 		}
 		if err := o.Complete(); err != nil {
 			return err
