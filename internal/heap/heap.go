@@ -8,9 +8,9 @@
 //
 //	in use    grows by
 //	 30 MB    30 MB      as with GOGC 100
-//	 48 MB    48 MB
-//	100 MB    48 MB
-//	200 MB    80 MB      as with GOGC 40
+//	 40 MB    40 MB
+//	100 MB    40 MB
+//	400 MB    100 MB     as with GOGC 25
 package heap
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	growth    = 48 << 20
-	least     = 40
+	growth    = 40 << 20
+	least     = 25
 	most      = 100
 	liveBytes = "/gc/heap/live:bytes"
 )

@@ -12,7 +12,7 @@ import (
 
 func TestPercent(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: 100, 1 << 20: 100, growth: 100, 2 * growth: 50, 120 << 20: 40, 1 << 30: 40,
+		0: 100, 1 << 20: 100, growth: 100, 2 * growth: 50, 160 << 20: 25, 1 << 30: 25,
 	} {
 		if got := percent(live); got != want {
 			t.Errorf("%d MiB in use: %d %%, want %d", live>>20, got, want)
