@@ -52,7 +52,8 @@ PACKAGES ?= 4
 GARBAGE  ?= 300
 
 .PHONY: test
-test: lint verify build control-plane bench-smoke release-smoke dashboards-smoke ## Lint, check generated files, run every test
+test: verify ## Lint, check generated files, run every test
+	@$(MAKE) --no-print-directory -j2 lint control-plane bench-smoke release-smoke dashboards-smoke
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
 		-timeout 40m -p $(PACKAGES) $(GOTESTFLAGS) ./test/e2e ./...
 	@$(MAKE) --no-print-directory not-run
@@ -67,7 +68,7 @@ test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and 
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test tries a part of each
-soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test runs a small one for 30 seconds
+soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test runs a small one for 15 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
 test-input: every field of what users write with every value made from its schema; make test tries a sample
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew

@@ -46,7 +46,7 @@ func (w *world) unreliably(seed int64, omits bool) *rest.Config {
 // fewSteps are the steps of a life beside the one of TestRandomLife.
 func fewSteps(t *testing.T) (steps, seed int64) {
 	t.Helper()
-	steps, seed = fromEnv("TRELLIS_LIFE_STEPS", 5), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
+	steps, seed = fromEnv("TRELLIS_LIFE_STEPS", 4), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
 	t.Logf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", seed, steps)
 	return steps, seed
 }

@@ -67,7 +67,7 @@ type soak struct {
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	s := &soak{duration: 30 * time.Second, seed: fromEnv("TRELLIS_SOAK_SEED", 1)}
+	s := &soak{duration: 15 * time.Second, seed: fromEnv("TRELLIS_SOAK_SEED", 1)}
 	if text := os.Getenv("TRELLIS_SOAK"); text != "" {
 		var err error
 		if s.duration, err = time.ParseDuration(text); err != nil {
@@ -90,7 +90,7 @@ func newSoak(t *testing.T) *soak {
 	for i := range s.rands {
 		s.rands[i] = rand.New(rand.NewPCG(uint64(s.seed), uint64(i)))
 	}
-	for i := range fromEnv("TRELLIS_SOAK_GRAPHS", 12) {
+	for i := range fromEnv("TRELLIS_SOAK_GRAPHS", 8) {
 		s.users = append(s.users, &soakUser{user: user{world: s.world, rand: s.rands[0], graph: fmt.Sprintf("g%d", i)}})
 	}
 	return s
