@@ -107,7 +107,7 @@ func randomPod(seed int64) *corev1.Pod {
 			*q = *resource.NewQuantity(int64(c.Intn(100)), resource.DecimalSI)
 		},
 		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(int64(c.Intn(1<<30)), 0) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte("{}") },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString("{}") },
 	).Fill(pod)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
