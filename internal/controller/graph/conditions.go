@@ -47,6 +47,28 @@ func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condi
 	})
 }
 
+// conditionOrder is the order in which docs/conditions.md says to read them: what others depend on first, the summary last.
+var conditionOrder = []string{
+	nvidiav1beta1.ConditionValid,
+	nvidiav1beta1.ConditionMemoryReadable,
+	nvidiav1beta1.ConditionWithinPodLimit,
+	nvidiav1beta1.ConditionPrerequisitesMet,
+	nvidiav1beta1.ConditionTopologyConstraintInSync,
+	nvidiav1beta1.ConditionTopologyLevelsAvailable,
+	nvidiav1beta1.ConditionProviderReady,
+	nvidiav1beta1.ConditionPlaced,
+	nvidiav1beta1.ConditionRolledOut,
+	nvidiav1beta1.ConditionReady,
+}
+
+// sortConditions sorts conditions, so that they do not stand in the order in which they happened to come up. Those of other programs stay in
+// front, as they are.
+func sortConditions(conditions []metav1.Condition) {
+	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int {
+		return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
+	})
+}
+
 // topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under a provider that makes the pods
 // itself the levels have to be there for it too. The condition is absent without a constraint.
 func topologyCondition(o observed) *condition {

@@ -62,6 +62,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	set(&status, o, ready)
 	status.State = stateOf(ready, p, failure)
 	followRollout(&status, o, wanted)
+	sortConditions(status.Conditions)
 	return status
 }
 

@@ -71,6 +71,27 @@ func TestMemoryReadable(t *testing.T) {
 	}
 }
 
+// TestConditionOrder: conditions stand in one order, whichever of them came up first. Those of other programs stay in front.
+func TestConditionOrder(t *testing.T) {
+	o := fine()
+	o.judged = false // as after a restart: nothing is known about places
+	o.dgd.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: metav1.ConditionTrue}}
+	o.dgd.Status = statusOf(o, resolved, nil, nil)
+	if meta.FindStatusCondition(o.dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced) != nil {
+		t.Fatalf("Placed does not come up later than Ready: %+v", o.dgd.Status.Conditions)
+	}
+	o.judged = true
+	var got []string
+	for _, c := range statusOf(o, resolved, nil, nil).Conditions {
+		got = append(got, c.Type)
+	}
+	want := []string{"Foreign", nvidiav1beta1.ConditionTopologyLevelsAvailable, nvidiav1beta1.ConditionProviderReady,
+		nvidiav1beta1.ConditionPlaced, nvidiav1beta1.ConditionReady}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("wanted (-), got (+):\n%s", diff)
+	}
+}
+
 func TestConditions(t *testing.T) {
 	status := func(o observed) *trellisv1alpha1.ScalingGroupStatus { return &o.groups["work"].Status }
 	const (
@@ -150,7 +171,7 @@ func TestConditions(t *testing.T) {
 				status(*o).ReadyReplicas = 1
 				status(*o).Conditions = []metav1.Condition{{Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionFalse}}
 			},
-			want:    []string{levels, placed, "Ready=False/rolling_update_in_progress", "RolledOut=False/RollingOut", "state pending"},
+			want:    []string{levels, placed, "RolledOut=False/RollingOut", "Ready=False/rolling_update_in_progress", "state pending"},
 			message: "Rolling update in progress: scalinggroup/g-work: desired=2, ready=1",
 		},
 		"the status of the scaling group is about an older spec": {
@@ -184,12 +205,12 @@ func TestConditions(t *testing.T) {
 		},
 		"invalid": {
 			problem: &problem{nvidiav1beta1.ReasonInvalid, "bad"},
-			want:    []string{levels, "Valid=False/Invalid", placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
+			want:    []string{"Valid=False/Invalid", levels, placed, "Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
 		},
 		"a level that never was": {
 			change:  func(o *observed) { o.groups = nil; o.dgd.Spec.TopologyConstraint.PackDomain = "moon" },
 			problem: &problem{nvidiav1beta1.ReasonInvalid, "bad"},
-			want: []string{"TopologyLevelsAvailable=False/TopologyLevelsUnavailable", "Valid=False/Invalid", "Placed=False/Invalid",
+			want: []string{"Valid=False/Invalid", "TopologyLevelsAvailable=False/TopologyLevelsUnavailable", "Placed=False/Invalid",
 				"Ready=False/failed_to_reconcile_the_resources", "state failed"}, message: "bad",
 		},
 		"the API server refused a child": {
