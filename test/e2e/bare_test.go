@@ -6,7 +6,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -36,13 +35,9 @@ func bare(t *testing.T, provider sandbox.Provider) environment {
 	return b.environment
 }
 
-func (b *lazyCluster) up(ctx context.Context, provider sandbox.Provider) error {
-	dir, err := os.MkdirTemp("", "trellis-e2e")
-	if err != nil {
-		return err
-	}
+func (b *lazyCluster) up(ctx context.Context, provider sandbox.Provider) (err error) {
 	b.cluster, err = sandbox.Up(ctx, sandbox.Options{
-		Name: "bare", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Provider: provider, Operator: true,
+		Name: "bare", Dir: filepath.Join(scratch, "bare-"+string(provider)), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Provider: provider, Operator: true,
 	})
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,12 +38,8 @@ func podGroups(t *testing.T) environment {
 	t.Helper()
 	p := &podGroupCluster
 	p.once.Do(func() {
-		var dir string
-		if dir, p.err = os.MkdirTemp("", "trellis-e2e"); p.err != nil {
-			return
-		}
 		p.cluster, p.err = sandbox.Up(context.Background(), sandbox.Options{
-			Name: "podgroup", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
+			Name: "podgroup", Dir: filepath.Join(scratch, "podgroup"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
 			Provider: sandbox.PodGroup, Operator: true, Audit: true,
 			Manager: sandbox.ManagerOptions{Args: []string{"--provider=PodGroup", "--requeue-after=" + requeueAfter.String()}},
 		})

@@ -57,16 +57,19 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
+// scratch is the directory of all sandboxes of this package. It is removed at the end.
+var scratch string
+
 func run(m *testing.M) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "trellis-e2e")
-	if err != nil {
+	var err error
+	if scratch, err = os.MkdirTemp("", "trellis-e2e"); err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(scratch)
 	cluster, err := sandbox.Up(ctx, sandbox.Options{
-		Name: "e2e", Dir: filepath.Join(dir, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1},
+		Name: "e2e", Dir: filepath.Join(scratch, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1},
 		Operator: true, Audit: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
 	})
 	if err != nil {
