@@ -24,8 +24,8 @@ const (
 type namedNodes struct {
 	// domain lists all nodes of a small domain; any of them will do for any of the pods.
 	domain []string
-	// planned: each pod names the host that it is planned on. The replica fills its hosts, so the pods could only change places: no other pod of
-	// their kind can be planned there meanwhile, and nobody is in anybody's way. With one node left a kube-scheduler compares nothing, either.
+	// planned: each pod names the host that it is planned on. Each of the pods fills a host, so they could only change places, and so could pods
+	// of their kind that name no host. With one node left a kube-scheduler compares nothing, either.
 	planned bool
 }
 
@@ -45,7 +45,7 @@ func (r *Request) nodesToName(c *topology.Cluster, domain topology.Path, replica
 		return namedNodes{}
 	}
 	small := tree.Size(d) <= maxNamedNodes
-	if hosts := plannedHosts(replica); (!small || len(hosts) == tree.Size(d)) && r.filled(c, hosts, replica) {
+	if hosts := plannedHosts(replica); len(hosts) == len(replica.Pods) && (!small || len(hosts) == tree.Size(d)) && r.filled(c, hosts, replica) {
 		return namedNodes{planned: true}
 	}
 	if !small || tree.Size(d)*namedShare > c.Size() {

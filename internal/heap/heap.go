@@ -4,7 +4,7 @@
 // Package heap bounds what the garbage collector lets a process take beyond what it holds.
 //
 // Nearly all that the operator holds is what exists in the cluster. By Go's default (GOGC 100) the heap grows by as much again before it is
-// collected. Here it grows by as much as it holds while that is little, and by less the more it is:
+// collected. Here it grows by as much as it holds while that is little, and by a smaller share the more it is:
 //
 //	in use    grows by
 //	 30 MB    30 MB      as with GOGC 100

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"reflect"
 	"slices"
 	"unique"
 
@@ -28,28 +29,45 @@ func StripPod(obj any) (any, error) {
 	return counted(pod, likeOthers(stripOthers(pod))), nil
 }
 
-// lastSpecs are parts of pods that were seen last: most pods of a role, or of a Deployment, have the same. An entry is about 2 KiB.
-var lastSpecs = lru.New(4096)
+// lastSpecs and lastAffinities are parts of pods that were seen last: most pods of a role, or of a Deployment, have the same. An entry is
+// about 2 KiB. Affinities count apart, since pods of one role may have hosts of their own.
+var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
 
 // likeOthers has a pod share with others, in memory, what is the same in them. Nobody may change a pod of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	spec := &pod.Spec
 	same := &corev1.PodSpec{
-		Containers: spec.Containers, InitContainers: spec.InitContainers, Tolerations: spec.Tolerations, Affinity: spec.Affinity,
+		Containers: spec.Containers, InitContainers: spec.InitContainers, Tolerations: spec.Tolerations,
 		TopologySpreadConstraints: spec.TopologySpreadConstraints, Overhead: spec.Overhead,
 	}
-	key, err := same.Marshal()
-	if err != nil { // which is no reason not to know the pod
+	same = inMemoryOnce(lastSpecs, same)
+	spec.Containers, spec.InitContainers, spec.Overhead = same.Containers, same.InitContainers, same.Overhead
+	if reflect.DeepEqual(spec.Tolerations, same.Tolerations) { // an empty list and none have one key
+		spec.Tolerations = same.Tolerations
+	}
+	if reflect.DeepEqual(spec.TopologySpreadConstraints, same.TopologySpreadConstraints) {
+		spec.TopologySpreadConstraints = same.TopologySpreadConstraints
+	}
+	if spec.Affinity == nil {
 		return pod
 	}
-	if known, ok := lastSpecs.Get(string(key)); ok {
-		same = known.(*corev1.PodSpec)
-	} else {
-		lastSpecs.Add(string(key), same)
+	if affinity := inMemoryOnce(lastAffinities, spec.Affinity); reflect.DeepEqual(spec.Affinity, affinity) {
+		spec.Affinity = affinity
 	}
-	spec.Containers, spec.InitContainers, spec.Tolerations, spec.Affinity = same.Containers, same.InitContainers, same.Tolerations, same.Affinity
-	spec.TopologySpreadConstraints, spec.Overhead = same.TopologySpreadConstraints, same.Overhead
 	return pod
+}
+
+// inMemoryOnce is part as it was seen before, if it was among the last.
+func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, part T) T {
+	key, err := part.Marshal()
+	if err != nil { // which is no reason not to know the pod
+		return part
+	}
+	if known, ok := last.Get(string(key)); ok {
+		return known.(T)
+	}
+	last.Add(string(key), part)
+	return part
 }
 
 // counted is a pod with its whole status where that has a part in what the pod takes, as in a resize in place.
@@ -94,7 +112,8 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// shared copies a map with strings that are in memory once, however many pods have them: keys, and most values too, are those of many pods.
+// shared copies a map with strings that pods which are read about the same time, as at the start, have in memory once: keys, and most values too,
+// are those of many pods.
 func shared(m map[string]string) map[string]string {
 	if m == nil {
 		return nil

@@ -130,6 +130,20 @@ func TestStrippedPodsShareTheirTemplate(t *testing.T) {
 		if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
 			t.Errorf("%s: two pods of one template do not share it", kind)
 		}
+		onHost := func(host string) *corev1.Pod {
+			p := pod(host, "7", labels)
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Values: []string{host}}}}},
+			}}}
+			return strip(t, p)
+		}
+		d, e := onHost("h0"), onHost("h1")
+		if &d.Spec.Containers[0] != &a.Spec.Containers[0] || &e.Spec.Containers[0] != &a.Spec.Containers[0] {
+			t.Errorf("%s: pods on hosts of their own do not share their template", kind)
+		}
+		if labels != nil && (d.Spec.Affinity == e.Spec.Affinity || d.Spec.Affinity != onHost("h0").Spec.Affinity) {
+			t.Errorf("%s: affinities %v and %v", kind, d.Spec.Affinity, e.Spec.Affinity)
+		}
 		if cpu := c.Spec.Containers[0].Resources.Requests.Cpu().String(); cpu != "8" {
 			t.Errorf("%s: the pod of another template asks for %s CPUs, not 8", kind, cpu)
 		}

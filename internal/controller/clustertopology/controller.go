@@ -46,7 +46,7 @@ type Reconciler struct {
 	Topologies []ProviderTopology
 
 	scans scans
-	// written is when statuses were: how many deployments use a topology changes with each new one.
+	// written is when each status was last written: how many deployments use a topology changes with each new one.
 	written pace.Writes
 }
 

@@ -5,9 +5,9 @@ package clustertopology
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -17,12 +17,12 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// spaced has what objects concern looked at: at once, and for all that follow within [pace.Interval] once more at its end. Each look goes through
+// spaced queues the topologies that objects concern: at once, and for all events within [pace.Interval] after that once more at its end. Each look goes through
 // all deployments that use a topology; without it a thousand that come at once would be gone through a thousand times.
 func spaced(concerns handler.MapFunc) handler.EventHandler {
 	last := &pace.Writes{}
-	add := func(ctx context.Context, to queue, object client.Object) {
-		for _, request := range concerns(ctx, object) {
+	add := func(to queue, requests ...reconcile.Request) {
+		for _, request := range requests {
 			left := last.Left(request.NamespacedName)
 			if left == 0 {
 				last.Wrote(request.NamespacedName)
@@ -31,11 +31,16 @@ func spaced(concerns handler.MapFunc) handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, to queue) { add(ctx, to, e.Object) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, to queue) { add(ctx, to, e.Object) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, to queue) { add(to, concerns(ctx, e.Object)...) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, to queue) { add(to, concerns(ctx, e.Object)...) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, to queue) {
-			add(ctx, to, e.ObjectOld) // which may concern another one
-			add(ctx, to, e.ObjectNew)
+			now := concerns(ctx, e.ObjectNew)
+			add(to, now...)
+			for _, former := range concerns(ctx, e.ObjectOld) {
+				if !slices.Contains(now, former) {
+					add(to, former)
+				}
+			}
 		},
 	}
 }

@@ -57,5 +57,16 @@ func TestManyUsersAreLookedAtTogether(t *testing.T) {
 		want("later", 2, 1)
 		come(1, "dc")
 		want("a late one", 3, 1)
+		<-time.After(10 * pace.Interval)
+		using := func(profile string) *trellisv1alpha1.ScalingGroup {
+			sg := &trellisv1alpha1.ScalingGroup{}
+			sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{Profile: profile}
+			return sg
+		}
+		events.Update(t.Context(), event.UpdateEvent{ObjectOld: using("dc"), ObjectNew: using("dc")}, waiting)
+		<-time.After(10 * pace.Interval)
+		want("an update", 4, 1)
+		events.Update(t.Context(), event.UpdateEvent{ObjectOld: using("dc"), ObjectNew: using("other")}, waiting)
+		want("one that leaves a topology", 5, 2)
 	})
 }

@@ -22,14 +22,25 @@ func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[graph.AnnotationPodProvider] != "" })
 }
 
-// PinnedTo says that a released pod has the pins of a domain.
-func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
+// PinnedTo says that a released pod has the pins of a domain, and of a host where one is given: the rest of its gang has other hosts.
+func PinnedTo(pod *corev1.Pod, pin gang.Pin, byName bool) bool {
+	if host := hostOf(pin, byName); host != "" && gang.PinnedHost(pod) != host {
+		return false
+	}
 	for key, value := range pin.Labels {
 		if pod.Spec.NodeSelector[key] != value {
 			return false
 		}
 	}
 	return true
+}
+
+// hostOf is the only host that a pin allows; "" where there are several.
+func hostOf(pin gang.Pin, byName bool) string {
+	if pin.Node == "" && byName && len(pin.Nodes) == 1 {
+		return pin.Nodes[0]
+	}
+	return pin.Node
 }
 
 // releasePatch is written out, since finding it by comparing two pods is most of the operator's work for it. It is a strategic merge patch:
@@ -67,11 +78,9 @@ func patchFor(pod *corev1.Pod, pin gang.Pin, byName bool) releasePatch {
 	patch.Metadata.Labels = merged(graph.TopologyLabels(pod, pin.Labels), pin.PodLabels)
 	patch.Spec.SchedulingGates = []noGate{{Directive: "delete", Name: graph.PlacementGate}}
 	patch.Spec.NodeSelector = pin.Labels
-	switch {
-	case pin.Node != "":
-		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, pin.Node)
-	case byName && len(pin.Nodes) == 1:
-		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, pin.Nodes[0])
+	switch host := hostOf(pin, byName); {
+	case host != "":
+		patch.Spec.Affinity = pinHost(pod.Spec.Affinity, host)
 	case byName && len(pin.Nodes) > 0 && !hasTerms(pod.Spec.Affinity):
 		patch.Spec.Affinity = nameNodes(pod.Spec.Affinity, pin.Nodes)
 	}

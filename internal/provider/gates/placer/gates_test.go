@@ -149,22 +149,41 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// A pod that is released already is left as it is. That it went to another place is an error: the rest of its gang must not go to this one.
+// A pod that is released already is left as it is. That it went to another place is an error: the rest of its gang must not go to this one, and
+// with other hosts in the same rack it may be on one that is planned for another of them.
 func TestReleasedBefore(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	pod.Spec.NodeSelector = map[string]string{"gpu": "gb200", "zone-key": "a", "rack-key": "r0"}
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"h0"}},
+		}}},
+	}}}
 	api := fake.NewClientBuilder().WithObjects(pod).Build()
-	for rack, want := range map[string]error{"r0": nil, "r1": provider.ErrElsewhere} {
+	cases := map[string]struct {
+		rack, node string
+		nodes      []string
+		want       error
+	}{
+		"there":                    {rack: "r0"},
+		"to another rack":          {rack: "r1", want: provider.ErrElsewhere},
+		"to this host":             {rack: "r0", node: "h0"},
+		"to this named host":       {rack: "r0", nodes: []string{"h0"}},
+		"to another host":          {rack: "r0", node: "h1", want: provider.ErrElsewhere},
+		"to another named host":    {rack: "r0", nodes: []string{"h1"}, want: provider.ErrElsewhere},
+		"to one of several by now": {rack: "r0", nodes: []string{"h0", "h1"}},
+	}
+	for name, c := range cases {
 		gated := pod.DeepCopy() // as a stale cache has it
-		gated.Spec.NodeSelector, gated.ResourceVersion = nil, "1"
+		gated.Spec.NodeSelector, gated.Spec.Affinity, gated.ResourceVersion = nil, nil, "1"
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
-		pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": rack}}
-		if err := (Placer{Client: api, Live: api}).Release(t.Context(), gated, pin); !errors.Is(err, want) {
-			t.Errorf("to %s: %v, want %v", rack, err, want)
+		pin := gang.Pin{Gang: "g-1", Labels: map[string]string{"zone-key": "a", "rack-key": c.rack}, Node: c.node, Nodes: c.nodes}
+		if err := (Placer{Client: api, Live: api, NameNodes: true}).Release(t.Context(), gated, pin); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		got := &corev1.Pod{}
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(pod), got); err != nil || !maps.Equal(got.Spec.NodeSelector, pod.Spec.NodeSelector) {
-			t.Errorf("it is pinned to %v: %v", got.Spec.NodeSelector, err)
+			t.Errorf("%s: it is pinned to %v: %v", name, got.Spec.NodeSelector, err)
 		}
 	}
 }

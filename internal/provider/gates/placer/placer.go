@@ -71,7 +71,7 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if !graph.GateClosed(current) {
-			if !gates.PinnedTo(current, pin) {
+			if !gates.PinnedTo(current, pin, p.NameNodes) {
 				return provider.ErrElsewhere
 			}
 			return nil
