@@ -34,7 +34,8 @@ func FromAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment) (Written, error) {
 	return Written{DynamoGraphDeployment: hub, Alpha: dgd}, nil
 }
 
-// FromJSON is a deployment as a request has it, in either version.
+// FromJSON is a deployment as a request has it, in either version. It fails on one that its own version's schema does not take; what a deployment of
+// v1beta1 remembers of v1alpha1, and cannot be read, is an error of [Graph].
 func FromJSON(raw []byte) (Written, error) {
 	kind := metav1.TypeMeta{}
 	if err := json.Unmarshal(raw, &kind); err != nil {
@@ -55,9 +56,18 @@ func FromJSON(raw []byte) (Written, error) {
 	if converted, err = nvidiav1alpha1.ConvertJSON(raw, nvidiav1alpha1.GroupVersion.Version); err != nil {
 		return Written{}, err
 	}
-	w.Alpha = &nvidiav1alpha1.DynamoGraphDeployment{}
-	return w, json.Unmarshal(converted, w.Alpha)
+	alpha := &nvidiav1alpha1.DynamoGraphDeployment{}
+	err = json.Unmarshal(converted, alpha)
+	if err != nil && kind.GroupVersionKind().Version == nvidiav1beta1.GroupVersion.Version {
+		w.problem = err
+		return w, nil
+	}
+	w.Alpha = alpha
+	return w, err
 }
+
+// Unreadable says that what the deployment remembers of v1alpha1 is none.
+func (w Written) Unreadable() bool { return w.problem != nil }
 
 // AlphaOnly is what only v1alpha1 can say of the deployment.
 func (w Written) AlphaOnly() nvidiav1alpha1.AlphaOnly {

@@ -4,8 +4,6 @@
 package convert
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,57 +187,6 @@ func TestPartialObjects(t *testing.T) {
 	}
 }
 
-// incompressible is text that gzip cannot make smaller than its base64.
-func incompressible(size int) string {
-	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/"
-	random := rand.New(rand.NewPCG(1, 2))
-	var out strings.Builder
-	for range size {
-		out.WriteByte(digits[random.IntN(len(digits))])
-	}
-	return out.String()
-}
-
-func TestLargeMemories(t *testing.T) {
-	graph := func(size int) object {
-		return alphaGraph(t, fmt.Sprintf(`{W: {ingress: {enabled: true, host: %q}}}`, incompressible(size)))
-	}
-	packed := convertTo(t, graph(20_000), Beta)
-	if text := textAt(objectAt(objectAt(packed, "metadata"), "annotations"), AnnotationSpec); !strings.HasPrefix(text, compressed) {
-		t.Errorf("a memory of 20 kB is not compressed: %.60s", text)
-	}
-	same(t, "there and back", convertTo(t, packed, Alpha), graph(20_000))
-	if err := Fits(encode(graph(20_000))); err != nil {
-		t.Errorf("20 kB: %v", err)
-	}
-
-	in := graph(300_000)
-	out := convertTo(t, in, Beta)
-	if size := sizeOf(objectAt(objectAt(out, "metadata"), "annotations")); size > MaxAnnotations {
-		t.Errorf("annotations of %d bytes, which the API server refuses", size)
-	}
-	if err := Fits(encode(in)); err == nil || !strings.Contains(err.Error(), "metadata.annotations") {
-		t.Errorf("300 kB fit: %v", err)
-	}
-	beside := graph(20_000)
-	setAnnotation(objectAt(beside, "metadata"), "kubectl.kubernetes.io/last-applied-configuration", strings.Repeat("x", 250_000))
-	if err := Fits(encode(beside)); err == nil {
-		t.Error("20 kB fit beside 250,000 bytes of another annotation")
-	}
-}
-
-func TestProblem(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "{}": "", `{"pvcs":[]}`: "", "x": "is not JSON", "[]": "is not a JSON object", compressed + "!": "cannot be decompressed",
-		`{"trellis.dev/memory":{"from":"v1beta1"}}`: `remembers "v1beta1", want "v1alpha1"`,
-	} {
-		got := Problem(map[string]string{AnnotationSpec: text}, Beta)
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}
-
 func BenchmarkLargestManifest(b *testing.B) {
 	var largest []byte
 	for _, o := range manifests(b) {
@@ -257,22 +204,6 @@ func BenchmarkLargestManifest(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(len(largest)), "bytes")
-}
-
-// FuzzMemory converts an object with any two annotations. There and back is the identity, whatever they hold.
-func FuzzMemory(f *testing.F) {
-	for _, seed := range []string{"", "{}", "null", compressed, `{"services":{"W":{"envs":null}}}`, `{"trellis.dev/memory":{"from":"v1alpha1","ops":[{"path":["services","W"],"was":"x"}],"raw":""}}`} {
-		f.Add(seed, seed)
-	}
-	f.Fuzz(func(t *testing.T, spec, status string) {
-		in := betaGraph(t, `[{name: W, podTemplate: {spec: {containers: [{name: main, env: [{name: A}]}]}}}]`)
-		in["status"] = object{"state": "pending"}
-		setAnnotation(objectAt(in, "metadata"), AnnotationSpec, strings.ToValidUTF8(spec, "?"))
-		setAnnotation(objectAt(in, "metadata"), AnnotationStatus, strings.ToValidUTF8(status, "?"))
-		if sizeOf(objectAt(objectAt(in, "metadata"), "annotations")) < MaxAnnotations/4 {
-			same(t, "there and back", convertTo(t, convertTo(t, in, Alpha), Beta), in)
-		}
-	})
 }
 
 // FuzzSpec converts any JSON in place of a spec. There and back is the identity.

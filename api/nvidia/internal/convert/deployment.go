@@ -145,7 +145,7 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	}
 	memo := remember(live, result, back)
 	if annotated {
-		if again := remember(result, live, forward); again.text(to) != annotation {
+		if again := remember(result, live, forward); again.text(to) != annotation && !remembered.nests() {
 			memo.raw, memo.hash = &annotation, fingerprint(result)
 		}
 	}

@@ -37,8 +37,13 @@ func diff(base, other any) []op {
 	return ops
 }
 
+// shallow is the depth down to which parts that are equal are passed over at once. Further down that would go through the same values again at each
+// level.
+const shallow = 8
+
+// differ appends to the operations. Its callers share the array of path, so an operation has a copy.
 func differ(path []string, base, other any, ops *[]op) {
-	if equal(base, other) {
+	if len(path) < shallow && equal(base, other) {
 		return
 	}
 	switch b := base.(type) {
@@ -52,15 +57,18 @@ func differ(path []string, base, other any, ops *[]op) {
 			return
 		}
 	}
-	*ops = append(*ops, op{path: path, was: hash(base), value: other})
+	if !equal(base, other) {
+		*ops = append(*ops, op{path: slices.Clone(path), was: hash(base), value: other})
+	}
 }
 
+// below is the path of an operation.
 func below(path []string, key string) []string { return append(slices.Clip(path), key) }
 
 func differObjects(path []string, base, other object, ops *[]op) {
 	for _, key := range sorted(base) {
 		if value, ok := other[key]; ok {
-			differ(below(path, key), base[key], value, ops)
+			differ(append(path, key), base[key], value, ops)
 		} else {
 			*ops = append(*ops, op{path: below(path, key), was: hash(base[key]), gone: true})
 		}
@@ -80,24 +88,33 @@ func differLists(path []string, base, other []any, ops *[]op) bool {
 		return false
 	}
 	var result []string
+	places, former := placesOf(want), placesOf(have)
 	for i, name := range have {
-		if j := indexOf(other, name); j >= 0 {
+		if j, there := places[name]; there {
 			result = append(result, name)
-			differ(below(path, name), base[i], other[j], ops)
+			differ(append(path, name), base[i], other[j], ops)
 		} else {
 			*ops = append(*ops, op{path: below(path, name), was: hash(base[i]), gone: true})
 		}
 	}
 	for j, name := range want {
-		if !slices.Contains(have, name) {
+		if _, there := former[name]; !there {
 			result = append(result, name)
 			*ops = append(*ops, op{path: below(path, name), value: other[j]})
 		}
 	}
 	if !slices.Equal(result, want) {
-		*ops = append(*ops, op{path: path, order: want})
+		*ops = append(*ops, op{path: slices.Clone(path), order: want})
 	}
 	return true
+}
+
+func placesOf(names []string) map[string]int {
+	out := make(map[string]int, len(names))
+	for i, name := range names {
+		out[name] = i
+	}
+	return out
 }
 
 // apply returns the tree as the operation makes it, where that finds what it was recorded with, and whether it was applied. The tree itself stays
@@ -167,8 +184,9 @@ func reorder(tree any, order []string) (any, bool) {
 	if _, ok := names(list); !ok {
 		return tree, false
 	}
+	places := placesOf(order)
 	place := func(element any) int {
-		if i := slices.Index(order, textAt(element.(object), "name")); i >= 0 {
+		if i, there := places[nameOf(element)]; there {
 			return i
 		}
 		return len(order)
@@ -186,65 +204,6 @@ func applyAll(tree any, ops []op) (any, bool) {
 		applied = applied || ok
 	}
 	return tree, applied
-}
-
-// maxTrials bounds the work that a memory can cause.
-const maxTrials = 512
-
-// restore applies the operations that nobody sees: distance lists where the tree, translated to the version of the live object, differs from it,
-// and no operation may add to that list.
-func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
-	all, applied := applyAll(tree, ops)
-	if !applied {
-		return tree
-	}
-	before := distance(tree)
-	if after := distance(all); subset(after, before) {
-		return all
-	}
-	trials := 0
-	for range 2 { // one may be seen until a later one is applied
-		for _, group := range grouped(ops) {
-			tree, before = attempt(tree, before, group, distance, &trials)
-		}
-	}
-	return tree
-}
-
-// attempt applies a group of operations together, or else those that can be applied one by one.
-func attempt(tree any, before map[string]bool, ops []op, distance func(any) map[string]bool, trials *int) (any, map[string]bool) {
-	if *trials++; *trials > maxTrials {
-		return tree, before
-	}
-	changed, applied := applyAll(tree, ops)
-	if !applied {
-		return tree, before
-	}
-	if after := distance(changed); subset(after, before) {
-		return changed, after
-	}
-	if len(ops) == 1 {
-		return tree, before
-	}
-	for i := range ops {
-		tree, before = attempt(tree, before, ops[i:i+1], distance, trials)
-	}
-	return tree, before
-}
-
-// grouped keeps the operations on one component together.
-func grouped(ops []op) [][]op {
-	var out [][]op
-	last := ""
-	for i := range ops {
-		group := strings.Join(ops[i].path[:min(2, len(ops[i].path))], "\x00")
-		if i == 0 || group != last {
-			out = append(out, nil)
-		}
-		out[len(out)-1] = append(out[len(out)-1], ops[i])
-		last = group
-	}
-	return out
 }
 
 func subset(a, b map[string]bool) bool {

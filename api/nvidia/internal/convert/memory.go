@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +32,20 @@ const (
 	MaxAnnotations = 256 * 1024
 	// maxDecompressed bounds what a compressed memory may unfold to.
 	maxDecompressed = 4 * 1024 * 1024
+
+	// maxDepth and maxChanges bound the work that a memory can cause: the levels of its values and paths, and its operations and whole fields.
+	maxDepth   = 100
+	maxChanges = 2048
 )
+
+// amountFields hold quantities, or objects and lists of them. Their parsing costs more than their length, and of what is remembered no schema bounds
+// it. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
+var amountFields = map[string]bool{
+	"size": true, "sizeLimit": true, "sharedMemorySize": true, "divisor": true, "limits": true, "requests": true, "resources": true, "overhead": true, "capacity": true,
+}
+
+// longExponent is that of a number which no resource can have.
+var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
 
 // memory is what a converted object remembers of the version it came from.
 type memory struct {
@@ -46,6 +62,10 @@ type memory struct {
 func (m *memory) empty() bool {
 	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil
 }
+
+// nests says that the memory is of this package and holds another one: the part was edited after that, and after this. Kept in a third it would hold one
+// more with each edit in turn. What of it still applies is remembered anew.
+func (m *memory) nests() bool { return m != nil && m.hash != "" && m.raw != nil }
 
 // text of the annotation; from is the version that is remembered.
 func (m *memory) text(from string) string {
@@ -76,6 +96,17 @@ func (m *memory) text(from string) string {
 
 // readMemory reads an annotation that should remember the version from.
 func readMemory(text, from string) (*memory, error) {
+	m, err := parseMemory(text, from)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func parseMemory(text, from string) (*memory, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -109,6 +140,58 @@ func readMemory(text, from string) (*memory, error) {
 		m.raw = &raw
 	}
 	return m, nil
+}
+
+// check says why a memory asks for more work than what users write can need.
+func (m *memory) check() error {
+	if changes := len(m.ops) + len(additions(m.sparse)); changes > maxChanges {
+		return fmt.Errorf("holds %d changes, of which %d are allowed", changes, maxChanges)
+	}
+	if err := checkValue(m.sparse, 0, false); err != nil {
+		return err
+	}
+	for i := range m.ops {
+		path := m.ops[i].path
+		if err := checkValue(m.ops[i].value, len(path), slices.ContainsFunc(path, isAmountField)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isAmountField(key string) bool { return amountFields[key] }
+
+// checkValue at a depth; amount: it is, or holds, quantities.
+func checkValue(value any, depth int, amount bool) error {
+	if depth > maxDepth {
+		return fmt.Errorf("is nested deeper than %d levels", maxDepth)
+	}
+	switch v := value.(type) {
+	case object:
+		for key, child := range v {
+			if err := checkValue(child, depth+1, amount || amountFields[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if err := checkValue(child, depth+1, amount); err != nil {
+				return err
+			}
+		}
+	case string:
+		return checkAmount(v, amount)
+	case json.Number:
+		return checkAmount(string(v), amount)
+	}
+	return nil
+}
+
+func checkAmount(text string, amount bool) error {
+	if amount && (len(text) > 256 || longExponent.MatchString(text)) {
+		return fmt.Errorf("holds a quantity that no resource can have, %.40q", text)
+	}
+	return nil
 }
 
 func unpack(packed string) ([]byte, error) {

@@ -206,6 +206,16 @@ func Fits(raw []byte) error {
 		parts[i].convert(in, out, meta, to, true)
 	}
 	annotations := objectAt(meta, "annotations")
+	for i := range parts {
+		m, err := parseMemory(textAt(annotations, parts[i].annotation), other(to))
+		if err != nil || m == nil || m.hash == "" {
+			continue // somebody else's
+		}
+		if err := m.check(); err != nil {
+			return fmt.Errorf("metadata.annotations: what %s cannot say of the %s is kept in %s, and %w: write it in %s, or shorten it",
+				to, parts[i].field, parts[i].annotation, err, onePlace(to))
+		}
+	}
 	size := sizeOf(annotations)
 	if size <= MaxAnnotations {
 		return nil
