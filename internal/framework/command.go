@@ -139,11 +139,17 @@ func hasFlag(c *corev1.Container, name string) bool {
 	return ok
 }
 
+// takesUnderscores are the frameworks whose programs take "--name_of_flag" for "--name-of-flag". Python's own parser, SGLang's, does not.
+var takesUnderscores = map[string]bool{VLLM: true}
+
 // flagValue finds "--name value" or "--name=value"; the last one counts.
 func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
-	all := programWords(c)
+	all, underscores := programWords(c), takesUnderscores[Found(c)]
 	for i, word := range all {
 		name, inline, joined := strings.Cut(word, "=")
+		if underscores && strings.HasPrefix(name, "--") {
+			name = strings.ReplaceAll(name, "_", "-")
+		}
 		if !slices.Contains(names, name) {
 			continue
 		}

@@ -164,6 +164,24 @@ func TestLaunch(t *testing.T) {
 				[]string{"/bin/bash", "-c", "exec python3 -m dynamo.vllm --headless " + mp + " -tp=4 -pp 2"},
 			},
 		},
+		"vllm, underscores in flags": {
+			command: []string{"python3", "-m", "dynamo.vllm"}, args: []string{"--tensor_parallel_size", "2", "--node_rank=1"}, replica: Replica{Nodes: 2, GPUs: 1},
+			want: started{
+				words1("python3 -m dynamo.vllm --tensor_parallel_size 2 --node_rank=1 " + strings.TrimSuffix(mp, " --node-rank $(TRELLIS_POD_INDEX)")),
+				words1("python3 -m dynamo.vllm --tensor_parallel_size 2 --node_rank=1 " + strings.TrimSuffix(mp, " --node-rank $(TRELLIS_POD_INDEX)") + " --headless"),
+			},
+		},
+		"vllm serve, underscores in a script's flags": {
+			command: []string{"/bin/sh", "-c"}, args: []string{"vllm serve a_b --pipeline_parallel-size=2 --data_parallel_size 1"}, replica: Replica{Nodes: 2, GPUs: 1},
+			want: started{
+				[]string{"/bin/sh", "-c", "vllm serve a_b " + mp + " --pipeline_parallel-size=2 --data_parallel_size 1"},
+				[]string{"/bin/sh", "-c", "vllm serve a_b --headless " + mp + " --pipeline_parallel-size=2 --data_parallel_size 1"},
+			},
+		},
+		"sglang, its parser does not know underscores": {
+			command: []string{"python3", "-m", "dynamo.sglang"}, args: []string{"--node_rank", "1"}, replica: Replica{Nodes: 2, GPUs: 8},
+			want: same(words1("python3 -m dynamo.sglang --node_rank 1 " + sglang)),
+		},
 		"vllm, no flag says how large": {
 			command: []string{"/bin/sh", "-c"}, args: []string{"python3 -m dynamo.vllm --model big"}, replica: Replica{Nodes: 4, GPUs: 8},
 			want: same([]string{"/bin/sh", "-c", "python3 -m dynamo.vllm --model big"}),
