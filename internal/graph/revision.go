@@ -18,6 +18,11 @@ func revision(roles []trellisv1alpha1.Role) string {
 	if err != nil {
 		panic("pod templates do not marshal: " + err.Error()) // plain data; cannot happen
 	}
+	return digest(raw)
+}
+
+// digest is the 10 hex digits that tell contents apart.
+func digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:5])
 }

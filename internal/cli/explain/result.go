@@ -40,6 +40,7 @@ var otherCauses = map[string]string{
 	gang.CodeProviderNotReady:  "The provider that places it is not ready.",
 	gang.CodeSchedulerRefuses:  "It is released, and the provider's scheduler does not bind it.",
 	gang.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
+	gang.CodeReleaseRefused:    "The API server refuses what its release writes.",
 }
 
 // compare says whether both come to the same, and what may be behind it when they do not.

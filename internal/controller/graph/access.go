@@ -5,6 +5,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,38 +26,50 @@ const accessAgain = 30 * time.Second
 // access is which of the graph's accounts and roles exist and were made by somebody else. No such Role is bound, and no such account is given
 // a Role: whoever may create objects in a namespace would otherwise have the operator grant rights for him.
 type access struct {
-	accounts, roles map[string]bool
+	accounts, roles map[string]origin
 	// missing says which accounts get no rights, one sentence each, where nobody else has bound a Role to them.
 	missing []string
 }
 
-// lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only.
+// origin of an account or a Role. The zero value is Trellis.
+type origin int
+
+const (
+	somebodyElse origin = iota + 1
+	// unknown: it could not be made or brought up to date. A binding that is there stays as it is, and none is made.
+	unknown
+)
+
+func newAccess() access { return access{accounts: map[string]origin{}, roles: map[string]origin{}} }
+
+// lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only. Of the graph's own
+// ones that the cache lacks, applyExtras finds out when it creates them.
 func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *graph.Graph) (access, error) {
-	a := access{accounts: map[string]bool{}, roles: map[string]bool{}}
+	a := newAccess()
 	own := func(o client.Object) bool { return metav1.IsControlledBy(o, dgd) || isLeftover(o, dgd) }
 	for _, set := range []struct {
 		objects []graph.Object
 		ours    func(client.Object) bool
-	}{{wanted.Owned(), own}, {wanted.Shared(), isOurs}} {
+		live    bool
+	}{{wanted.Owned(), own, false}, {wanted.Shared(), isOurs, true}} {
 		for _, object := range set.objects {
-			names := a.names(object)
-			if names == nil {
+			if a.origins(object) == nil {
 				continue
 			}
-			foreign, err := r.isForeign(ctx, object, set.ours)
+			foreign, err := r.isForeign(ctx, object, set.ours, set.live)
 			if err != nil {
 				return a, err
 			}
 			if foreign {
-				names[object.GetName()] = true
+				a.set(object, somebodyElse)
 			}
 		}
 	}
 	return a, r.addMissing(ctx, &a, wanted)
 }
 
-// names is the set for objects of this kind, nil when there is none.
-func (a *access) names(object client.Object) map[string]bool {
+// origins is the map for objects of this kind, nil when there is none.
+func (a *access) origins(object client.Object) map[string]origin {
 	switch object.(type) {
 	case *corev1.ServiceAccount:
 		return a.accounts
@@ -66,11 +79,15 @@ func (a *access) names(object client.Object) map[string]bool {
 	return nil
 }
 
-// isForeign says that an object of this kind and name exists and is not ours.
-func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool) (bool, error) {
+func (a *access) set(object client.Object, from origin) {
+	a.origins(object)[object.GetName()] = from
+}
+
+// isForeign says that an object of this kind and name exists and is not ours; live: also one that the cache lacks.
+func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
 	err := r.cached().Get(ctx, key, existing)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && live {
 		err = r.Live.Get(ctx, key, existing)
 	}
 	if apierrors.IsNotFound(err) {
@@ -108,13 +125,31 @@ func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *graph.Gr
 	return nil
 }
 
+// note what applying an account or a Role came to.
+func (a *access) note(object client.Object, err error) {
+	switch {
+	case err == nil || a.origins(object) == nil:
+	case errors.As(err, new(*notOurs)):
+		a.set(object, somebodyElse)
+	default:
+		a.set(object, unknown)
+	}
+}
+
+// isUncertain says that the object is a binding, and that it is not known who made its Role or one of its accounts.
+func (a *access) isUncertain(object client.Object) bool {
+	binding, ok := object.(*rbacv1.RoleBinding)
+	return ok && (a.roles[binding.RoleRef.Name] == unknown ||
+		slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return a.accounts[s.Name] == unknown }))
+}
+
 // bindable is the binding without accounts that are not ours; nil when none is left, or its Role is not ours.
 func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
-	if a.roles[binding.RoleRef.Name] {
+	if a.roles[binding.RoleRef.Name] == somebodyElse {
 		return nil
 	}
 	out := binding.DeepCopy()
-	out.Subjects = slices.DeleteFunc(out.Subjects, func(s rbacv1.Subject) bool { return a.accounts[s.Name] })
+	out.Subjects = slices.DeleteFunc(out.Subjects, func(s rbacv1.Subject) bool { return a.accounts[s.Name] == somebodyElse })
 	if len(out.Subjects) == 0 {
 		return nil
 	}

@@ -14,6 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -40,37 +44,71 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph)
 	return errors.Join(failures...)
 }
 
-// applyChild writes child by server-side apply when it is absent or differs. It never takes over an object of another owner.
+// notOurs says that an object of somebody else has the name of a child.
+type notOurs struct{ what string }
+
+// Error implements error.
+func (n *notOurs) Error() string { return n.what }
+
+// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. It never takes
+// over an object of another owner: a create fails where there is one that the cache does not show.
 func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
 	key := client.ObjectKeyFromObject(child)
 	kind := child.GetObjectKind().GroupVersionKind().Kind
+	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
+	graph.MarkApplied(child)
 	err := r.reader(existing).Get(ctx, key, existing)
+	switch {
+	case err == nil:
+		r.uncached.remove(dgd, child)
+	case apierrors.IsNotFound(err) && r.uncached.has(dgd, child):
+		err = r.Live.Get(ctx, key, existing)
+	}
 	if apierrors.IsNotFound(err) {
-		err = r.Live.Get(ctx, key, existing) // the cache may lag behind
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading %s %s: %w", kind, key.Name, err)
-	}
-	if err == nil {
-		if isLeftover(existing, dgd) {
-			return r.removeLeftover(ctx, dgd, existing, kind)
-		}
-		if !metav1.IsControlledBy(existing, dgd) {
-			return fmt.Errorf("%s %s exists and does not belong to this deployment; it is left alone. Rename the deployment or delete that object", kind, key.Name)
-		}
-		if same() && subset(child.GetLabels(), existing.GetLabels()) && subset(child.GetAnnotations(), existing.GetAnnotations()) {
+		refused := r.create(ctx, dgd, child)
+		if refused == nil {
 			return nil
 		}
-		child.SetUID(existing.GetUID())
+		// One that exists is refused for that last, after a full quota and a policy. Whose it is says what there is to do.
+		if r.Live.Get(ctx, key, existing) != nil {
+			return fmt.Errorf("creating %s %s: %w", kind, key.Name, refused)
+		}
+		r.uncached.add(dgd, child)
+		err = nil
 	}
-	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
-	if err := r.serverSideApply(ctx, child); err != nil {
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", kind, key.Name, err)
+	}
+	if isLeftover(existing, dgd) {
+		return r.removeLeftover(ctx, dgd, existing, kind)
+	}
+	if !metav1.IsControlledBy(existing, dgd) {
+		return &notOurs{fmt.Sprintf("%s %s exists and does not belong to this deployment; it is left alone. Rename the deployment or delete that object", kind, key.Name)}
+	}
+	if same() && subset(child.GetLabels(), existing.GetLabels()) && subset(child.GetAnnotations(), existing.GetAnnotations()) {
+		return nil
+	}
+	child.SetUID(existing.GetUID())
+	if err := r.change(ctx, child); err != nil {
 		return fmt.Errorf("applying %s %s: %w", kind, key.Name, err)
 	}
 	return nil
 }
 
-func (r *Reconciler) serverSideApply(ctx context.Context, child client.Object) error {
+// create a child. The API server does less for it than for a server-side apply, before which the object would have to be looked for, too.
+func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child client.Object) error {
+	err := r.Client.Create(ctx, child.DeepCopyObject().(client.Object), client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+	if err == nil {
+		r.uncached.add(dgd, child)
+	}
+	return err
+}
+
+// change a child of ours by server-side apply: fields that others have added stay, and fields that are wanted no longer go.
+func (r *Reconciler) change(ctx context.Context, child client.Object) error {
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return r.ownAsApplied(ctx, child) }); err != nil {
+		return err
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
 	if err != nil {
 		return err
@@ -78,6 +116,23 @@ func (r *Reconciler) serverSideApply(ctx context.Context, child client.Object) e
 	delete(content, "status")
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(graph.FieldOwner), client.ForceOwnership,
 		client.DisableReadYourWritesConsistency) // it would watch every kind a second time, as unstructured objects
+}
+
+// ownAsApplied makes what the operator owns by the create of an object owned by server-side apply, which takes back what it owns that way alone.
+func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) error {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(child.GetObjectKind().GroupVersionKind())
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), object); err != nil { // the cache holds no managed fields
+		return err
+	}
+	if object.GetUID() != child.GetUID() {
+		return nil // another object by now: the apply is refused
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, sets.New(graph.FieldOwner), graph.FieldOwner)
+	if err != nil || patch == nil {
+		return err
+	}
+	return r.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
 }
 
 // reader is the cache, but for kinds that a cluster may not have: those are read past it.

@@ -23,7 +23,7 @@ import (
 //
 // Reads of the operator's client wait until the cache shows the operator's writes of the kind that are under way. Of scaling groups these are
 // statuses, which another controller writes; with many deployments at once there is always one, and each reconcile waited for those of all others.
-// What this controller writes itself, it applies, creates or deletes once more if the cache lags behind: it looks past the cache before it creates, and
+// What this controller writes itself, it applies, creates or deletes once more if the cache lags behind: a create of what exists is refused, and it
 // deletes by UID.
 func (r *Reconciler) cached() client.Reader { return asIs{r.Client} }
 

@@ -49,7 +49,7 @@ const workers = 32
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads past the cache, before an object is taken over because it seems absent.
+	// Live reads past the cache: what it cannot show, and what turns out to exist when it is created.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	// Results of the scheduler; Changed delivers an event when one has changed.
@@ -63,7 +63,8 @@ type Reconciler struct {
 	// Platform is where pods reach what all graphs share.
 	Platform graph.Platform
 
-	written pace.Writes
+	written  pace.Writes
+	uncached uncached
 	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
 	sshKeys sync.Map
 	// joins are the locks of shared objects, by a hash of kind, namespace and name.
@@ -151,6 +152,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
 		r.written.Forget(req.NamespacedName)
+		r.uncached.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if dgd.DeletionTimestamp != nil {

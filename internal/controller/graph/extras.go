@@ -47,6 +47,20 @@ func ownedKinds() []client.ObjectList {
 // applyExtras brings the objects beside groups and Services to what is wanted, and removes those that are wanted no longer.
 func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *graph.Graph) error {
 	var failures []error
+	for _, object := range wanted.Shared() { // first: bindings of the deployment's own name accounts that are shared
+		if binding, ok := object.(*rbacv1.RoleBinding); ok && o.prerequisites.access.bindable(binding) == nil {
+			failures = append(failures, r.unshare(ctx, binding))
+			continue
+		}
+		if o.prerequisites.access.isUncertain(object) {
+			continue
+		}
+		err := r.applyShared(ctx, o.dgd, object)
+		o.prerequisites.access.note(object, err)
+		if !errors.As(err, new(*notOurs)) { // somebody else's is used as it is
+			failures = append(failures, err)
+		}
+	}
 	waits := false // one object needs the one before it, as a binding its role: behind a leftover nothing can be made yet
 	keep := map[reflect.Type]map[string]bool{}
 	for _, object := range wanted.Owned() {
@@ -61,20 +75,14 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *graph.
 			keep[kind] = map[string]bool{}
 		}
 		keep[kind][object.GetName()] = true
-		if o.lacks(object) || waits {
+		if o.lacks(object) || waits || o.prerequisites.access.isUncertain(object) {
 			continue
 		}
 		existing := blank(object)
 		err := r.applyChild(ctx, o.dgd, object, existing, func() bool { return sameContent(object, existing) })
+		o.prerequisites.access.note(object, err)
 		waits = errors.As(err, new(*leftover))
 		failures = append(failures, err)
-	}
-	for _, object := range wanted.Shared() {
-		if binding, ok := object.(*rbacv1.RoleBinding); ok && o.prerequisites.access.bindable(binding) == nil {
-			failures = append(failures, r.unshare(ctx, binding))
-			continue
-		}
-		failures = append(failures, r.applyShared(ctx, o.dgd, object))
 	}
 	failures = append(failures, r.createClaims(ctx, o.dgd, wanted.Claims().Created)...)
 	if wanted.NeedsSSHKeys() {

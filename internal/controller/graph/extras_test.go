@@ -108,7 +108,7 @@ func TestNothingIsMadeBehindALeftover(t *testing.T) {
 	}
 	c := builder.Build()
 	r := &Reconciler{Client: c, Live: c}
-	if err := r.applyExtras(t.Context(), observed{dgd: dgd}, wanted); !waitsForLeftovers(err) {
+	if err := r.applyExtras(t.Context(), observed{dgd: dgd, prerequisites: prerequisites{access: newAccess()}}, wanted); !waitsForLeftovers(err) {
 		t.Errorf("got %v, want nothing but a leftover to wait for", err)
 	}
 	bindings := &rbacv1.RoleBindingList{}

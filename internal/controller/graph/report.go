@@ -6,6 +6,7 @@ package graph
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,11 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 		return 0, nil
 	}
 	name := client.ObjectKeyFromObject(o.dgd)
+	if beginning(&o.dgd.Status, &status) {
+		if again = r.written.Begun(name); again > 0 {
+			return again, nil
+		}
+	}
 	if again = r.written.Left(name); again > 0 && canWait(&o.dgd.Status, &status) {
 		return again, nil
 	}
@@ -50,11 +56,20 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	return 0, nil
 }
 
-// canWait: the change is of counts, messages and places. Clients wait for conditions and the state, and the next reconciles go by how far a
+// beginning: the deployment has no status yet, and so far all goes as it should: it is neither Ready, nor does anything stand in its way.
+func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
+	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil && now.RollingUpdate == nil &&
+		!slices.ContainsFunc(now.Conditions, func(c metav1.Condition) bool {
+			return c.Status == metav1.ConditionFalse && c.Type != nvidiav1beta1.ConditionReady &&
+				(c.Type != nvidiav1beta1.ConditionPlaced || c.Reason != gang.CodeCreating)
+		})
+}
+
+// canWait: the change is of counts, messages, places and why it is not Ready yet. Clients wait for conditions and the state, and the next reconciles go by how far a
 // restart or an update has come.
 func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 	return before.ObservedGeneration == now.ObservedGeneration && before.State == now.State && before.Summary == now.Summary &&
-		before.Provider == now.Provider && !pace.Turned(before.Conditions, now.Conditions) &&
+		before.Provider == now.Provider && !pace.Turned(before.Conditions, now.Conditions, nvidiav1beta1.ConditionReady) &&
 		equality.Semantic.DeepEqual(before.Restart, now.Restart) && equality.Semantic.DeepEqual(before.RollingUpdate, now.RollingUpdate)
 }
 

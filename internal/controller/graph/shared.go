@@ -21,15 +21,21 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
+// errNotMade: what is shared exists, and somebody else made it.
+var errNotMade = &notOurs{"it was not made by Trellis"}
+
 // applyShared makes an object that several deployments of a namespace use. Each is one of its owners, none the controller, so the garbage
-// collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is.
+// collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is; notOurs says so.
 //
 // It is not applied server-side: owners are a list that each deployment only adds itself to, which takes the version it was read at.
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	existing := blank(wanted)
 	err := r.cached().Get(ctx, client.ObjectKeyFromObject(wanted), existing)
-	if err == nil && (!isOurs(existing) || isMember(existing, dgd) && sameShared(wanted, existing)) {
+	if err == nil && !isOurs(existing) {
+		return errNotMade
+	}
+	if err == nil && isMember(existing, dgd) && sameShared(wanted, existing) {
 		return nil
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -65,8 +71,14 @@ func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		created.SetOwnerReferences([]metav1.OwnerReference{membership(dgd)})
 		return r.Client.Create(ctx, created, client.FieldOwner(graph.FieldOwner))
 	}
-	if err != nil || !isOurs(existing) || isMember(existing, dgd) && sameShared(wanted, existing) {
+	if err != nil {
 		return err
+	}
+	if !isOurs(existing) {
+		return errNotMade
+	}
+	if isMember(existing, dgd) && sameShared(wanted, existing) {
+		return nil
 	}
 	changed := existing.DeepCopyObject().(client.Object)
 	if !isMember(changed, dgd) {

@@ -17,13 +17,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// sets is LeaderWorkerSet in a certain state.
-type sets struct {
+// setsIn is LeaderWorkerSet in a certain state.
+type setsIn struct {
 	maker.Maker
 	state provider.State
 }
 
-func (s sets) Probe(context.Context) (provider.State, error) { return s.state, nil }
+func (s setsIn) Probe(context.Context) (provider.State, error) { return s.state, nil }
 
 // What makes the pods has to work as well as what places them, and stays while there are pods.
 func TestWorkloadCondition(t *testing.T) {
@@ -81,7 +81,7 @@ func TestWorkloadCondition(t *testing.T) {
 			sg.Spec.Multinode, sg.Spec.Provider, sg.Spec.Workload, sg.Status.Replicas = !c.single, specs.Gates.Name, c.frozen, c.replicas
 			podGroup := picky{name: specs.PodGroup.Name, state: provider.Ready()}
 			r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{
-				Placers: []provider.Placer{gates.Placer{}, podGroup}, Makers: []provider.Maker{sets{state: c.state}},
+				Placers: []provider.Placer{gates.Placer{}, podGroup}, Makers: []provider.Maker{setsIn{state: c.state}},
 			}), Provider: c.provider}
 			o.provider = r.providerOf(t.Context(), o)
 			if o.provider.workload != c.workload {

@@ -10,9 +10,13 @@
 //	1.0 s  7 of 8 replicas ready   written
 //
 // What somebody acts on, such as a condition that turns, is not to wait: that is for the controller to say, see [Turned].
+//
+// The first status of an object that has none may wait as long, from when it was first looked at, see [Writes.Begun]: of what an object goes
+// through in its first second only the end is written.
 package pace
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +32,8 @@ const Interval = time.Second
 type Writes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]time.Time
+	// begun is when an object without a status was first looked at.
+	begun map[types.NamespacedName]time.Time
 	// Now replaces the clock, for tests.
 	Now func() time.Time
 }
@@ -47,6 +53,24 @@ func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	return 0
 }
 
+// Begun is the time until the first status of this object is to be written, if it can wait; 0 is now. The first call begins it.
+func (w *Writes) Begun(name types.NamespacedName) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first, ok := w.begun[name]
+	if !ok {
+		if w.begun == nil {
+			w.begun = map[types.NamespacedName]time.Time{}
+		}
+		w.begun[name] = w.clock()
+		return Interval
+	}
+	if since := w.clock().Sub(first); since >= 0 && since < Interval {
+		return Interval - since
+	}
+	return 0
+}
+
 // Wrote notes that the status of this object has been written now.
 func (w *Writes) Wrote(name types.NamespacedName) {
 	w.mu.Lock()
@@ -55,6 +79,7 @@ func (w *Writes) Wrote(name types.NamespacedName) {
 		w.last = map[types.NamespacedName]time.Time{}
 	}
 	w.last[name] = w.clock()
+	delete(w.begun, name)
 }
 
 // Forget an object that is gone.
@@ -62,6 +87,7 @@ func (w *Writes) Forget(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.last, name)
+	delete(w.begun, name)
 }
 
 func (w *Writes) clock() time.Time {
@@ -71,14 +97,16 @@ func (w *Writes) clock() time.Time {
 	return time.Now()
 }
 
-// Turned says that a condition is new or gone, or has another status, reason or generation. A message alone can wait.
-func Turned(before, now []metav1.Condition) bool {
+// Turned says that a condition is new or gone, or has another status, reason or generation. A message alone can wait, and so can the reason of a
+// condition of one of the types in summaries, which says in other words what further conditions say.
+func Turned(before, now []metav1.Condition, summaries ...string) bool {
 	if len(before) != len(now) {
 		return true
 	}
 	for _, c := range now {
 		b := meta.FindStatusCondition(before, c.Type)
-		if b == nil || b.Status != c.Status || b.Reason != c.Reason || b.ObservedGeneration != c.ObservedGeneration {
+		if b == nil || b.Status != c.Status || b.ObservedGeneration != c.ObservedGeneration ||
+			b.Reason != c.Reason && !slices.Contains(summaries, c.Type) {
 			return true
 		}
 	}

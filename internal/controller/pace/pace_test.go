@@ -40,6 +40,34 @@ func TestWrites(t *testing.T) {
 	left(a, 0)
 }
 
+// The first status waits for an interval from the first look, once.
+func TestBegun(t *testing.T) {
+	at := time.Unix(1000, 0)
+	w := &Writes{Now: func() time.Time { return at }}
+	a := types.NamespacedName{Namespace: "ns", Name: "a"}
+	left := func(want time.Duration) {
+		t.Helper()
+		if got := w.Begun(a); got != want {
+			t.Errorf("%s left, want %s", got, want)
+		}
+	}
+	left(Interval)
+	at = at.Add(Interval / 4)
+	left(Interval * 3 / 4)
+	at = at.Add(Interval)
+	left(0)
+	left(0)
+	at = at.Add(-time.Hour) // the clock was set back: nobody waits for it
+	left(0)
+	for _, end := range []func(types.NamespacedName){w.Wrote, w.Forget} {
+		end(a)
+		if len(w.begun) != 0 {
+			t.Error("an object is remembered whose first status is written, or that is gone")
+		}
+		left(Interval)
+	}
+}
+
 func TestTurned(t *testing.T) {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Waits", Message: "1 of 8", ObservedGeneration: 1}
 	with := func(change func(*metav1.Condition)) []metav1.Condition {
@@ -64,6 +92,9 @@ func TestTurned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := Turned([]metav1.Condition{ready}, tc.now); got != tc.want {
 				t.Errorf("turned: %t, want %t", got, tc.want)
+			}
+			if got, want := Turned([]metav1.Condition{ready}, tc.now, "Ready"), tc.want && name != "another reason"; got != want {
+				t.Errorf("turned, as a summary: %t, want %t", got, want)
 			}
 		})
 	}
