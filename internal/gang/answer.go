@@ -4,8 +4,12 @@
 package gang
 
 import (
+	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -49,6 +53,45 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 		a.Unmet = placement.UnmetOf(r.Graph, planned)
 	}
 	return a
+}
+
+// Parted are the released pods, by ID, of replicas that were never whole and of which the plan refuses the rest, and why.
+func (r *Request) Parted(a Answer) map[string]string {
+	parted := map[string]string{}
+	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
+		half, is := r.halves[Key{w.Service, w.Ordinal}]
+		if w.Refusal == nil || !is || !half.neverWhole() {
+			continue
+		}
+		for _, pod := range half.open {
+			if pod.Annotations[graph.AnnotationGang] != "" {
+				parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the replica of %s finds no capacity: %s", pod.Name, w.Message)
+			}
+		}
+	}
+	return parted
+}
+
+// Planned are the gated pods that have had their turn in a plan: all but those of Unmade replicas.
+func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
+	unmade := map[Key]bool{}
+	for _, replica := range a.Unmade {
+		unmade[Key{replica.Service, replica.Ordinal}] = true
+	}
+	out := map[string]*corev1.Pod{}
+	for _, service := range r.Graph.Services {
+		for _, replica := range service.Waiting {
+			if unmade[Key{service.Name, replica.Ordinal}] {
+				continue
+			}
+			for _, pod := range replica.Pods {
+				if gated := r.Gated[pod.ID]; gated != nil {
+					out[pod.ID] = gated
+				}
+			}
+		}
+	}
+	return out
 }
 
 // WaitsForCreation says that nothing is released yet: a base gang goes together, and a member of it is still to be created.

@@ -70,6 +70,37 @@ func reserve(c *topology.Cluster, levels topology.Levels, path topology.Path, po
 	}
 }
 
+// ReserveRest reserves capacity for the gated pods of replicas of which others are released, as after a restart in the middle of a release, and
+// returns them by ID. They are planned like others that wait; until then nobody else may have it.
+func ReserveRest(c *topology.Cluster, o Observation) []string {
+	r := NewRequest(o)
+	var rest []string
+	for i := range r.Graph.Services {
+		for _, replica := range r.Graph.Services[i].Waiting {
+			if _, half := r.halves[Key{r.Graph.Services[i].Name, replica.Ordinal}]; !half {
+				continue
+			}
+			for _, pod := range replica.Pods {
+				rest = append(rest, pod.ID)
+			}
+			if r.reserveRest(c, replica.Anchor, replica.Pods) {
+				continue
+			}
+			for j := range replica.Pods {
+				r.reserveRest(c, replica.Anchor, replica.Pods[j:j+1])
+			}
+		}
+	}
+	return rest
+}
+
+func (r *Request) reserveRest(c *topology.Cluster, within topology.Path, pods []placement.Pod) bool {
+	_, refusal := placement.PlanGroup(c, r.Graph.Levels, r.Graph.NodeSelector, &placement.Group{
+		Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods,
+	}, placement.Options{})
+	return refusal == nil
+}
+
 // NodesOf is the node that a pod takes capacity of, if any.
 func NodesOf(c *topology.Cluster, id string) []string {
 	if node, has := c.Reserved(id); has {

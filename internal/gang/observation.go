@@ -26,6 +26,8 @@ type Observation struct {
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.
 	Idle map[string]string
+	// Failing is why releases of the graph fail time and again; "" when they do not.
+	Failing string
 	// Bars is why nothing of the graph is released now; "" when it may be. Objections are what the scheduler that is to bind the pods holds
 	// against released ones.
 	Bars       string

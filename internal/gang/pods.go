@@ -5,7 +5,6 @@ package gang
 
 import (
 	"cmp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +41,14 @@ func WhyUnschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// AllBound says whether every pod has a node.
-func AllBound(pods []*corev1.Pod) bool {
-	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+// boundAt is when a pod was bound; nil when it does not say so.
+func boundAt(pod *corev1.Pod) *metav1.Time {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return &c.LastTransitionTime
+		}
+	}
+	return nil
 }
 
 // FirstPods finds the pod that speaks for its replica, the one of the lowest index, by component label and ordinal.

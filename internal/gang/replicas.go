@@ -22,6 +22,7 @@ type replicaState struct {
 	closed, open    []*corev1.Pod
 	leaving, absent int
 	path            topology.Path // where its open pods are pinned
+	releasing       bool          // the release of some of the open pods is under way
 }
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
@@ -57,7 +58,7 @@ func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup,
 	state.absent--
 	switch {
 	case onItsWay:
-		state.path = path
+		state.path, state.releasing = path, true
 	case !graph.GateClosed(pod):
 		state.path = r.Graph.Levels.PathOf(pod.Spec.NodeSelector)
 		if gang := pod.Annotations[graph.AnnotationGang]; gang != "" {
@@ -79,6 +80,30 @@ func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 // replaced: the scaling group controller takes it away and recreates it, whole.
 func (state replicaState) replaced() bool {
 	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
+}
+
+// neverWhole says that the gated pods were there when the open ones were bound: none of them is the successor of a lost member. All times are
+// of whole seconds.
+func (state replicaState) neverWhole() bool {
+	for _, pod := range state.open {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		bound := boundAt(pod)
+		if bound == nil || slices.ContainsFunc(state.closed, func(gated *corev1.Pod) bool { return bound.Before(&gated.CreationTimestamp) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// noteFailing notes that a replica is being released whose release has failed before.
+func (r *Request) noteFailing(service string, state replicaState) bool {
+	if r.failing == "" || !state.releasing {
+		return false
+	}
+	r.Refused = append(r.Refused, Waiting{Service: service, Ordinal: state.ordinal, Code: CodeReleaseRefused, Message: r.failing})
+	return true
 }
 
 // noteObjection notes that a replica which is placed is not bound there by the scheduler that is to do it.
@@ -108,12 +133,13 @@ func (r *Request) noteIdle(service string, state replicaState) bool {
 }
 
 func (r *Request) addReplica(g *groupView, service *placement.Service, state replicaState) {
+	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	if state.replaced() {
 		return
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++
-		if !r.noteObjection(service.Name, state) && !r.noteIdle(service.Name, state) {
+		if !r.noteFailing(service.Name, state) && !r.noteObjection(service.Name, state) && !r.noteIdle(service.Name, state) {
 			r.Placed++
 		}
 		return
@@ -121,6 +147,7 @@ func (r *Request) addReplica(g *groupView, service *placement.Service, state rep
 	replica := placement.Replica{Ordinal: state.ordinal, Hint: g.hints[int32(state.ordinal)]}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
+		r.halves[Key{service.Name, state.ordinal}] = state
 	}
 	if level := g.lost.blocks(r.Graph.Anchor != nil, service.Anchor != nil || len(state.open) > 0); level != "" {
 		r.Blocked = append(r.Blocked, Waiting{

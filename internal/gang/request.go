@@ -46,11 +46,16 @@ type Request struct {
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// objections and idle are as observed.
+	// failing, objections and idle are as observed.
+	failing    string
 	objections map[types.UID]Objection
 	idle       map[string]string
 	// surplus replicas are more than the service wants for good: they wait for capacity beside an update and nobody is notified.
 	surplus map[Key]bool
+	// halves are complete replicas of which some pods are open and others gated.
+	halves map[Key]replicaState
+	// unbound says that some replica is being replaced, or has a released pod without a node.
+	unbound bool
 	// ranked says that the graph's priority is that of some pod by now.
 	ranked bool
 }
@@ -59,7 +64,8 @@ type Request struct {
 func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
-		objections: o.Objections, idle: o.Idle,
+		halves:     map[Key]replicaState{},
+		objections: o.Objections, idle: o.Idle, failing: o.Failing,
 		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	r.Creating = missingGroups(o)
@@ -87,6 +93,11 @@ func NewRequest(o Observation) *Request {
 // HasWaiting says whether any replica is to be planned.
 func (r *Request) HasWaiting() bool {
 	return slices.ContainsFunc(r.Graph.Services, func(s placement.Service) bool { return len(s.Waiting) > 0 })
+}
+
+// AllBound says whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica is not whole.
+func (r *Request) AllBound() bool {
+	return !r.Creating && !r.unbound && len(r.Blocked) == 0 && !r.HasWaiting()
 }
 
 // AllWaiting lists every replica that is to be planned as waiting for one cause.

@@ -24,6 +24,8 @@ const (
 	CodeSchedulerRefuses = "SchedulerRefuses"
 	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"
+	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, time and again.
+	CodeReleaseRefused = "ReleaseRefused"
 )
 
 // BeingCreated is the message of [CodeCreating].

@@ -121,6 +121,12 @@ type Trimmer interface {
 	Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error
 }
 
+// Forgetter is a Placer that remembers something of graphs.
+type Forgetter interface {
+	// Forget a graph that is gone.
+	Forget(graph types.NamespacedName)
+}
+
 // Workload is a provider that makes the pods itself.
 type Workload interface {
 	Provider

@@ -122,6 +122,15 @@ func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 // Placer returns the placer of that name, or nil.
 func (e *Registry) Placer(name string) Placer { return e.placers[name] }
 
+// Forget has all placers forget a graph that is gone.
+func (e *Registry) Forget(graph types.NamespacedName) {
+	for _, one := range e.placers {
+		if f, ok := one.(Forgetter); ok {
+			f.Forget(graph)
+		}
+	}
+}
+
 // Workload returns the workload of that name, or nil.
 func (e *Registry) Workload(name string) Workload { return e.workloads[name] }
 

@@ -75,12 +75,19 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// end ends the holds of pods that have been planned; whether placed or not, they have had their turn.
-func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
+// end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is still
+// being made have not. It returns the nodes that the holds were on: a hold ends once, so that a graph's plan wakes the graph itself once at most.
+func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) (nodes []string) {
 	for _, pod := range pods {
-		delete(h.byPod, client.ObjectKeyFromObject(pod))
+		name := client.ObjectKeyFromObject(pod)
+		if one, held := h.byPod[name]; held {
+			c.Forget(holdID(name))
+			delete(h.byPod, name)
+			nodes = append(nodes, one.node)
+		}
 	}
 	h.restore(c)
+	return nodes
 }
 
 // drop ends the holds of a graph, and returns the nodes that they were on.

@@ -4,12 +4,16 @@
 package scheduler
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -51,7 +55,9 @@ func TestHeldCapacity(t *testing.T) {
 		}, true, true},
 		"ends when its successor was planned": {func(b *bench, h *holds, pod *corev1.Pod, _ types.NamespacedName) {
 			h.lift(b.s.cluster, "ns", next(pod))
-			h.end(b.s.cluster, map[string]*corev1.Pod{"id": pod})
+			if nodes := h.end(b.s.cluster, map[string]*corev1.Pod{"id": pod}); len(nodes) != 1 || nodes[0] != "a0" {
+				b.t.Errorf("freed on %v, want a0", nodes)
+			}
 		}, false, false},
 		"ends with its graph": {func(b *bench, h *holds, _ *corev1.Pod, graph types.NamespacedName) {
 			if nodes := h.drop(b.s.cluster, graph); len(nodes) != 1 || nodes[0] != "a0" {
@@ -86,19 +92,112 @@ func TestHeldCapacity(t *testing.T) {
 	}
 }
 
+// withGroup is a cache of graphs in which one scaling group is found by its name.
+type withGroup struct {
+	graphs
+	sg *trellisv1alpha1.ScalingGroup
+}
+
+func (w withGroup) Get(ctx context.Context, name types.NamespacedName, object client.Object, _ ...client.GetOption) error {
+	if out, ok := object.(*trellisv1alpha1.ScalingGroup); ok {
+		w.sg.DeepCopyInto(out)
+		return nil
+	}
+	return w.graphs.Get(ctx, name, object)
+}
+
+// The capacity of a pod that failed is held from then on, and not again when the pod is deleted: others may have it by then.
+func TestCapacityOfAFailedPodIsHeld(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 1, 0)
+	b.s.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
+	pod := boundTo(o.Pods[0], "a0")
+	pod.Spec.SchedulingGates = nil
+	b.s.podSet(nil, pod)
+	failed := pod.DeepCopy()
+	failed.Status.Phase = corev1.PodFailed
+	b.s.podSet(pod, failed)
+	if b.s.podSet(failed, failed); !b.full(pod) || !b.s.holds.has(clientKey(o)) {
+		t.Error("the capacity is not held")
+	}
+	b.pass(time.Minute)
+	b.s.expireHolds()
+	if b.s.podGone(failed); b.full(pod) {
+		t.Error("the capacity is held twice")
+	}
+
+	preempted := pod.DeepCopy()
+	b.s.podSet(nil, pod)
+	preempted.Status = corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+	}}}
+	if b.s.podSet(pod, preempted); b.full(pod) {
+		t.Error("the capacity of a preempted pod is held")
+	}
+}
+
+// What is held for a replica stays held until all its pods are made again.
+func TestHoldsOfAHalfMadeReplica(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 2, 0)
+	b.taken("b0", "b1")
+	for i, node := range []string{"a0", "a1"} {
+		pod := boundTo(o.Pods[i], node)
+		b.s.cluster.SetPod(pod)
+		b.s.holds.begin(b.s.cluster, pod, node, clientKey(o), begin)
+		o.Pods[i].UID += "-again"
+	}
+	half := o
+	half.Pods = o.Pods[:1]
+	b.expect("the first pod is made", half, gang.BeingCreated)
+	b.expect("somebody else", asking(2, 1, 0), "holds 0 of 1")
+	b.expect("both are made", o, "rack a")
+	if b.s.holds.has(clientKey(o)) {
+		t.Error("held for ever")
+	}
+}
+
+// What a replica does not take of its hold is for others: they are told when the hold ends. Its own graph is planned once more, and no further.
+func TestTheEndOfAHoldWakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size   int32
+		placed int
+	}{"it fits, and takes less": {1, 2}, "it does not fit any more": {3, 1}} {
+		t.Run(name, func(t *testing.T) {
+			b := waitingGraphs(t, 1)
+			o := asking(2, tc.size, 0)
+			b.s.reader.(graphs)["g2"] = o
+			b.s.cluster.DeletePod("on-a0")
+			was := boundTo(o.Pods[0], "a0")
+			b.s.holds.begin(b.s.cluster, was, "a0", clientKey(o), begin)
+			if tc.size == 1 {
+				o.Pods[0].Spec.Containers = nil
+			}
+			b.s.queue.add(clientKey(o))
+			if n := b.look(); n > 3 {
+				t.Errorf("%d plans", n)
+			}
+			if n := len(b.s.inFlight.domains); n != tc.placed {
+				t.Errorf("%d are placed, want %d", n, tc.placed)
+			}
+		})
+	}
+}
+
 func TestBackoffs(t *testing.T) {
 	all, name, now := backoffs{}, types.NamespacedName{Namespace: "ns", Name: "g"}, begin
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 		all.begin(name, "why", now)
 		one, backsOff := all.of(name, now)
-		if !backsOff || one.until.Sub(now) != want*time.Second || one.message != "why" || all.times(name) != i+1 {
+		if !backsOff || one.until.Sub(now) != want*time.Second || one.message != "why" || all.times(name, now) != i+1 {
 			t.Errorf("pause %d lasts %s, want %ds", i+1, one.until.Sub(now), want)
 		}
 		if now = one.until; func() bool { _, still := all.of(name, now); return still }() {
 			t.Errorf("pause %d does not end", i+1)
 		}
 	}
-	if all.end(name); all.times(name) != 0 {
+	if quiet := now.Add(lastBackoff); all.times(name, quiet.Add(-1)) != 11 || all.times(name, quiet) != 0 {
+		t.Errorf("after a quiet time %d are counted", all.times(name, quiet))
+	}
+	if all.end(name); all.times(name, now) != 0 {
 		t.Error("remembered for ever")
 	}
 }

@@ -87,7 +87,8 @@ const (
 // waitReasons are the reasons of a gang that waits.
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
-	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeCreating,
+	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
+	gang.CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +87,7 @@ func (s *Scheduler) trackObjections(o gang.Observation) {
 	}
 }
 
-// stuckSince says since when a released pod cannot be bound where it is to go, and why; "" when nothing is known against it, or nothing that
+// stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is known against it, or nothing that
 // another place would change. Called with the lock held.
 func (s *Scheduler) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
@@ -95,7 +96,18 @@ func (s *Scheduler) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.
 		return time.Time{}, ""
 	}
 	if since, stuck := s.unbound.stuck[id]; stuck {
-		return since, gang.WhyUnschedulable(pod)
+		return since, unbindable(pod, gang.WhyUnschedulable(pod))
 	}
-	return s.unbound.objected[id], o.Objections[pod.UID].Message
+	if one, is := s.unbound.parted[id]; is {
+		return one.since, one.why
+	}
+	return s.unbound.objected[id], unbindable(pod, o.Objections[pod.UID].Message)
+}
+
+// unbindable is what stands against a pod, in a sentence; "" for nothing.
+func unbindable(pod *corev1.Pod, why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 }

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,6 +27,8 @@ type gangRelease struct {
 	gang   gang.Members
 	placer provider.Placer
 	pods   []gang.Release
+	// begun: a pod of the gang is released already.
+	begun bool
 }
 
 // gangsOf sorts releases by gang.
@@ -71,6 +75,7 @@ func (s *Scheduler) release(ctx context.Context, g *gangRelease) {
 	slices.SortFunc(g.pods, func(a, b gang.Release) int {
 		return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Pod.Name, b.Pod.Name))
 	})
+	s.goOn(g)
 	s.writes <- struct{}{}
 	go func() {
 		err := g.placer.Form(ctx, g.gang)
@@ -79,42 +84,113 @@ func (s *Scheduler) release(ctx context.Context, g *gangRelease) {
 			s.formFailed(ctx, g, err)
 			return
 		}
-		began := s.releasePod(ctx, g, g.pods[0])
+		err = s.releasePod(ctx, g, g.pods[0])
 		<-s.writes
-		for _, r := range g.pods[1:] {
-			if !began {
-				s.giveBack(r.Pod)
-				continue
+		if err != nil {
+			for _, r := range g.pods[1:] {
+				s.notReleased(g, r.Pod, err)
 			}
+			return
+		}
+		s.beginGang(g, g.pods[1:])
+		var rest sync.WaitGroup
+		failed := atomic.Bool{}
+		for _, r := range g.pods[1:] {
 			select {
 			case s.writes <- struct{}{}:
 			case <-ctx.Done():
 				return // the loop has ended
 			}
-			go func() {
+			rest.Go(func() {
 				defer func() { <-s.writes }()
-				s.releasePod(ctx, g, r)
-			}()
+				if s.releasePod(ctx, g, r) != nil {
+					failed.Store(true)
+				}
+			})
+		}
+		if rest.Wait(); !failed.Load() {
+			s.endFailures(g.gang.Graph)
 		}
 	}()
 }
 
-// releasePod releases one pod. When it fails the pod's capacity is given back and the graph looked at again: what was released of the
-// gang by then anchors the rest.
-func (s *Scheduler) releasePod(ctx context.Context, g *gangRelease, r gang.Release) bool {
+// beginGang notes that a pod of the gang is released: from now on the others keep their capacity until they are released too, or it would be
+// lost to others, and what is released would wait for the rest for good.
+func (s *Scheduler) beginGang(g *gangRelease, rest []gang.Release) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.begun = true
+	for _, r := range rest {
+		s.inFlight.begun[topology.PodID(r.Pod)] = true
+	}
+}
+
+// goOn takes a gang for begun of which a pod was released in an earlier try.
+func (s *Scheduler) goOn(g *gangRelease) {
+	s.mu.Lock()
+	begun := slices.ContainsFunc(g.pods, func(r gang.Release) bool { return s.inFlight.begun[topology.PodID(r.Pod)] })
+	s.mu.Unlock()
+	if begun {
+		s.beginGang(g, g.pods)
+	}
+}
+
+// releasePod releases one pod. When it fails the graph is looked at again: what was released of the gang by then anchors the rest.
+func (s *Scheduler) releasePod(ctx context.Context, g *gangRelease, r gang.Release) error {
 	err := g.placer.Release(ctx, r.Pod, r.Pin)
 	if err == nil {
-		return true // the pod's own event ends the release
+		return nil // the pod's own event ends the release
 	}
 	if !errors.Is(err, provider.ErrPodGone) && ctx.Err() == nil {
 		logger(ctx, g.gang.Graph).Error(err, "releasing a pod", "pod", r.Pod.Name, "gang", r.Pin.Gang)
 	}
-	s.giveBack(r.Pod)
-	s.lookAgain(g.gang.Graph)
-	return false
+	s.notReleased(g, r.Pod, err)
+	s.tryAgain(g, err)
+	return err
 }
 
-// formFailed gives the capacity of the whole gang back and has the graph looked at again. Pods that cannot be of the gang any more (stale
+// notReleased ends a release that failed. In a gang that has begun the pod keeps its capacity until the gang is planned again, unless it has no
+// use for it.
+func (s *Scheduler) notReleased(g *gangRelease, pod *corev1.Pod, err error) {
+	if !g.begun || overtaken(err) {
+		s.giveBack(pod)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id := topology.PodID(pod); s.inFlight.begun[id] { // else its release is visible, or it is gone
+		s.inFlight.failed[id] = true
+	}
+}
+
+// tryAgain has a gang looked at again after its release failed.
+func (s *Scheduler) tryAgain(g *gangRelease, err error) {
+	if overtaken(err) {
+		s.lookAgain(g.gang.Graph)
+	} else {
+		s.noteFailure(g.gang.Graph, err)
+	}
+}
+
+// overtaken: what the release was planned on is no longer so. Other failures are the same, or over, at the next try.
+func overtaken(err error) bool {
+	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
+}
+
+// giveBackRest ends the reservations of gated pods of a graph whose gang was evicted.
+func (s *Scheduler) giveBackRest(pods []*corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pod := range pods {
+		id := topology.PodID(pod)
+		if _, onItsWay := s.inFlight.domains[id]; s.inFlight.failed[id] || s.inFlight.begun[id] && !onItsWay {
+			s.inFlight.forget(id)
+			s.endReservation(id)
+		}
+	}
+}
+
+// formFailed gives the capacity of a gang that has not begun back and has the graph looked at again. Pods that cannot be of the gang any more (stale
 // objects stand in the way) are deleted, to be recreated.
 func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
 	stale := errors.Is(err, provider.ErrStale)
@@ -126,7 +202,7 @@ func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
 		gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
 	}
 	for _, r := range g.pods {
-		s.giveBack(r.Pod)
+		s.notReleased(g, r.Pod, err)
 		if !stale {
 			continue
 		}
@@ -134,7 +210,7 @@ func (s *Scheduler) formFailed(ctx context.Context, g *gangRelease, err error) {
 			logger(ctx, g.gang.Graph).Error(err, "evicting a pod", "pod", r.Pod.Name)
 		}
 	}
-	s.lookAgain(g.gang.Graph)
+	s.tryAgain(g, err)
 }
 
 // giveBack ends the reservation of a pod that was not released.

@@ -5,7 +5,8 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last.
+// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last. It begins anew when nothing was requeued for as
+// long as the last after a pause: a graph of which a replica waits for ever is never all bound.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute
@@ -26,7 +28,7 @@ const (
 // backoffs are the pauses of graphs after a gang of theirs was requeued.
 type backoffs map[types.NamespacedName]backoff
 
-// backoff is the pause of one graph.
+// backoff is a pause of one graph, and how many there were in succession.
 type backoff struct {
 	until   time.Time
 	times   int
@@ -35,9 +37,13 @@ type backoff struct {
 
 // begin starts a pause, twice as long as the last one.
 func (b backoffs) begin(name types.NamespacedName, why string, now time.Time) {
-	last := b[name]
-	wait := min(firstBackoff<<min(last.times, 20), lastBackoff)
-	b[name] = backoff{until: now.Add(wait), times: last.times + 1, message: why}
+	times := b.times(name, now)
+	b[name] = backoff{until: now.Add(doubled(firstBackoff, lastBackoff, times)), times: times + 1, message: why}
+}
+
+// doubled is the first pause, twice as long for each one before, and at most the last.
+func doubled(first, last time.Duration, times int) time.Duration {
+	return min(first<<min(times, 20), last)
 }
 
 // of returns the graph's pause while it lasts.
@@ -47,7 +53,12 @@ func (b backoffs) of(name types.NamespacedName, now time.Time) (backoff, bool) {
 }
 
 // times is how often gangs of the graph were requeued in a row.
-func (b backoffs) times(name types.NamespacedName) int { return b[name].times }
+func (b backoffs) times(name types.NamespacedName, now time.Time) int {
+	if last := b[name]; now.Sub(last.until) < lastBackoff {
+		return last.times
+	}
+	return 0
+}
 
 // end forgets what was before: all of the graph is bound, or it is gone.
 func (b backoffs) end(name types.NamespacedName) { delete(b, name) }
@@ -72,8 +83,10 @@ func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
 // requeueStuck deletes every gang that has a pod stuck for too long, bound members included (docs/providers.md#when-a-gang-is-not-bound). Such a gang was never
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
+//
+// The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
-	gangs, reasons, name := map[string]string{}, map[string]string{}, client.ObjectKeyFromObject(o.DGD)
+	gangs, fresh, name := map[string]eviction{}, map[string]bool{}, client.ObjectKeyFromObject(o.DGD)
 	s.mu.Lock()
 	s.forgiveWhileEmptying(o.Pods)
 	for _, pod := range o.Pods {
@@ -83,32 +96,52 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 		case s.options.Clock.Now().Before(due):
 			s.queue.addAt(name, due)
 		default:
-			reasons[pod.Annotations[graph.AnnotationGang]] = s.evictionReason(pod)
-			gangs[pod.Annotations[graph.AnnotationGang]] = fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
+			of := pod.Annotations[graph.AnnotationGang]
+			gangs[of] = eviction{reason: s.evictionReason(pod), why: why}
+			fresh[of] = fresh[of] || !s.unbound.isRequeued(topology.PodID(pod))
 		}
 	}
-	for _, why := range gangs {
-		s.backoffs.begin(name, why, s.options.Clock.Now())
+	maps.DeleteFunc(fresh, func(_ string, is bool) bool { return !is })
+	announced := slices.Sorted(maps.Keys(fresh))
+	if len(announced) > 0 { // one pause, however many gangs are stuck
+		s.backoffs.begin(name, gangs[announced[0]].why, s.options.Clock.Now())
 	}
+	evict := s.toEvict(o.Pods, gangs)
 	s.mu.Unlock()
-	if len(gangs) == 0 {
-		return false
+	for _, of := range announced {
+		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
+		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
+		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, gangs[of].why)
 	}
-	for evicted, why := range gangs {
-		gangEvictions.WithLabelValues(reasons[evicted]).Inc()
-		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", evicted, "why", why)
-		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", evicted, why)
+	for _, pod := range evict {
+		s.evict(ctx, o, pod)
 	}
-	for _, pod := range o.Pods {
-		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil {
-			continue
+	return len(gangs) > 0
+}
+
+// eviction is why a gang is evicted, for the metrics and in words.
+type eviction struct{ reason, why string }
+
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Called with the lock held.
+func (s *Scheduler) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
+	for _, pod := range pods {
+		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; ours && pod.DeletionTimestamp == nil && s.unbound.requeue(topology.PodID(pod)) {
+			evict = append(evict, pod)
 		}
-		if err := s.placerOf(o).Evict(ctx, pod); err != nil {
-			logger(ctx, o.DGD).Error(err, "evicting a pod")
-			s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
-		}
 	}
-	return true
+	return evict
+}
+
+// evict has one pod of a requeued gang deleted. What fails is tried again.
+func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) {
+	if err := s.placerOf(o).Evict(ctx, pod); err != nil {
+		logger(ctx, o.DGD).Error(err, "evicting a pod")
+		s.lookAgain(o.DGD)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unbound.requeued[topology.PodID(pod)] = true
 }
 
 // evictionReason says who found that a pod cannot be bound. Called with the lock held.

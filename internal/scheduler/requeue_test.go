@@ -5,6 +5,8 @@ package scheduler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,6 +28,8 @@ import (
 type objecting struct {
 	gates.Placer
 	taken []string
+	// fail is how many evictions fail.
+	fail int
 }
 
 func (o *objecting) Objections(_ context.Context, _ client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
@@ -37,6 +41,9 @@ func (o *objecting) Objections(_ context.Context, _ client.Reader, unbound, _ []
 }
 
 func (o *objecting) Evict(_ context.Context, pod *corev1.Pod) error {
+	if o.fail--; o.fail >= 0 {
+		return errors.New("the API server does not answer")
+	}
 	o.taken = append(o.taken, pod.Name)
 	return nil
 }
@@ -113,6 +120,68 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 	b.pass(time.Second)
 	if !look() || len(placer.taken) != 1 {
 		t.Errorf("requeued: %v, want the pod", placer.taken)
+	}
+}
+
+// The pause is not over when all that is left of an evicted gang is bound: that is on its way out.
+func TestThePauseLastsUntilAllIsBound(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 2, 0)
+	b.s.backoffs.begin(clientKey(o), "stuck", begin)
+	bound := func(pod *corev1.Pod, node string) *corev1.Pod {
+		pod = boundTo(pod, node)
+		pod.Spec.SchedulingGates = nil
+		return pod
+	}
+	leaving := bound(o.Pods[0], "a0")
+	leaving.DeletionTimestamp = &metav1.Time{Time: begin}
+	for _, step := range []struct {
+		what  string
+		pods  []*corev1.Pod
+		lasts bool
+	}{
+		{"one is released", []*corev1.Pod{bound(o.Pods[0], "a0"), bound(o.Pods[1], "")}, true},
+		{"one leaves", []*corev1.Pod{leaving}, true},
+		{"both wait again", o.Pods, true},
+		{"one is missing", []*corev1.Pod{bound(o.Pods[0], "a0")}, true},
+		{"both are bound", []*corev1.Pod{bound(o.Pods[0], "a0"), bound(o.Pods[1], "a1")}, false},
+	} {
+		now := o
+		now.Pods = step.pods
+		b.s.decide(t.Context(), now)
+		if _, lasts := b.s.backoffs.of(clientKey(o), begin); lasts != step.lasts {
+			t.Errorf("%s: the pause lasts: %v, want %v", step.what, lasts, step.lasts)
+		}
+	}
+}
+
+// Gangs that are stuck in one look make one pause. Until the cache shows that their pods are gone nothing is counted, said or evicted twice; what
+// could not be evicted is tried again.
+func TestGangsOfOneLookAreRequeuedOnce(t *testing.T) {
+	b, placer := newBench(t, Options{RequeueAfter: 30 * time.Second}), &objecting{fail: 1}
+	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	o := asking(1, 1, 0)
+	o.Pods = nil
+	for i := range int32(10) {
+		pod := withGPU(newPod(o.Groups[0], i, 0))
+		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: fmt.Sprint("g1-gang", i)}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
+		o.Pods = append(o.Pods, pod)
+		b.s.trackStuck(pod, string(pod.UID))
+	}
+	b.pass(30 * time.Second)
+	for range 3 {
+		if !b.s.requeueStuck(t.Context(), o) {
+			t.Error("planned while the pods are there")
+		}
+	}
+	if times := b.s.backoffs.times(clientKey(o), b.clock.Now()); times != 1 || len(b.said.Events) != 10 || len(placer.taken) != 10 {
+		t.Errorf("%d pauses, %d events, %d evicted; want 1, 10, 10", times, len(b.said.Events), len(placer.taken))
+	}
+	for _, pod := range o.Pods {
+		b.s.unbound.forget(string(pod.UID))
+	}
+	if n := len(b.s.unbound.requeued); n > 0 {
+		t.Errorf("%d pods are remembered for ever", n)
 	}
 }
 

@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/provider"
+	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 )
 
 // asks adds graphs of a namespace to those that wait, each of one pod; the lower its number, the older a graph is.
@@ -109,6 +113,24 @@ func TestOncePerLine(t *testing.T) {
 	b.s.queue.add(client.ObjectKeyFromObject(last.DGD))
 	if got := b.look(); got != 0 || len(b.s.queue.taken) != 0 {
 		t.Errorf("%d plans of a graph that is gone", got)
+	}
+}
+
+// forgetting is a provider that remembers graphs.
+type forgetting struct {
+	gates.Placer
+	gone []types.NamespacedName
+}
+
+func (f *forgetting) Forget(graph types.NamespacedName) { f.gone = append(f.gone, graph) }
+
+// A graph that is gone is forgotten by the providers too.
+func TestProvidersForgetAGraphThatIsGone(t *testing.T) {
+	b, placer := newBench(t, Options{}), &forgetting{}
+	b.s.reader, b.s.providers = graphs{}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	b.s.queue.add(named("g"))
+	if b.look(); len(placer.gone) == 0 || placer.gone[0] != named("g") {
+		t.Errorf("forgotten are %v", placer.gone)
 	}
 }
 

@@ -38,6 +38,8 @@ type decision struct {
 	result   gang.Result
 	// waits is what the graph waits for.
 	waits waiting
+	// parted are released pods the rest of whose replica is refused, and why.
+	parted map[string]string
 }
 
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
@@ -50,6 +52,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	}
 	s.askProvider(ctx, &o)
 	if s.requeueStuck(ctx, o) {
+		s.giveBackRest(o.Pods)
 		return // the pods' deletion brings us back
 	}
 	d, err := s.decideNow(ctx, &o)
@@ -83,7 +86,8 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	now.Bars, now.Objections = o.Bars, o.Objections
 	*o = now
 	d := s.decide(ctx, now)
-	d.result.Score = gang.Score(s.cluster, now)
+	s.trackParted(now, d.parted)
+	d.result.Score = gang.Score(s.cluster, s.scored(now))
 	s.followWaits(now, &d.result)
 	// Under the same lock, so that no change of the cluster comes in between.
 	s.queue.setWaiting(client.ObjectKeyFromObject(o.DGD), len(d.result.Waiting)+len(d.result.Surplus) > 0, d.waits)
@@ -94,14 +98,17 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 	name := client.ObjectKeyFromObject(o.DGD)
 	s.endIdleReservations(o)
+	s.inFlight.resume(o.Pods)
 	o.Releasing, o.Idle = s.inFlight.domains, s.idle.ended
+	o.Failing = s.failures[name].why()
 	r := gang.NewRequest(o)
+	failed := s.failureOf(o, r)
 	gang.Reserve(s.cluster, o)
 	d := decision{result: gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
 	}}
 	if !r.HasWaiting() {
-		if gang.AllBound(o.Pods) {
+		if r.AllBound() {
 			s.backoffs.end(name)
 		}
 		s.leaveLine(name, false)
@@ -118,6 +125,12 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 		s.queue.addAt(name, wait.until)
 		return d
 	}
+	if failed.pauses(s.options.Clock.Now()) {
+		delete(s.reserver.line, name)
+		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeReleaseRefused, failed.message)...)
+		s.queue.addAt(name, failed.until)
+		return d
+	}
 	s.plan(ctx, o, r, &d)
 	return d
 }
@@ -127,6 +140,7 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 	s.holds.lift(s.cluster, o.DGD.Namespace, r.Graph.Services)
 	s.liftDomainReservation(o.DGD, r)
 	s.cluster.Begin()
+	rest := s.liftRest(r)
 	started := s.options.Clock.Now()
 	planned := placement.PlanGraph(s.cluster, r.Graph, placement.Options{})
 	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
@@ -146,12 +160,14 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 			s.cluster.Forget(pod.ID)
 		}
 	}
+	s.endRest(rest)
+	d.parted = r.Parted(answer)
 	s.place(ctx, o, r, &planned, answer.Placed, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), answer.Surplus
 	d.waits.unmet = answer.Unmet
-	s.holds.end(s.cluster, r.Gated)
+	s.capacityFreed(s.holds.end(s.cluster, r.Planned(&answer))...)
 	s.reserveDomain(ctx, o.DGD, r, &planned, &d.result)
-	if d.result.Domain == nil {
+	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
 	}
 	if len(d.releases) > 0 {
@@ -166,20 +182,32 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 // place decides the releases of replicas that the planner has found capacity for, and reports what is remarkable about them.
 func (s *Scheduler) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result, placed []placement.ReplicaResult, d *decision) {
 	base, baseReported := r.BaseName(planned), false
+	_, again := s.failures[client.ObjectKeyFromObject(o.DGD)] // what is tried again was reported and measured before
 	for _, replica := range placed {
-		if !r.Surplus(replica.Service, replica.Ordinal) {
-			d.result.Placed++
+		s.countPlaced(o, r, replica, d)
+		if !again {
+			s.observePlaced(o, r, replica)
+			if p := replica.Preempts; p != nil && (!replica.Base || !baseReported) {
+				baseReported = baseReported || replica.Base
+				s.reportPreemption(ctx, o.DGD, replica)
+			}
+			s.reportMove(ctx, o.DGD, r, replica)
 		}
-		s.observePlaced(o, r, replica)
-		if p := replica.Preempts; p != nil && (!replica.Base || !baseReported) {
-			baseReported = baseReported || replica.Base
-			s.reportPreemption(ctx, o.DGD, replica)
-		}
-		s.reportMove(ctx, o.DGD, r, replica)
 		for _, release := range r.Releases(s.cluster, replica, base) {
 			s.inFlight.begin(release, s.options.Clock.Now())
 			d.releases = append(d.releases, release)
 		}
+	}
+}
+
+// countPlaced counts a replica as placed, or, when releases of its graph fail time and again, as waiting until one works.
+func (s *Scheduler) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult, d *decision) {
+	surplus := r.Surplus(replica.Service, replica.Ordinal)
+	switch {
+	case o.Failing == "" && !surplus:
+		d.result.Placed++
+	case o.Failing != "" && !surplus:
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing})
 	}
 }
 

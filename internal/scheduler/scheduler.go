@@ -103,6 +103,8 @@ type Scheduler struct {
 	reserver domainReserver
 	// backoffs are the pauses of graphs whose gangs were requeued.
 	backoffs backoffs
+	// failures are the graphs of which a release failed.
+	failures failures
 	// waits are the gangs that wait, for the metrics.
 	waits    waits
 	gathered gathered
@@ -123,7 +125,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		reader: c, cache: c, providers: providers, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: gang.NewCluster(), inFlight: newInFlight(), unbound: newUnbound(), holds: newHolds(o.HoldFor), reserver: newDomainReserver(o),
-		idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{}, backoffs: backoffs{}, waits: waits{},
+		idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{}, backoffs: backoffs{}, failures: failures{}, waits: waits{},
 	}
 	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
@@ -176,9 +178,11 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
 	s.line.Remove(name.Namespace, name.Name)
 	s.results.drop(name)
+	s.providers.Forget(name)
 	s.mu.Lock()
 	s.backoffs.end(name)
 	delete(s.waits, name)
+	delete(s.failures, name)
 	s.leaveLine(name, false)
 	s.capacityFreed(s.holds.drop(s.cluster, name)...)
 	s.mu.Unlock()

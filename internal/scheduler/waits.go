@@ -100,7 +100,7 @@ func (s *Scheduler) countRequeue(name types.NamespacedName, sg placedGroup, ordi
 	reason := ReasonReplaced
 	if s.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
 		reason = ReasonPreempted
-	} else if s.backoffs.times(name) > 0 {
+	} else if s.backoffs.times(name, s.options.Clock.Now()) > 0 {
 		reason = ReasonEvicted
 	}
 	gangRequeues.WithLabelValues(reason).Inc()

@@ -12,6 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,6 +54,10 @@ func (g graphs) List(_ context.Context, list client.ObjectList, opts ...client.L
 		name, _ := options.FieldSelector.RequiresExactMatch(IndexPodsByGraph)
 		for _, pod := range g[name].Pods {
 			out.Items = append(out.Items, *pod)
+		}
+	case *nvidiav1beta1.DynamoGraphDeploymentList:
+		for _, o := range g {
+			out.Items = append(out.Items, *o.DGD)
 		}
 	case *trellisv1alpha1.ScalingGroupList:
 		if options.FieldSelector == nil {
@@ -164,6 +170,40 @@ func TestAFreedHostWakesWhomItConcerns(t *testing.T) {
 				t.Errorf("after %s %d graphs say how it is now", refreshAfter, n)
 			}
 		})
+	}
+}
+
+// A pod of others that is resized in place to less wakes whom it concerns, and one that takes more wakes nobody.
+func TestAResizedPodWakes(t *testing.T) {
+	b := waitingGraphs(t, 1)
+	pod := withGPU(&corev1.Pod{})
+	pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName = "other", "a0", "on-a0", "a0"
+	for _, step := range []struct {
+		cpu, gpu string
+		want     int
+	}{{"1", "1", 0}, {"2", "1", 0}, {"2", "0", 1}} {
+		old := pod
+		pod = old.DeepCopy()
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(step.cpu), "gpu": resource.MustParse(step.gpu)}
+		b.s.podSet(old, pod)
+		if n := b.look(); n != step.want {
+			t.Errorf("%s cpu, %s gpu: %d plans, want %d", step.cpu, step.gpu, n, step.want)
+		}
+	}
+}
+
+// A node without the condition Ready has not been judged yet; that it is not ready is news.
+func TestAJudgedNodeIsNews(t *testing.T) {
+	b := newBench(t, Options{})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{"gpu": resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("10")},
+	}}
+	old := node.DeepCopy()
+	b.s.nodeSet(nil, old)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+	b.s.nodeSet(old, node)
+	if _, why := b.s.cluster.Why("n", topology.ShapeOf(withGPU(&corev1.Pod{}))); !why {
+		t.Error("a node that is not ready takes pods")
 	}
 }
 

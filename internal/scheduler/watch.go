@@ -115,15 +115,9 @@ func (s *Scheduler) nodeSet(old, node *corev1.Node) {
 
 // sameCapacity says that two states of a node mean the same to the planner.
 func sameCapacity(a, b *corev1.Node) bool {
-	return a.Spec.Unschedulable == b.Spec.Unschedulable && ready(a) == ready(b) &&
+	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
-}
-
-func ready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func (s *Scheduler) nodeGone(node *corev1.Node) {
@@ -140,11 +134,14 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	now := s.options.Clock.Now()
 	s.mu.Lock()
 	before := gang.NodesOf(s.cluster, id)
+	s.holds.trackPreempted(pod, now)
 	switch {
 	case ended:
-		s.cluster.DeletePod(id)
+		s.uncount(pod, id, before)
 	case pod.Spec.NodeName != "":
-		s.cluster.SetPod(pod)
+		if s.cluster.SetPod(pod) {
+			s.capacityFreed(pod.Spec.NodeName)
+		}
 		s.observeBound(id)
 	}
 	if pod.Spec.NodeName != "" || !graph.GateClosed(pod) || pod.DeletionTimestamp != nil {
@@ -152,7 +149,6 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	}
 	s.trackStuck(pod, id)
 	s.idle.track(pod, id, now)
-	s.holds.trackPreempted(pod, now)
 	if node := pod.Spec.NodeName; ended {
 		s.capacityFreed(before...)
 	} else if node != "" && len(before) > 0 && !slices.Contains(before, node) { // a reservation of another pod may have moved
@@ -170,14 +166,22 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
 	freed := gang.NodesOf(s.cluster, id)
-	s.holdCapacityOf(pod)
-	s.cluster.DeletePod(id)
+	s.uncount(pod, id, freed)
 	s.inFlight.forget(id)
 	s.unbound.forget(id)
 	s.idle.forget(id)
 	s.capacityFreed(freed...)
 	s.mu.Unlock()
 	s.touchGraphOf(pod)
+}
+
+// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and only
+// once: when an ended pod is deleted, others may have the capacity. Called with the lock held.
+func (s *Scheduler) uncount(pod *corev1.Pod, id string, nodes []string) {
+	if len(nodes) > 0 {
+		s.holdCapacityOf(pod)
+	}
+	s.cluster.DeletePod(id)
 }
 
 // touchGraphOf asks for a look at the graph the pod belongs to. The scaling group knows the graph's full name; when it is not in the

@@ -74,6 +74,25 @@ func TestTooManyClasses(t *testing.T) {
 	}
 }
 
+// TestAbsurdAmounts: more pods than an int32 counts fit a domain, counted afresh and node by node.
+func TestAbsurdAmounts(t *testing.T) {
+	c := NewCluster()
+	s := ShapeOf(makePod("p", "", nil))
+	for i := range 3 {
+		c.SetNode(makeNode("n"+strconv.Itoa(i), at("a", "1"), amounts{"pods": "1000000000"}))
+		if got, want := fit(c, zoneRack, s, "a"), (i+1)*1_000_000_000; got != want {
+			t.Errorf("%d nodes: fit %d, want %d", i+1, got, want)
+		}
+	}
+	c.DropTree(zoneRack, nil)
+	if got := fit(c, zoneRack, s, "a"); got != 3_000_000_000 {
+		t.Errorf("counted afresh: fit %d", got)
+	}
+	if classes := c.Tree(zoneRack, nil).View(s).Classes(0); len(classes) != 1 || classes[0].Fit != 3_000_000_000 || classes[0].Biggest != 3_000_000_000 {
+		t.Errorf("classes %+v", classes)
+	}
+}
+
 // TestManyDomainsComeAndGo: domains that died leave no trace in the answers.
 func TestManyDomainsComeAndGo(t *testing.T) {
 	c := NewCluster()

@@ -11,7 +11,7 @@ import "math/bits"
 type index struct {
 	shape   uint64
 	classes []Class
-	byKey   map[[2]int32]int32
+	byKey   map[[2]int64]int32
 	// of is the class of each position in path order.
 	of      []int32
 	pending []DomainID
@@ -63,7 +63,7 @@ func (v *View) Classes(level int) []Class {
 // index sorts all domains of a level afresh.
 func (v *View) index(level int) *index {
 	order := v.tree.order[level]
-	ix := &index{shape: v.tree.shape, byKey: map[[2]int32]int32{}, of: make([]int32, len(order))}
+	ix := &index{shape: v.tree.shape, byKey: map[[2]int64]int32{}, of: make([]int32, len(order))}
 	v.tree.number()
 	for i, d := range order {
 		v.noted[d] = false
@@ -84,9 +84,9 @@ func (v *View) classify(ix *index, level int, d DomainID) {
 	if v.tree.domains[d].size == 0 {
 		return
 	}
-	key := [2]int32{v.sum[d], 0}
+	key := [2]int64{v.sum[d], 0}
 	if level < len(v.tree.levels)-1 {
-		key[1] = int32(v.Biggest(d))
+		key[1] = int64(v.Biggest(d))
 	}
 	at, known := ix.byKey[key]
 	if !known {

@@ -64,17 +64,26 @@ type want struct {
 	amount   int64
 }
 
+// needsLess says that of some resource less is needed than by another load.
+func (h *held) needsLess(than *held) bool {
+	return slices.ContainsFunc(than.wants, func(w want) bool {
+		return !slices.ContainsFunc(h.wants, func(mine want) bool { return mine.resource == w.resource && mine.amount >= w.amount })
+	})
+}
+
 // podSlots is the index of the "pods" resource in every cluster: how many pods a node takes.
 const podSlots = 0
 
+// Ready says whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node lifecycle
+// controller taints such nodes.
+func Ready(n *corev1.Node) bool {
+	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
+}
+
 func (c *Cluster) specOf(n *corev1.Node) nodeSpec {
-	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, labels: n.Labels}
-	for i := range n.Status.Conditions {
-		// A node without the condition has not been judged yet; the node lifecycle controller taints such nodes.
-		if cond := &n.Status.Conditions[i]; cond.Type == corev1.NodeReady {
-			spec.notReady = cond.Status != corev1.ConditionTrue
-		}
-	}
+	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels}
 	for _, t := range n.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			spec.taints = append(spec.taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})

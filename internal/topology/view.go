@@ -16,9 +16,10 @@ type View struct {
 	// admits remembers whether the node lets such pods in, judged for the spec version in seen.
 	admits []bool
 	seen   []uint64
-	sum    []int32
+	// sum is what each domain counts. Nodes of absurd amounts count up to the largest int32 each, which add up to more.
+	sum []int64
 	// biggest caches the largest child of each domain; below 0: ask again.
-	biggest []int32
+	biggest []int64
 	// indexes are per level, made when asked for; noted are the domains waiting to be sorted again.
 	indexes []*index
 	noted   []bool
@@ -80,12 +81,12 @@ func (v *View) Biggest(d DomainID) int {
 	if v.biggest[d] >= 0 {
 		return int(v.biggest[d])
 	}
-	var most int32
+	var most int64
 	for _, child := range v.tree.domains[d].children {
 		most = max(most, v.sum[child])
 	}
 	for _, n := range v.tree.domains[d].nodes {
-		most = max(most, v.fit[n])
+		most = max(most, int64(v.fit[n]))
 	}
 	v.biggest[d] = most
 	return int(most)
@@ -162,7 +163,7 @@ func (v *View) recount() {
 		id := NodeID(n)
 		v.fit[id], v.home[id] = v.count(id)
 		if v.home[id] != Nowhere {
-			v.sum[v.home[id]] += v.fit[id]
+			v.sum[v.home[id]] += int64(v.fit[id])
 		}
 	}
 	for d := len(v.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
@@ -197,11 +198,11 @@ func (v *View) update(id NodeID) {
 	fit, home := v.count(id)
 	if home == v.home[id] {
 		if fit != v.fit[id] {
-			v.shift(home, fit-v.fit[id])
+			v.shift(home, int64(fit)-int64(v.fit[id]))
 		}
 	} else {
-		v.shift(v.home[id], -v.fit[id])
-		v.shift(home, fit)
+		v.shift(v.home[id], -int64(v.fit[id]))
+		v.shift(home, int64(fit))
 	}
 	v.fit[id], v.home[id] = fit, home
 }
@@ -224,7 +225,7 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 }
 
 // shift adds to a domain and all around it.
-func (v *View) shift(at DomainID, by int32) {
+func (v *View) shift(at DomainID, by int64) {
 	for ; at != Nowhere; at = v.tree.domains[at].parent {
 		v.sum[at] += by
 		v.biggest[at] = -1

@@ -26,16 +26,39 @@ import (
 // forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be released at a time, and the list of one
 // must not leave out the other.
 type forming struct {
-	mu   sync.Mutex
-	pods map[types.UID]map[types.UID]bool // by deployment
+	// writing is held while a PodGroup is written, mu never for long: the loop that plans waits for it.
+	writing, mu sync.Mutex
+	pods        map[types.NamespacedName]map[types.UID]bool // by deployment
 }
 
-func newForming() *forming { return &forming{pods: map[types.UID]map[types.UID]bool{}} }
+func newForming() *forming {
+	return &forming{pods: map[types.NamespacedName]map[types.UID]bool{}}
+}
+
+// of are the pods of a graph. They must not be changed.
+func (f *forming) of(graph client.Object) map[types.UID]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pods[client.ObjectKeyFromObject(graph)]
+}
+
+func (f *forming) set(graph client.Object, pods map[types.UID]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pods[client.ObjectKeyFromObject(graph)] = pods
+}
+
+// Forget implements provider.Forgetter.
+func (p Placer) Forget(graph types.NamespacedName) {
+	p.forming.mu.Lock()
+	defer p.forming.mu.Unlock()
+	delete(p.forming.pods, graph)
+}
 
 // Form implements provider.Placer: the deployment's PodGroup lists the replicas of this gang beside those released before.
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
-	p.forming.mu.Lock() // one PodGroup for the graph: one writer at a time
-	defer p.forming.mu.Unlock()
+	p.forming.writing.Lock() // one PodGroup for the graph: one writer at a time
+	defer p.forming.writing.Unlock()
 	released, err := p.released(ctx, of)
 	if err != nil {
 		return err
@@ -80,14 +103,14 @@ type replica struct {
 	ordinal int32
 }
 
-// released are the replicas with a pod that was released, or is about to be. Called with the lock held.
+// released are the replicas with a pod that was released, or is about to be. One caller at a time.
 func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
 	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(of.Graph.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of the graph: %w", err)
 	}
-	before, now := p.forming.pods[of.Graph.UID], map[types.UID]bool{}
+	before, now := p.forming.of(of.Graph), map[types.UID]bool{}
 	out := map[replica]bool{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -108,7 +131,7 @@ func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool
 			now[pod.UID] = true
 		}
 	}
-	p.forming.pods[of.Graph.UID] = now
+	p.forming.set(of.Graph, now)
 	return out, nil
 }
 

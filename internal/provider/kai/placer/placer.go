@@ -44,9 +44,10 @@ type Placer struct {
 }
 
 var (
-	_ provider.Placer  = Placer{}
-	_ provider.Router  = Placer{}
-	_ provider.Trimmer = Placer{}
+	_ provider.Placer    = Placer{}
+	_ provider.Router    = Placer{}
+	_ provider.Trimmer   = Placer{}
+	_ provider.Forgetter = Placer{}
 )
 
 // New returns the provider.

@@ -11,8 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -86,6 +89,26 @@ func TestPreemptorsArePinnedWide(t *testing.T) {
 		if rack, host := live.Spec.NodeSelector["rack"], gang.PinnedHost(live); live.Spec.NodeSelector["zone"] != "a" || (rack == "") != preempts || (host == "") != preempts {
 			t.Errorf("preempts %v: pinned to %v and host %q", preempts, live.Spec.NodeSelector, host)
 		}
+	}
+}
+
+// TestFormedPodsAreForgotten: what is remembered of a graph goes with it, and nothing of others.
+func TestFormedPodsAreForgotten(t *testing.T) {
+	c := fake.NewClientBuilder().Build()
+	p := New(c, c)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}
+	formed := func(name string) gang.Members {
+		of := gang.Members{Graph: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}}
+		of.Replicas = []gang.Member{{Group: &trellisv1alpha1.ScalingGroup{}, Pods: []*corev1.Pod{pod}}}
+		if _, err := p.released(t.Context(), of); err != nil {
+			t.Fatal(err)
+		}
+		return of
+	}
+	gone, other := formed("gone"), formed("other")
+	provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}}).Forget(client.ObjectKeyFromObject(gone.Graph))
+	if p.isForming(gone, pod) || !p.isForming(other, pod) || len(p.forming.pods) != 1 {
+		t.Errorf("remembered are %v", p.forming.pods)
 	}
 }
 

@@ -48,7 +48,5 @@ func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, po
 }
 
 func (p Placer) isForming(of gang.Members, pod *corev1.Pod) bool {
-	p.forming.mu.Lock()
-	defer p.forming.mu.Unlock()
-	return p.forming.pods[of.Graph.UID][pod.UID]
+	return p.forming.of(of.Graph)[pod.UID]
 }

@@ -1,0 +1,97 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// lastRetry is the longest pause before a release that failed is tried again; the first one is retryAfter.
+const lastRetry = time.Minute
+
+// failures are the graphs of which a release failed, until one works.
+type failures map[types.NamespacedName]backoff
+
+// note counts a failed release, once a try: the pods of a gang are released side by side.
+func (f failures) note(name types.NamespacedName, err error, now time.Time) backoff {
+	last := f[name]
+	if now.Before(last.until) {
+		return last
+	}
+	message := limit.Text("it has capacity, but its release is refused, and tried again: "+err.Error(), limit.Condition)
+	f[name] = backoff{until: now.Add(doubled(retryAfter, lastRetry, last.times)), times: last.times + 1, message: message}
+	return f[name]
+}
+
+// repeated: a single failure may be a moment's, and is not reported.
+func (b backoff) repeated() bool { return b.times > 1 }
+
+// pauses says whether the next try is still to come.
+func (b backoff) pauses(now time.Time) bool { return b.repeated() && now.Before(b.until) }
+
+// why is what is reported.
+func (b backoff) why() string {
+	if b.repeated() {
+		return b.message
+	}
+	return ""
+}
+
+// noteFailure has a release that failed tried again, and reported when it was not the first in succession.
+func (s *Scheduler) noteFailure(dgd *nvidiav1beta1.DynamoGraphDeployment, err error) {
+	name := client.ObjectKeyFromObject(dgd)
+	s.mu.Lock()
+	f := s.failures.note(name, err, s.options.Clock.Now())
+	s.mu.Unlock()
+	s.queue.addAt(name, f.until)
+	if f.repeated() {
+		s.queue.add(name)
+	}
+}
+
+// endFailures forgets the failures of a graph: a gang of it was released.
+func (s *Scheduler) endFailures(dgd *nvidiav1beta1.DynamoGraphDeployment) {
+	name := client.ObjectKeyFromObject(dgd)
+	s.mu.Lock()
+	_, failed := s.failures[name]
+	delete(s.failures, name)
+	s.mu.Unlock()
+	if failed {
+		s.queue.add(name)
+	}
+}
+
+// failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more. Called with the lock held.
+func (s *Scheduler) failureOf(o gang.Observation, r *gang.Request) backoff {
+	name := client.ObjectKeyFromObject(o.DGD)
+	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, s.onItsWay) {
+		delete(s.failures, name)
+	}
+	return s.failures[name]
+}
+
+// scored is the part of a graph that its score is about: without what is not released time and again, or each try would say something new. Called
+// with the lock held.
+func (s *Scheduler) scored(o gang.Observation) gang.Observation {
+	if s.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
+		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), graph.GateClosed)
+	}
+	return o
+}
+
+func (s *Scheduler) onItsWay(pod *corev1.Pod) bool {
+	_, is := s.inFlight.domains[topology.PodID(pod)]
+	return is
+}
