@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,19 +64,21 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 		return // then it may be removed
 	}
 	annotations := updated.GetAnnotations()
-	changed := false
+	dropped := map[string]string{}
 	for _, key := range []string{nvidiav1alpha1.AnnotationSpecMemory, nvidiav1alpha1.AnnotationStatusMemory} {
 		was, had := old.GetAnnotations()[key]
 		if _, has := annotations[key]; had && !has {
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[key], changed = was, true
+			dropped[key] = was
 		}
 	}
-	if changed {
-		updated.SetAnnotations(annotations)
+	if len(dropped) == 0 {
+		return
 	}
+	if was, err := validation.FromJSON(req.OldObject.Raw); err != nil || was.Unreadable() {
+		return // nor is what is JSON, but no deployment of the other version
+	}
+	maps.Copy(dropped, annotations)
+	updated.SetAnnotations(dropped)
 }
 
 // keepMinAvailable gives a component back a minAvailable of 1 that an update leaves out. It is the default, and immutable.
@@ -102,9 +105,9 @@ func namesOf(dgd *unstructured.Unstructured) []string {
 	return names
 }
 
-// fits refuses what could not be kept in the other version.
-func fits(raw []byte) field.ErrorList {
-	if err := nvidiav1alpha1.ConversionFits(raw); err != nil {
+// fits refuses what could not be kept in the other version. was is the object before, if any: one that did not fit either may be changed.
+func fits(raw, was []byte) field.ErrorList {
+	if err := nvidiav1alpha1.ConversionFits(raw); err != nil && (len(was) == 0 || nvidiav1alpha1.ConversionFits(was) == nil) {
 		return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: "metadata.annotations", BadValue: field.OmitValueType{}, Detail: strings.TrimPrefix(err.Error(), "metadata.annotations: ")}}
 	}
 	return nil

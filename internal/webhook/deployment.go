@@ -68,7 +68,7 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	lines, errs := v.update(ctx, req.Object.Raw, before, now)
+	lines, errs := v.update(ctx, req, before, now)
 	return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
 }
 
@@ -88,19 +88,19 @@ func (v *deploymentValidator) create(ctx context.Context, raw []byte, written va
 		errs = append(errs, validation.TransferTopology(dgd, transfer)...)
 	}
 	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
-	errs = append(errs, fits(raw)...)
+	errs = append(errs, fits(raw, nil)...)
 	return v.warn(ctx, written, topology), errs, cmp.Or(unread, err)
 }
 
 // update checks a change. One that leaves the spec alone passes in silence.
-func (v *deploymentValidator) update(ctx context.Context, raw []byte, was, is validation.Written) (admission.Warnings, field.ErrorList) {
+func (v *deploymentValidator) update(ctx context.Context, req admission.Request, was, is validation.Written) (admission.Warnings, field.ErrorList) {
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
 	errs = append(errs, validation.ProviderUpdate(updated, old, v.provider)...)
 	if updated.DeletionTimestamp != nil {
 		return nil, errs
 	}
-	errs = append(errs, fits(raw)...)
+	errs = append(errs, fits(req.Object.Raw, req.OldObject.Raw)...)
 	if apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil, errs
 	}

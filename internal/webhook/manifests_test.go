@@ -63,10 +63,19 @@ type entry struct {
 	Effects    *admissionregistrationv1.SideEffectClass
 	Timeout    *int32
 	Selectors  bool
-	Conditions int
+	Conditions []string
 }
 
-// The manifests send to the operator exactly what it serves, and nothing that would bar a deletion or a status.
+func namesOfConditions(conditions []admissionregistrationv1.MatchCondition) []string {
+	var names []string
+	for _, condition := range conditions {
+		names = append(names, condition.Name)
+	}
+	return names
+}
+
+// The manifests send to the operator exactly what it serves, and nothing that would bar a deletion or a status. One condition leaves out what has
+// nothing to default, and no validation.
 func TestManifests(t *testing.T) {
 	mutating, validating, service, secret, err := shipped()
 	if err != nil {
@@ -75,11 +84,11 @@ func TestManifests(t *testing.T) {
 	got := map[string]entry{}
 	for _, w := range mutating.Webhooks {
 		got[*w.ClientConfig.Service.Path] = entry{w.ClientConfig.Service, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
-			w.ObjectSelector != nil || w.NamespaceSelector != nil, len(w.MatchConditions)}
+			w.ObjectSelector != nil || w.NamespaceSelector != nil, namesOfConditions(w.MatchConditions)}
 	}
 	for _, w := range validating.Webhooks {
 		got[*w.ClientConfig.Service.Path] = entry{w.ClientConfig.Service, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
-			w.ObjectSelector != nil || w.NamespaceSelector != nil, len(w.MatchConditions)}
+			w.ObjectSelector != nil || w.NamespaceSelector != nil, namesOfConditions(w.MatchConditions)}
 	}
 	want := func(path, group string, resources []string, scope admissionregistrationv1.ScopeType, policy admissionregistrationv1.FailurePolicyType, operations ...admissionregistrationv1.OperationType) entry {
 		versions := []string{"v1alpha1"}
@@ -102,6 +111,9 @@ func TestManifests(t *testing.T) {
 			admissionregistrationv1.NamespacedScope, admissionregistrationv1.Ignore, create, update),
 		validateTopologyPath: want(validateTopologyPath, "grove.io", []string{"clustertopologies"}, admissionregistrationv1.ClusterScope, admissionregistrationv1.Ignore, create, update, remove),
 	}
+	defaulting := wanted[mutateDeploymentPath]
+	defaulting.Conditions = []string{"something-to-default"}
+	wanted[mutateDeploymentPath] = defaulting
 	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}

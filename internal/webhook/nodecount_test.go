@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -47,6 +51,6 @@ func validated(t *testing.T, v *deploymentValidator, old, updated *nvidiav1alpha
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, errs := v.update(t.Context(), []byte("{}"), was, is)
+	_, errs := v.update(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte("{}")}}}, was, is)
 	return errs.ToAggregate()
 }

@@ -4,7 +4,7 @@
 // Package webhook wires defaulting, validation and warnings into the manager, and looks after their certificate. The rules themselves
 // are in package validation; here is what it takes to ask them: the admission operation, and the objects other than the one admitted.
 //
-//	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed
+//	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed; not asked about a create that states all replicas
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
 //	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the number is checked again when carried
 //	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns, and CEL says the rest
