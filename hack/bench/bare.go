@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// bare: packed deployments and bare pods with the same pins, in turns, at two numbers of racks. Row bind measures it beside its other ways.
+// bare: packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it beside its other ways.
 func bare(ctx context.Context, s sizes, r *report) error {
 	return errors.Join(bareAt(ctx, s.live, s.live.few, r), bareAt(ctx, s.live, s.live.many, r))
 }
@@ -24,12 +24,12 @@ func bareAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (err 
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
 	c.Hasty = s.hasty
-	released, err := c.AsReleased(ctx, s.gangs, s.pods) // warms, too
+	released, gated, err := c.AsReleased(ctx, s.gangs, s.pods) // warms, too
 	if err != nil {
 		return err
 	}
 	speed := map[string]float64{}
-	if err := r.timeWays(ctx, c, s, shape, s.rounds, []live.Way{live.Packed, released}, speed); err != nil {
+	if err := r.timeWays(ctx, c, s, shape, s.rounds, []live.Way{live.Packed, released, gated}, speed); err != nil {
 		return err
 	}
 	r.againstBare(s, shape, speed)
@@ -41,7 +41,11 @@ func createdToBound(s liveSizes, shape hall.Shape) string {
 	return fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(shape.Hosts)), shape.Racks())
 }
 
-// againstBare adds the row of packed deployments against bare pods, from the pods per second of both.
+// againstBare adds the row of packed deployments against bare pods, from the pods per second of both, and two that say how much of the distance
+// is the price of all-or-nothing by gates.
 func (r *report) againstBare(s liveSizes, shape hall.Shape, speed map[string]float64) {
-	r.more(createdToBound(s, shape), "pods/s", speed[live.Packed.Name], speed[live.AsReleasedName], live.AsReleasedName, 0.6)
+	name, gated := createdToBound(s, shape), speed[live.GatedName]
+	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.AsReleasedName], live.AsReleasedName, 0.6)
+	r.compare(name, "pods/s", speed[live.Packed.Name], gated, live.GatedName)
+	r.compare(name+": "+live.GatedName, "pods/s", gated, speed[live.AsReleasedName], live.AsReleasedName)
 }

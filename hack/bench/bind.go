@@ -74,12 +74,13 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (spee
 	if _, err := c.Bind(ctx, live.Plain, s.gangs, s.pods); err != nil { // warm
 		return nil, err
 	}
-	released, err := c.AsReleased(ctx, s.gangs, s.pods)
+	released, gated, err := c.AsReleased(ctx, s.gangs, s.pods)
 	if err != nil {
 		return nil, err
 	}
 	speed = map[string]float64{}
-	if err := r.timeWays(ctx, c, s, shape, s.rounds, []live.Way{live.Plain, live.Packed, live.InTree, released}, speed); err != nil {
+	ways := []live.Way{live.Plain, live.Packed, live.InTree, released, gated}
+	if err := r.timeWays(ctx, c, s, shape, s.rounds, ways, speed); err != nil {
 		return nil, err
 	}
 	if err := r.timeWays(ctx, c, s, shape, 1, pinnings, speed); err != nil {

@@ -42,6 +42,7 @@ var parts = []part{
 	{name: "create", what: "what writing a deployment costs the API server, against the version that stored v1alpha1", live: true, measure: create},
 	{name: "bare", what: "packed deployments against bare pods pinned the same way", live: true, within: "bind", measure: bare},
 	{name: "writes", what: "what is written for a graph", live: true, measure: writes},
+	{name: "requests", what: "what single requests cost", live: true, within: "bind", measure: requests},
 	{name: "podsize", what: "what the pods of a gang weigh", live: true, measure: podSize},
 	{name: "ready300", what: "many graphs at once until all are Ready", live: true, measure: ready},
 	{name: "opmemory", what: "the operator's memory in a full cluster", live: true, measure: opMemory},

@@ -87,6 +87,11 @@ func (r *report) beside(name, unit string, ours, peer float64, peerName string) 
 	r.add(row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: peer / ours}, none, true)
 }
 
+// compare adds a row of amounts without a target.
+func (r *report) compare(name, unit string, ours, peer float64, peerName string) {
+	r.add(row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: ours / peer}, none, true)
+}
+
 // alone adds a row without a peer whose figure has a ceiling.
 func (r *report) alone(name, unit string, ours, target float64) {
 	r.ceiling(name, unit, ours, math.NaN(), "", target)

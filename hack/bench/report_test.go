@@ -21,6 +21,7 @@ func TestReport(t *testing.T) {
 	r.floor("e", "pods/s", 49_999, 0, "peer", 50_000)
 	r.ceiling("f", "ms", 5, 10, "peer", 5)
 	r.beside("g", "s", 1, 2, "peer")
+	r.compare("h", "pods/s", 1, 2, "peer")
 	file := filepath.Join(t.TempDir(), "bin", "bench.json")
 	if err := r.write(file); err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func TestReport(t *testing.T) {
 	if err := json.Unmarshal(data, &rows); err != nil {
 		t.Fatal(err)
 	}
-	for i, met := range []bool{true, false, true, false, false, true, true} {
+	for i, met := range []bool{true, false, true, false, false, true, true, true} {
 		if rows[i]["met"] != met {
 			t.Errorf("row %v: met = %v", rows[i]["name"], rows[i]["met"])
 		}
@@ -43,8 +44,10 @@ func TestReport(t *testing.T) {
 			t.Errorf("key %s: %v", key, rows[0])
 		}
 	}
-	if rows[0]["ratio"] != 500.0 || rows[5]["ratio"] != 2.0 {
-		t.Errorf("ratios: %v, %v", rows[0]["ratio"], rows[5]["ratio"])
+	for i, ratio := range map[int]float64{0: 500, 5: 2, 6: 2, 7: 0.5} {
+		if rows[i]["ratio"] != ratio {
+			t.Errorf("ratio of row %v: %v, want %v", rows[i]["name"], rows[i]["ratio"], ratio)
+		}
 	}
 	var out strings.Builder
 	if err := r.print(&out); err != nil || !strings.Contains(out.String(), "3 of 6 targets missed") {

@@ -51,14 +51,11 @@ func (c *Cluster) bind(ctx context.Context, way Way, gangs, podsPerGang int, loo
 	created := make(chan error, 1)
 	start := time.Now()
 	go func() {
-		for _, batch := range batches {
-			if err := c.create(ctx, batch); err != nil {
-				cancel()
-				created <- err
-				return
-			}
+		err := way.send(ctx, c, batches)
+		if err != nil {
+			cancel()
 		}
-		created <- nil
+		created <- err
 	}()
 	err = p.until(ctx, "all pods are bound", func() bool { return p.bound() >= want })
 	took := time.Since(start)

@@ -168,12 +168,14 @@ func (c *Cluster) create(ctx context.Context, objects []client.Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
 	for _, o := range objects {
-		group.Go(func() error {
-			if err := c.c.Create(ctx, o); err != nil {
-				return fmt.Errorf("creating %T %s: %w", o, o.GetName(), err)
-			}
-			return nil
-		})
+		group.Go(func() error { return c.createOne(ctx, o) })
 	}
 	return group.Wait()
+}
+
+func (c *Cluster) createOne(ctx context.Context, o client.Object) error {
+	if err := c.c.Create(ctx, o); err != nil {
+		return fmt.Errorf("creating %T %s: %w", o, o.GetName(), err)
+	}
+	return nil
 }

@@ -64,6 +64,9 @@ func (c Cost) String() string {
 	return fmt.Sprintf("%.0f ms (%s); writes: %s", all, largest(c.Programs, 1, 0), largest(c.Writes, 0.1, 1))
 }
 
+// Took is the CPU time alone, of programs that took a tenth of a millisecond or more.
+func (c Cost) Took() string { return "CPU in ms: " + largest(c.Programs, 0.1, 1) }
+
 // largest lists the figures that are not below the least.
 func largest(figures map[string]float64, least float64, digits int) string {
 	names := slices.SortedFunc(maps.Keys(figures), func(a, b string) int {

@@ -16,44 +16,53 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
-// AsReleasedName names the way that [Cluster.AsReleased] returns.
-const AsReleasedName = "bare pods pinned as released"
+// AsReleasedName and GatedName name the ways that [Cluster.AsReleased] returns.
+const (
+	AsReleasedName = "bare pods pinned as released"
+	GatedName      = "pods alone, gated and released"
+)
 
-// AsReleased binds packed deployments once and returns the way of as many bare pods with the pins of those: the same node selectors and the
-// same node affinities, gang by gang.
-func (c *Cluster) AsReleased(ctx context.Context, gangs, podsPerGang int) (way Way, err error) {
+// AsReleased binds packed deployments once and returns two ways of as many pods that the client creates with the pins of those, gang by gang:
+// bare pods that have the same node selectors and node affinities from the start, and pods with all that those of the deployments have, which
+// are created gated and get the pins when they are released.
+func (c *Cluster) AsReleased(ctx context.Context, gangs, podsPerGang int) (bare, gated Way, err error) {
 	_, err = c.bind(ctx, Packed, gangs, podsPerGang, func(p *pods) error {
-		way, err = asReleased(p)
+		byGang, err := releasedGangs(p)
+		bare, gated = asReleased(byGang), asGated(byGang)
 		return err
 	})
-	return way, err
+	return bare, gated, err
 }
 
-// asReleased is an error when a pod has no pins: then there is nothing to compare with.
-func asReleased(p *pods) (Way, error) {
+// releasedGangs are the pods of each gang by name. It is an error when one has no pins: then there is nothing to compare with.
+func releasedGangs(p *pods) (map[string][]*corev1.Pod, error) {
 	byGang := map[string][]*corev1.Pod{}
 	for _, pod := range p.byName {
 		if len(pod.Spec.NodeSelector) == 0 {
-			return Way{}, fmt.Errorf("pod %s was released without a node selector", pod.Name)
+			return nil, fmt.Errorf("pod %s was released without a node selector", pod.Name)
 		}
 		byGang[Packed.gangOf(pod)] = append(byGang[Packed.gangOf(pod)], pod)
 	}
 	if len(byGang) == 0 {
-		return Way{}, errors.New("no pod was released")
+		return nil, errors.New("no pod was released")
 	}
 	for _, gang := range byGang {
 		slices.SortFunc(gang, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	}
+	return byGang, nil
+}
+
+func asReleased(byGang map[string][]*corev1.Pod) Way {
 	return Way{Name: AsReleasedName, gangOf: gangLabel, objects: func(hall.Shape, int, int) [][]client.Object {
 		var members []client.Object
-		for gang, released := range byGang {
-			for i, pod := range released {
+		for gang, pods := range byGang {
+			for i, pod := range pods {
 				members = append(members, pinnedAs(pod, fmt.Sprintf("%s-%d", gang, i), gang))
 			}
 		}
 		slices.SortFunc(members, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
 		return [][]client.Object{members}
-	}}, nil
+	}}
 }
 
 // pinnedAs is a bare pod with the pins of another pod.

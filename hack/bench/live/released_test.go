@@ -28,10 +28,11 @@ func TestAsReleased(t *testing.T) {
 		}
 		p.byName[pod.Name] = pod
 	}
-	way, err := asReleased(p)
+	byGang, err := releasedGangs(p)
 	if err != nil {
 		t.Fatal(err)
 	}
+	way := asReleased(byGang)
 	members := way.objects(shape, 2, 2)[0]
 	if len(members) != 4 {
 		t.Fatalf("there are %d pods", len(members))
@@ -47,7 +48,7 @@ func TestAsReleased(t *testing.T) {
 		}
 	}
 	p.byName["graph-0-worker-0"].Spec.NodeSelector = nil
-	if _, err := asReleased(p); err == nil {
+	if _, err := releasedGangs(p); err == nil {
 		t.Error("a pod without pins is compared with")
 	}
 }

@@ -4,6 +4,7 @@
 package live
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type Way struct {
 	Name string
 	// objects to create for so many gangs of so many pods, one batch after the other.
 	objects func(shape hall.Shape, gangs, pods int) [][]client.Object
+	// create sends the batches; nil: one after the other, the objects of each in parallel.
+	create func(ctx context.Context, c *Cluster, batches [][]client.Object) error
 	// gangOf says which gang a pod belongs to; nil: there are no gangs to check.
 	gangOf func(*corev1.Pod) string
 }
@@ -41,6 +44,19 @@ var (
 	ByNodeNames = Way{Name: "pinned by node names", objects: bare(pinNodeNames), gangOf: gangLabel}
 	ByHostnames = Way{Name: "pinned by hostname labels", objects: bare(pinHostnames), gangOf: gangLabel}
 )
+
+// send has the batches created.
+func (w Way) send(ctx context.Context, c *Cluster, batches [][]client.Object) error {
+	if w.create != nil {
+		return w.create(ctx, c, batches)
+	}
+	for _, batch := range batches {
+		if err := c.create(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // PackedUnder are packed deployments with the annotation of a provider. Its name is what the way is called.
 func PackedUnder(provider, name string) Way {
