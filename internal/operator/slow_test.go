@@ -125,8 +125,8 @@ func (s *served) admissionIsSlow() {
 	s.t.Log("admission answers late")
 	s.admission.slow(late)
 	defer s.admission.mend()
-	if waited := took(func() { s.must(s.c.Create(s.t.Context(), s.graph("g"))) }); waited < 2*late {
-		s.t.Errorf("two webhooks were asked in %s", waited)
+	if waited := took(func() { s.must(s.c.Create(s.t.Context(), s.graph("g"))) }); waited < late {
+		s.t.Errorf("a webhook was asked in %s", waited)
 	}
 	want := map[string]string{}
 	var writers sync.WaitGroup
@@ -155,13 +155,13 @@ func (s *served) admissionHangs() {
 	s.admission.hold()
 	defer s.admission.mend()
 	var writers sync.WaitGroup
-	for _, write := range []func() error{
-		func() error { return s.setReplicas("g", "Worker", 2) },
-		func() error { return s.c.Create(s.t.Context(), s.graph("refused")) },
+	for webhook, write := range map[string]func() error{
+		"mutate.dynamographdeployment.trellis.dev":   func() error { return s.setReplicas("g", "Worker", 2) },
+		"validate.dynamographdeployment.trellis.dev": func() error { return s.c.Create(s.t.Context(), s.graph("refused")) },
 	} {
 		writers.Go(func() {
 			err := write()
-			if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed calling webhook "mutate.dynamographdeployment.trellis.dev"`) {
+			if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), fmt.Sprintf("failed calling webhook %q", webhook)) {
 				s.t.Errorf("want the webhook blamed, got %v", err)
 			}
 		})
@@ -290,7 +290,14 @@ func (s *served) conversionHangs() {
 	s.must(s.patch("refused", `{"metadata":{"labels":{"seen":"held"}}}`))
 	s.until("the graph follows", time.Minute, func() error {
 		s.endPods("slow")
-		return errors.Join(s.hasPods("g", "frontend-0", "frontend-1", "worker-0-0", "worker-0-1", "worker-1-0", "worker-1-1"), s.reports("g"))
+		follows := func(frontend string) error {
+			return s.hasPods("g", "frontend-0", frontend, "worker-0-0", "worker-0-1", "worker-1-0", "worker-1-1")
+		}
+		err := follows("frontend-1")
+		if err != nil && follows("frontend-2") == nil {
+			err = nil // the youngest goes, and of the two that were made at once either may be younger by a second
+		}
+		return errors.Join(err, s.reports("g"))
 	})
 	s.must(s.hasPods("old", "frontend-0", "worker-0-0", "worker-0-1"))
 	readers.Wait()

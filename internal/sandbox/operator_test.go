@@ -64,7 +64,7 @@ func testManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	certified, serving := make(chan struct{}), make(chan struct{})
+	certified, registered := make(chan struct{}), make(chan struct{})
 	if err := rotator.AddRotator(mgr, &rotator.CertRotator{
 		SecretKey: types.NamespacedName{Namespace: os.Getenv("POD_NAMESPACE"), Name: "test-webhook-cert"},
 		CertDir:   certDir, CAName: "test", CAOrganization: "test", DNSName: "test-webhook." + os.Getenv("POD_NAMESPACE") + ".svc",
@@ -73,7 +73,7 @@ func testManager(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := mgr.AddReadyzCheck("certificates", closed(serving)); err != nil {
+	if err := mgr.AddReadyzCheck("webhook", serves(mgr, registered)); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -85,17 +85,17 @@ func testManager(ctx context.Context) error {
 			func(context.Context, admission.Request) admission.Response {
 				return admission.Denied("refused by the test operator")
 			})})
-		close(serving)
+		close(registered)
 	}()
 	return mgr.Start(ctx)
 }
 
-// closed is ready when the channel is.
-func closed(c <-chan struct{}) healthz.Checker {
-	return func(*http.Request) error {
+// serves is ready when the webhook is registered and its server listens: the manager starts the server after the registration, in its own time.
+func serves(mgr ctrl.Manager, registered <-chan struct{}) healthz.Checker {
+	return func(r *http.Request) error {
 		select {
-		case <-c:
-			return nil
+		case <-registered:
+			return mgr.GetWebhookServer().StartedChecker()(r)
 		default:
 			return errors.New("no certificates yet")
 		}

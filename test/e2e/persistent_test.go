@@ -16,37 +16,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// persistence is how long a call is repeated while API server, webhooks or conversion do not answer.
+// persistence is how long a call is repeated.
 const persistence = 3 * time.Minute
 
-// persistent returns a client that repeats calls while they are not answered: a user who tries again.
-func persistent(c client.WithWatch) client.WithWatch {
+// persistent returns a client that repeats calls while API server, webhooks or conversion are not there: a user who tries again.
+func persistent(c client.WithWatch) client.WithWatch { return repeating(c, unanswered) }
+
+// patient returns a client that repeats calls that ran out of the API server's time, as they do on a busy machine. What is refused, or not
+// there, fails at once.
+func patient(c client.WithWatch) client.WithWatch { return repeating(c, timedOut) }
+
+// repeating returns a client that repeats a call after the errors that again names.
+func repeating(c client.WithWatch, again func(error) bool) client.WithWatch {
+	answered := func(ctx context.Context, done func(error) bool, call func() error) error {
+		return repeat(ctx, again, done, call)
+	}
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			return persist(ctx, nil, func() error { return c.Get(ctx, key, o, opts...) })
+			return answered(ctx, nil, func() error { return c.Get(ctx, key, o, opts...) })
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			return persist(ctx, nil, func() error { return c.List(ctx, list, opts...) })
+			return answered(ctx, nil, func() error { return c.List(ctx, list, opts...) })
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return persist(ctx, apierrors.IsAlreadyExists, func() error { return c.Create(ctx, o, opts...) })
+			return answered(ctx, apierrors.IsAlreadyExists, func() error { return c.Create(ctx, o, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			return persist(ctx, apierrors.IsNotFound, func() error { return c.Delete(ctx, o, opts...) })
+			return answered(ctx, apierrors.IsNotFound, func() error { return c.Delete(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			return persist(ctx, nil, func() error { return c.Patch(ctx, o, patch, opts...) })
+			return answered(ctx, nil, func() error { return c.Patch(ctx, o, patch, opts...) })
 		},
 	})
 }
 
-// persist repeats a call until it is answered. done recognizes the answer to a repeated call whose first attempt was carried out.
-func persist(ctx context.Context, done func(error) bool, call func() error) error {
+// persist repeats a call until it is answered.
+func persist(ctx context.Context, call func() error) error { return repeat(ctx, unanswered, nil, call) }
+
+// repeat repeats a call after the errors that again names. done recognizes the answer to a repeated call whose first attempt was carried out.
+func repeat(ctx context.Context, again, done func(error) bool, call func() error) error {
 	var last error
 	repeated := false
 	err := wait.PollUntilContextTimeout(ctx, betweenAttempts, persistence, true, func(context.Context) (bool, error) {
 		last = call()
-		if unanswered(last) {
+		if again(last) {
 			repeated = true
 			return false, nil
 		}
@@ -60,6 +73,9 @@ func persist(ctx context.Context, done func(error) bool, call func() error) erro
 	}
 	return err
 }
+
+// timedOut: the API server gave the call up, since it or a webhook that it asked took too long.
+func timedOut(err error) bool { return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) }
 
 // unanswered: the API server, or a webhook that it asked, is not there, or cannot read what it needs.
 func unanswered(err error) bool {

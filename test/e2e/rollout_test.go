@@ -195,6 +195,7 @@ func bounds(unavailable, surge string) map[string]string {
 	return map[string]string{rollout.AnnotationMaxUnavailable: unavailable, rollout.AnnotationMaxSurge: surge}
 }
 
+// patch changes a deployment, by a merge patch that may be applied twice: a write that ran out of time on a busy machine is tried again.
 func (w *world) patch(name, change string) {
 	w.t.Helper()
 	if err := w.c.Patch(w.t.Context(), w.dgd(name), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {

@@ -99,7 +99,7 @@ func (c *chaos) breakHardware(ctx context.Context, r *rand.Rand) error {
 		err = c.cordon(ctx, node, "true")
 	case 2:
 		kind, mend = "node NotReady", func(ctx context.Context) error { return c.w.cluster.StartKubelet(ctx, node.Name) }
-		err = persist(ctx, nil, func() error { return c.w.cluster.StopKubelet(ctx, node.Name) })
+		err = persist(ctx, func() error { return c.w.cluster.StopKubelet(ctx, node.Name) })
 	default:
 		return c.deletePods(ctx, r)
 	}
@@ -138,7 +138,7 @@ func (c *chaos) deletePods(ctx context.Context, r *rand.Rand) error {
 
 func (c *chaos) mendFirst(ctx context.Context) error {
 	name := c.order[0]
-	if err := persist(ctx, nil, func() error { return c.impaired[name].mend(ctx) }); err != nil {
+	if err := persist(ctx, func() error { return c.impaired[name].mend(ctx) }); err != nil {
 		return fmt.Errorf("mending host %s: %w", name, err)
 	}
 	c.order = c.order[1:]

@@ -32,8 +32,9 @@ import (
 	"github.com/trellis-k8s/trellis/test/rights"
 )
 
-// requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is short.
-const requeueAfter = 3 * time.Second
+// requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is short. It is longer than a busy machine takes to bind
+// what was released: a gang that is requeued meanwhile is evicted, and its scenario is another one.
+const requeueAfter = 20 * time.Second
 
 // environment is a cluster to play scenarios on.
 type environment struct {
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("skipping the end-to-end scenarios: -short")
 		return
 	}
-	if err := flag.Set("test.parallel", "12"); err != nil { // scenarios wait more than they compute
+	if err := flag.Set("test.parallel", "8"); err != nil { // scenarios wait as much as they compute: see PACKAGES in the Makefile
 		log.Fatal(err)
 	}
 	ctrllog.SetLogger(zap.New(zap.Level(zapcore.ErrorLevel), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(os.Stderr)))
@@ -116,7 +117,7 @@ func newClient(s *sandbox.Sandbox) client.WithWatch {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return out
+	return patient(out)
 }
 
 func key(ns, name string) types.NamespacedName {

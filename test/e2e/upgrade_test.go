@@ -92,7 +92,7 @@ func TestUpgradeRollsNothing(t *testing.T) {
 	}
 
 	t.Log("the user changes one service: it is rolled, by today's template, and no other")
-	w.patchSpec("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
+	w.patch("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
 	w.until("the service is rolled", func() error {
 		for _, pod := range w.all() {
 			if before[pod.UID] && pod.Labels[graph.LabelComponent] == "Planner" {
@@ -143,13 +143,6 @@ func (w *world) revisions() map[string]string {
 		out[sg.Name] = sg.Spec.Revision
 	}
 	return out
-}
-
-func (w *world) patchSpec(name, patch string) {
-	w.t.Helper()
-	if err := w.c.Patch(w.t.Context(), w.dgd(name), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // restore writes a namespace as it was in another cluster. What the API server assigns, UIDs, is replaced wherever it is mentioned.

@@ -5,6 +5,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -41,8 +42,9 @@ const patience = 3 * time.Minute
 // betweenLooks is how long a scenario waits until it plays those who are not there, and looks again.
 const betweenLooks = 60 * time.Millisecond
 
-// requeueAfter is short: nothing but the gang that cannot be bound waits for it.
-const requeueAfter = 500 * time.Millisecond
+// requeueAfter is short: the gang that cannot be bound waits for it. It is longer than a busy machine takes until the test has bound what was released:
+// a gang that is requeued meanwhile is evicted, and its scenario is another one.
+const requeueAfter = 20 * time.Second
 
 // lookEvery is short, for tests that switch a peer's API off and on.
 const lookEvery = time.Second
@@ -142,9 +144,6 @@ func (w *world) addHosts(hosts ...host) {
 // tearDown leaves nothing that would take capacity or be looked after: there is no garbage collector here.
 func (w *world) tearDown() {
 	ctx := context.Background()
-	if w.t.Failed() {
-		w.t.Logf("conditions: %+v", w.dgdOrNil(ctx).Status.Conditions)
-	}
 	_ = typed.Delete(ctx, &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name}})
 	for _, kind := range []string{"PodCliqueSet", "PodGroup"} {
 		_ = client.Resource(resources[kind]).Namespace(watched).Delete(ctx, w.name, metav1.DeleteOptions{})
@@ -159,12 +158,6 @@ func (w *world) tearDown() {
 
 func (w *world) ours() ctrlclient.MatchingLabels {
 	return ctrlclient.MatchingLabels{graph.LabelGraph: w.name}
-}
-
-func (w *world) dgdOrNil(ctx context.Context) *nvidiav1alpha1.DynamoGraphDeployment {
-	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	_ = typed.Get(ctx, ctrlclient.ObjectKey{Namespace: watched, Name: w.name}, dgd)
-	return dgd
 }
 
 func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
@@ -195,6 +188,25 @@ func (w *world) deploy(provider, level, preferred string, of services) {
 			Services:           of,
 		},
 	})
+	w.t.Cleanup(w.describe) // it runs before the deployment is deleted
+}
+
+// describe logs what one would want to see of a scenario that failed.
+func (w *world) describe() {
+	if !w.t.Failed() {
+		return
+	}
+	ctx := context.Background()
+	dgd, pods := &nvidiav1alpha1.DynamoGraphDeployment{}, &corev1.PodList{}
+	err := errors.Join(
+		typed.Get(ctx, ctrlclient.ObjectKey{Namespace: watched, Name: w.name}, dgd),
+		typed.List(ctx, pods, ctrlclient.InNamespace(watched), w.ours()),
+	)
+	w.t.Logf("read with error %v, conditions: %+v", err, dgd.Status.Conditions)
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		w.t.Logf("pod %s node=%s phase=%s gated=%v selector=%v deleting=%v", p.Name, p.Spec.NodeName, p.Status.Phase, graph.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+	}
 }
 
 // patch changes the deployment as a user would.
