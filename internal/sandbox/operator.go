@@ -4,12 +4,15 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -192,7 +195,47 @@ func waitForWebhooks(ctx context.Context, config *rest.Config, m *manifests) err
 			return fmt.Errorf("waiting for the certificate authority in %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
+	return waitForConversion(ctx, client, m)
+}
+
+// leastSpec is what a dry run needs to reach the webhooks, by kind: less is refused by the schema.
+var leastSpec = map[string]map[string]any{
+	"DynamoGraphDeployment":               {"services": map[string]any{"Probe": map[string]any{}}},
+	"DynamoGraphDeploymentScalingAdapter": {"replicas": int64(0), "dgdRef": map[string]any{"name": "probe", "serviceName": "Probe"}},
+}
+
+// waitForConversion waits until the API server itself calls admission and conversion. It notices a certificate authority some time after it is
+// stored, on a busy machine seconds after.
+func waitForConversion(ctx context.Context, client dynamic.Interface, m *manifests) error {
+	for _, o := range m.objects {
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		spec, known := leastSpec[kind]
+		if o.GetKind() != "CustomResourceDefinition" || !known || len(clientConfigs(o)) == 0 {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
+		resource := schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: plural}
+		probe := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": "probe"}, "spec": spec,
+		}}
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+			options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+			_, last = client.Resource(resource).Namespace(metav1.NamespaceDefault).Create(ctx, probe, options)
+			return answered(last), nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the conversion of %s: %w", o.GetName(), cmp.Or(last, err))
+		}
+	}
 	return nil
+}
+
+// answered reports whether a request was accepted or refused for its content, and not for a webhook that could not be called.
+func answered(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return err == nil || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
 }
 
 func trusted(o *unstructured.Unstructured) error {
