@@ -46,34 +46,57 @@ push: ## Push the images of make release (IMAGE=registry.example/trellis-manager
 
 ##@ Test
 
-# How many packages make test tests at once. Their tests wait as much as they compute: more at once run out of time on two busy cores, and are no
-# sooner done.
-PACKAGES ?= 3
+.PHONY: check
+check: ## What takes a minute: formatting, go vet, and that docs keep to their rules
+	@unformatted="$$(gofmt -l .)" && test -z "$$unformatted" || { echo "not formatted; run: gofmt -w $$unformatted" >&2; exit 1; }
+	@go test -vet=off -skip '^TestMigrationCommands$$' ./docs # which needs an API server
+	@go vet ./...
+
+# How many packages are tested at once: as many as there are CPUs (GOMAXPROCS), which is the default of go test.
+PACKAGES ?=
 # The packages that take the longest begin first, so that none of them is alone at the end.
 LONGEST  := ./test/e2e ./internal/operator ./test/integration/peers ./test/install
 # Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
 GARBAGE  ?= 300
 
+# Tests with the control plane, by gotestsum. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails \
+	--hide-summary skipped -- -timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./...
+
 .PHONY: test
-test: verify ## Lint (which vets), check generated files, run every test
-	@$(MAKE) --no-print-directory -j2 lint control-plane bench-smoke release-smoke dashboards-smoke
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
-		-timeout 60m -vet=off -p $(PACKAGES) $(GOTESTFLAGS) $(LONGEST) ./...
+test: control-plane compile-tests ## The core tier: unit, property, golden and docs tests, API servers, the core scenarios in a sandbox
+	@TRELLIS_TESTS=core $(RUN_TESTS)
 	@$(MAKE) --no-print-directory not-run
+
+.PHONY: test-all
+test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
+	@TRELLIS_TESTS=all $(RUN_TESTS)
+	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
+	@echo "Not run by make test-all:"
+	@echo "$$NOT_RUN" | grep -v '^test-all:' | sed 's/^/  make /'
+
+# Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
+.PHONY: compile-tests
+compile-tests: control-plane
+	@$(TOOL) gotestsum --version > /dev/null
+	@go list -export -test ./... > /dev/null
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
+test-all: all scenarios, samples of crashes, random lives and a small soak; the chart and the manifests by Helm; README, demo; smoke runs of bench, release, dashboards
+lint: golangci-lint (builds it)
+verify: that generated files are up to date (builds their generators)
 test-browser: the map drawn in a headless Chromium, of a sandbox too, equals what tree says (needs Chromium)
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
-test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test brings up a part of them
+test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test-all brings up a part of them
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
-test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test tries a part of each
-soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test runs a small one for 15 seconds
+test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test-all tries a part of each
+soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test-all runs a small one for 15 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
-test-input: every field of what users write with every value made from its schema; make test tries a sample
+test-input: every field of what users write with every value made from its schema; make test-all tries a sample
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
