@@ -2,7 +2,6 @@
 
 SHELL       := /usr/bin/env bash -o pipefail
 TOOL        := go tool -modfile=hack/tools/go.mod
-GO_BUILD    := go build -trimpath
 FUZZTIME    ?= 1m
 # Nothing here needs C, and without it a test program links in half the time.
 export CGO_ENABLED = 0
@@ -22,10 +21,11 @@ help: ## Show the targets
 demo: build ## Bring a cluster up, place three graphs, show every refusal, take it down again (KEEP=1 leaves it running)
 	@go run ./hack/demo $(if $(KEEP),--keep)
 
+# Without the -trimpath of releases, what is compiled here serves the tests, too.
 .PHONY: build
 build: ## Build bin/trellis-manager and bin/kubectl-trellis
-	@$(GO_BUILD) -o bin/trellis-manager ./cmd/trellis-manager
-	@$(GO_BUILD) -o bin/kubectl-trellis ./cmd/kubectl-trellis
+	@go build -o bin/trellis-manager ./cmd/trellis-manager
+	@go build -o bin/kubectl-trellis ./cmd/kubectl-trellis
 
 .PHONY: dist
 dist: ## Write dist/install.yaml and the chart's package
@@ -72,8 +72,7 @@ test: control-plane compile-tests ## The core tier: unit, property, golden and d
 test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
 	@TRELLIS_TESTS=all $(RUN_TESTS)
 	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
-	@echo "Not run by make test-all:"
-	@echo "$$NOT_RUN" | grep -v '^test-all:' | sed 's/^/  make /'
+	@$(MAKE) --no-print-directory not-run TIER=test-all
 
 # Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
 .PHONY: compile-tests
@@ -130,10 +129,13 @@ python3-kubernetes:
 	@test -n "$(PYTHON)" || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-kubernetes; } || \
 		{ echo "make test-planner needs Python's Kubernetes client, and can install it (apt-get install python3-kubernetes) only as root" >&2; exit 1; }
 
+# The tier whose omissions not-run lists.
+TIER ?= test
+
 .PHONY: not-run
-not-run: ## List the checks that make test leaves out
-	@echo "Not run by make test:"
-	@echo "$$NOT_RUN" | sed 's/^/  make /'
+not-run: ## List the checks that make test leaves out (TIER=test-all: those that make test-all leaves out)
+	@echo "Not run by make $(TIER):"
+	@echo "$$NOT_RUN" | grep -v '^$(TIER):' | sed 's/^/  make /'
 	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
 
 # How long the lives of test-faults are.
@@ -195,7 +197,7 @@ dashboards-smoke: ## Alerts by Prometheus' own rules, expressions by its parser,
 # Prometheus finds its targets by Kubernetes' API here; leaving the other ways out makes it half as large.
 .PHONY: bin/prometheus
 bin/prometheus:
-	@cd hack/dashboards && $(GO_BUILD) -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
+	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 .PHONY: bench
 bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
@@ -214,7 +216,7 @@ bench-smoke: bin/trellis-bench ## The same on small sizes and without a control 
 
 .PHONY: bin/trellis-bench
 bin/trellis-bench:
-	@cd hack/bench && go build -trimpath -o ../../$@ .
+	@cd hack/bench && go build -o ../../$@ .
 
 .PHONY: test-browser
 test-browser: build control-plane chromium ## Open the map of made-up and running clusters in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
