@@ -243,12 +243,15 @@ sandbox-down: ## End the sandbox and remove everything it left (ARGS="--name cop
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
 	@bin/kubectl-trellis sandbox binaries > /dev/null
 
+# Two clones may be linted at once, on a machine of any speed.
+LINTFLAGS ?= --allow-parallel-runners --timeout 0
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
-	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
+	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run $(LINTFLAGS)
 	@for module in bench browser dashboards peers release; do \
-		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
+		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run $(LINTFLAGS)) || exit 1; \
 	done
 
 .PHONY: vulncheck
