@@ -48,10 +48,14 @@ func holdID(pod types.NamespacedName) string { return "hold/" + pod.String() }
 
 // begin turns the capacity of a pod that is gone into a hold.
 func (h *holds) begin(c *topology.Cluster, pod *corev1.Pod, node string, graph types.NamespacedName, now time.Time) {
-	name := client.ObjectKeyFromObject(pod)
-	h.byPod[name] = hold{node: node, shape: topology.ShapeOf(pod), until: now.Add(h.lasts), graph: graph}
 	c.DeletePod(topology.PodID(pod))
-	c.Assume(holdID(name), node, h.byPod[name].shape)
+	h.add(c, client.ObjectKeyFromObject(pod), hold{node: node, shape: topology.ShapeOf(pod), until: now.Add(h.lasts), graph: graph})
+}
+
+// add holds capacity for a pod that is still to come.
+func (h *holds) add(c *topology.Cluster, pod types.NamespacedName, one hold) {
+	h.byPod[pod] = one
+	c.Assume(holdID(pod), one.node, one.shape)
 }
 
 // lift gives the held capacity of pods to the plan that is made now for them.
@@ -171,7 +175,11 @@ func (s *Scheduler) holdCapacityOf(pod *corev1.Pod) {
 	if node == "" {
 		return // it never had its capacity for sure: requeued, or never bound
 	}
-	s.holds.begin(s.cluster, pod, node, types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, s.options.Clock.Now())
+	name := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	if _, elsewhere := s.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || s.avoided.has(name, gang.Of(pod), node) {
+		return // it comes back elsewhere
+	}
+	s.holds.begin(s.cluster, pod, node, name, s.options.Clock.Now())
 	s.queue.wake() // the loop sets its timer by the holds
 }
 

@@ -204,18 +204,18 @@ func TestBackoffs(t *testing.T) {
 
 func TestWhatStandsAgainstAPodKeepsItsTime(t *testing.T) {
 	u := newUnbound()
-	u.setStuck("p", true, begin)
-	u.setStuck("p", true, begin.Add(time.Minute))
-	u.setObjected("p", true, begin.Add(time.Second))
-	if !u.stuck["p"].Equal(begin) || !u.objected["p"].Equal(begin.Add(time.Second)) {
-		t.Errorf("stuck since %s, objected to since %s", u.stuck["p"], u.objected["p"])
+	u.setStuck("p", true, "", begin)
+	u.setStuck("p", true, "n", begin.Add(time.Minute))
+	u.setObjected("p", true, "", begin.Add(time.Second))
+	if !u.stuck["p"].since.Equal(begin) || u.stuck["p"].node != "n" || !u.objected["p"].since.Equal(begin.Add(time.Second)) {
+		t.Errorf("stuck since %+v, objected to since %+v", u.stuck["p"], u.objected["p"])
 	}
 	u.restart("p", begin.Add(time.Hour))
 	u.restart("other", begin)
-	if !u.stuck["p"].Equal(begin.Add(time.Hour)) || u.isStuck("other") {
+	if !u.stuck["p"].since.Equal(begin.Add(time.Hour)) || u.isStuck("other") {
 		t.Errorf("stuck are %v", u.stuck)
 	}
-	if u.setStuck("p", false, begin); u.isStuck("p") || u.objected["p"].IsZero() {
+	if u.setStuck("p", false, "", begin); u.isStuck("p") || u.objected["p"].since.IsZero() {
 		t.Error("one of both ended, and the other one with it, or none")
 	}
 	if u.forget("p"); len(u.stuck)+len(u.objected) > 0 {

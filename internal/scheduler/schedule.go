@@ -38,6 +38,8 @@ type decision struct {
 	result   gang.Result
 	// waits is what the graph waits for.
 	waits waiting
+	// moves are gangs that are evicted and requeued, because there is capacity for them elsewhere.
+	moves map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
 	parted map[string]string
 }
@@ -58,6 +60,10 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	d, err := s.decideNow(ctx, &o)
 	if err != nil {
 		s.notRead(ctx, name, err)
+		return
+	}
+	if s.requeue(ctx, o, d.moves) {
+		s.giveBackRest(o.Pods)
 		return
 	}
 	for _, g := range s.gangsOf(o, d.releases) {
@@ -86,6 +92,9 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	now.Bars, now.Objections = o.Bars, o.Objections
 	*o = now
 	d := s.decide(ctx, now)
+	if len(d.moves) > 0 {
+		return d, nil
+	}
 	s.trackParted(now, d.parted)
 	d.result.Score = gang.Score(s.cluster, s.scored(now))
 	s.followWaits(now, &d.result)
@@ -101,12 +110,16 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 	s.inFlight.resume(o.Pods)
 	o.Releasing, o.Idle = s.inFlight.domains, s.idle.ended
 	o.Failing = s.failures[name].why()
+	o.Preempting, o.Avoid = s.preemptingOf(o.Pods), s.avoided.of(name, s.cluster)
 	r := gang.NewRequest(o)
 	failed := s.failureOf(o, r)
 	gang.Reserve(s.cluster, o)
 	d := decision{result: gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
 	}}
+	if s.findElsewhere(o, &d); len(d.moves) > 0 {
+		return d
+	}
 	if !r.HasWaiting() {
 		if r.AllBound() {
 			s.backoffs.end(name)
@@ -204,6 +217,10 @@ func (s *Scheduler) place(ctx context.Context, o gang.Observation, r *gang.Reque
 func (s *Scheduler) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult, d *decision) {
 	surplus := r.Surplus(replica.Service, replica.Ordinal)
 	switch {
+	case replica.Preempts != nil && o.Failing == "" && !surplus:
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodePreempting, Message: gang.Preempts(replica),
+		})
 	case o.Failing == "" && !surplus:
 		d.result.Placed++
 	case o.Failing != "" && !surplus:

@@ -82,7 +82,7 @@ func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
-			CreationTimestamp: pod.CreationTimestamp,
+			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, CreationTimestamp: pod.CreationTimestamp,
 		},
 		Spec: corev1.PodSpec{
 			NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,11 @@ func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.
 	o, found := g[name.Name]
 	found = found && o.DGD.Namespace == name.Namespace
 	switch out := object.(type) {
+	case *trellisv1alpha1.ScalingGroup:
+		if o, found := g[strings.TrimSuffix(name.Name, "-work")]; found {
+			o.Groups[0].DeepCopyInto(out)
+			return nil
+		}
 	case *nvidiav1beta1.DynamoGraphDeployment:
 		if found {
 			o.DGD.DeepCopyInto(out)

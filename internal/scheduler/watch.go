@@ -182,6 +182,7 @@ func (s *Scheduler) uncount(pod *corev1.Pod, id string, nodes []string) {
 		s.holdCapacityOf(pod)
 	}
 	s.cluster.DeletePod(id)
+	s.victimGone(pod)
 }
 
 // touchGraphOf asks for a look at the graph the pod belongs to. The scaling group knows the graph's full name; when it is not in the

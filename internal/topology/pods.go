@@ -38,7 +38,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) (shrunk bool) {
 	h := c.intern(&l)
 	old, known := c.pods[id]
 	r := &record{held: h, standing: c.standingOf(pod)}
-	if known && old.shape == nil && old.held == h && old.standing == r.standing && old.node.name == pod.Spec.NodeName {
+	if known && old.shape == nil && old.held == h && old.standing.equal(r.standing) && old.node.name == pod.Spec.NodeName {
 		return false
 	}
 	n := c.ensure(pod.Spec.NodeName)

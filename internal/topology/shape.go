@@ -28,7 +28,9 @@ type Shape struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
 	uncounted   []string
-	key         string
+	// avoid are hosts that such pods are kept off, in order.
+	avoid []string
+	key   string
 }
 
 // ShapeOf reads the shape of a pod, bound or not.
@@ -53,7 +55,7 @@ func (s *Shape) Uncounted() []string { return s.uncounted }
 // NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
 // other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
-	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0
+	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0 || len(s.avoid) > 0
 }
 
 // load is what a pod takes from its node, whatever let it in there.
