@@ -112,7 +112,7 @@ func (r *Request) noteObjection(service string, state replicaState) bool {
 		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
 			r.Refused = append(r.Refused, Waiting{
 				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
-				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + why.Message,
+				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.idle[topology.PodID(pod)], why.Message),
 			})
 			return true
 		}

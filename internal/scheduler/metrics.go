@@ -111,7 +111,7 @@ func init() {
 			replicasRefused.WithLabelValues(reason)
 		}
 	}
-	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere, ReasonStaleObjects} {
+	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere, gang.CodeReleaseRefused, ReasonStaleObjects} {
 		gangEvictions.WithLabelValues(reason)
 	}
 	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {

@@ -33,6 +33,8 @@ type backoff struct {
 	until   time.Time
 	times   int
 	message string
+	// since is when the first of several failures was; unset for requeued gangs.
+	since time.Time
 }
 
 // begin starts a pause, twice as long as the last one.

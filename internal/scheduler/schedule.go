@@ -38,10 +38,17 @@ type decision struct {
 	result   gang.Result
 	// waits is what the graph waits for.
 	waits waiting
-	// moves are gangs that are evicted and requeued, because there is capacity for them elsewhere.
-	moves map[string]eviction
+	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
+	evicted map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
 	parted map[string]string
+}
+
+func (d *decision) evict(gang string, why eviction) {
+	if d.evicted == nil {
+		d.evicted = map[string]eviction{}
+	}
+	d.evicted[gang] = why
 }
 
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
@@ -62,7 +69,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		s.notRead(ctx, name, err)
 		return
 	}
-	if s.requeue(ctx, o, d.moves) {
+	if s.requeue(ctx, o, d.evicted) {
 		s.giveBackRest(o.Pods)
 		return
 	}
@@ -92,7 +99,7 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	now.Bars, now.Objections = o.Bars, o.Objections
 	*o = now
 	d := s.decide(ctx, now)
-	if len(d.moves) > 0 {
+	if len(d.evicted) > 0 {
 		return d, nil
 	}
 	s.trackParted(now, d.parted)
@@ -117,7 +124,8 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 	d := decision{result: gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
 	}}
-	if s.findElsewhere(o, &d); len(d.moves) > 0 {
+	s.endRefused(name, r, failed, &d)
+	if s.findElsewhere(o, &d); len(d.evicted) > 0 {
 		return d
 	}
 	if !r.HasWaiting() {

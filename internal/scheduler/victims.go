@@ -121,7 +121,7 @@ func (s *Scheduler) findElsewhere(o gang.Observation, d *decision) {
 		for pod, at := range found {
 			s.holds.add(s.cluster, pod, hold{node: at.Node, shape: at.Shape, until: now.Add(s.holds.lasts), graph: name})
 		}
-		d.moves = map[string]eviction{one.gang: {reason: ReasonElsewhere, why: one.why + "; there is free capacity for it elsewhere"}}
+		d.evict(one.gang, eviction{reason: ReasonElsewhere, why: one.why + "; there is free capacity for it elsewhere"})
 		return // the others are looked at when this one is gone
 	}
 }

@@ -169,7 +169,7 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.uncount(pod, id, freed)
 	s.inFlight.forget(id)
 	s.unbound.forget(id)
-	s.idle.forget(id)
+	s.idle.gone(id)
 	s.capacityFreed(freed...)
 	s.mu.Unlock()
 	s.touchGraphOf(pod)
