@@ -80,28 +80,27 @@ func (h *holds) restore(c *topology.Cluster) {
 }
 
 // end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is still
-// being made have not. It returns the nodes that the holds were on: a hold ends once, so that a graph's plan wakes the graph itself once at most.
-func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) (nodes []string) {
+// being made have not. A hold ends once, so that a graph's plan wakes the graph itself once at most.
+func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
-		if one, held := h.byPod[name]; held {
+		if _, held := h.byPod[name]; held {
 			c.Forget(holdID(name))
 			delete(h.byPod, name)
-			nodes = append(nodes, one.node)
 		}
 	}
 	h.restore(c)
-	return nodes
 }
 
-// drop ends the holds of a graph, and returns the nodes that they were on.
-func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) []string {
-	return h.endWhere(c, func(one hold) bool { return one.graph == graph })
+// drop ends the holds of a graph.
+func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) {
+	h.endWhere(c, func(one hold) bool { return one.graph == graph })
 }
 
-// expire ends what was held for long enough, and returns the nodes that it was on and how long until the next one ends.
-func (h *holds) expire(c *topology.Cluster, now time.Time) (nodes []string, next time.Duration) {
-	nodes, next = h.endWhere(c, func(one hold) bool { return !now.Before(one.until) }), time.Hour
+// expire ends what was held for long enough, and returns how long until the next one ends.
+func (h *holds) expire(c *topology.Cluster, now time.Time) (next time.Duration) {
+	h.endWhere(c, func(one hold) bool { return !now.Before(one.until) })
+	next = time.Hour
 	for _, one := range h.byPod {
 		next = min(next, one.until.Sub(now))
 	}
@@ -110,18 +109,16 @@ func (h *holds) expire(c *topology.Cluster, now time.Time) (nodes []string, next
 			delete(h.preempted, gang)
 		}
 	}
-	return nodes, next
+	return next
 }
 
-func (h *holds) endWhere(c *topology.Cluster, ends func(hold) bool) (nodes []string) {
+func (h *holds) endWhere(c *topology.Cluster, ends func(hold) bool) {
 	for name, one := range h.byPod {
 		if ends(one) {
 			c.Forget(holdID(name))
 			delete(h.byPod, name)
-			nodes = append(nodes, one.node)
 		}
 	}
-	return nodes
 }
 
 // graphs are those for which capacity is held.
@@ -210,8 +207,7 @@ func (s *Scheduler) expireHolds() time.Duration {
 	now := s.options.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nodes, next := s.holds.expire(s.cluster, now)
-	s.capacityFreed(nodes...)
+	next := s.holds.expire(s.cluster, now)
 	s.expireDomainReservation(now)
 	return next
 }

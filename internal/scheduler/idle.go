@@ -140,6 +140,6 @@ func (s *Scheduler) endIdleReservations(o gang.Observation) {
 		}
 		s.idle.ended[id] = why
 		s.inFlight.unpromised(id)
-		s.endReservation(id)
+		s.cluster.Forget(id)
 	}
 }

@@ -161,7 +161,7 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 	s.holds.lift(s.cluster, o.DGD.Namespace, r.Graph.Services)
 	s.liftDomainReservation(o.DGD, r)
 	s.cluster.Begin()
-	rest := s.liftRest(r)
+	s.liftRest(r)
 	started := s.options.Clock.Now()
 	planned := placement.PlanGraph(s.cluster, r.Graph, placement.Options{})
 	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
@@ -181,12 +181,11 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 			s.cluster.Forget(pod.ID)
 		}
 	}
-	s.endRest(rest)
 	d.parted = r.Parted(answer)
 	s.place(ctx, o, r, &planned, answer.Placed, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), answer.Surplus
 	d.waits.unmet = answer.Unmet
-	s.capacityFreed(s.holds.end(s.cluster, r.Planned(&answer))...)
+	s.holds.end(s.cluster, r.Planned(&answer))
 	s.reserveDomain(ctx, o.DGD, r, &planned, &d.result)
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain

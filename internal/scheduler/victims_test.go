@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -177,14 +176,11 @@ func TestFreeCapacityEndsTheWaitForVictims(t *testing.T) {
 
 // A graph that waits for others to leave is not planned again for capacity that is not enough for it.
 func TestCapacityThatIsNotEnoughDoesNotEndTheWaitForVictims(t *testing.T) {
-	b, all, placer, _ := preempting(t)
-	b.host("c0", "c", 0)
-	all["g1"].Groups[0].Status = trellisv1alpha1.ScalingGroupStatus{}
+	b, _, placer, _ := preempting(t)
 	b.s.queue.add(types.NamespacedName{Namespace: "ns", Name: "g1"})
 	b.look()
-	b.s.mu.Lock()
-	b.s.capacityFreed("c0")
-	b.s.mu.Unlock()
+	b.host("c0", "c", 0)
+	b.s.cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c0", Labels: map[string]string{"z": "z", "r": "other"}}})
 	b.s.wakeFreed()
 	if due, _ := b.s.queue.take(b.clock.Now()); len(due) > 0 || len(placer.taken) > 0 {
 		t.Errorf("due: %v, requeued: %v", due, placer.taken)

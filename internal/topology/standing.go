@@ -198,6 +198,7 @@ func (c *Cluster) ReserveNode(node, who string) {
 	if !ok || n.reservedFor == who {
 		return
 	}
+	c.noteReserved(node, n.reservedFor)
 	n.reservedFor = who
 	c.tick++
 	n.version = c.tick
