@@ -89,9 +89,17 @@ func loadOf(pod *corev1.Pod) load {
 // SameRequests says that two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in place (KEP-1287).
 func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(requestsOf(a), requestsOf(b)) }
 
+// counting are the options that the kube-scheduler counts a pod with (framework.PodInfo.CalculateResource), with every feature gate on: where one is
+// off, the API server drops the fields that it is about, and the option changes nothing.
+var counting = resource.PodResourcesOptions{
+	UseStatusResources: true,
+	InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	UseDRANodeAllocatableResourceClaimStatus:       true,
+}
+
 func requestsOf(pod *corev1.Pod) []Request {
 	var requests []Request
-	for name, quantity := range resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}) {
+	for name, quantity := range resource.PodRequests(pod, counting) {
 		amount := quantity.Value()
 		if name == corev1.ResourceCPU {
 			amount = quantity.MilliValue()
