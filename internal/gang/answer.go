@@ -72,6 +72,20 @@ func (r *Request) Parted(a Answer) map[string]string {
 	return parted
 }
 
+// Halves are the gangs of which a part is released and the rest is not, and which were never whole, by name.
+func (r *Request) Halves() []string {
+	var gangs []string
+	for _, half := range r.halves {
+		for _, pod := range half.open {
+			if gang := pod.Annotations[graph.AnnotationGang]; gang != "" && half.neverWhole() {
+				gangs = append(gangs, gang)
+			}
+		}
+	}
+	slices.Sort(gangs)
+	return slices.Compact(gangs)
+}
+
 // Planned are the gated pods that have had their turn in a plan: all but those of Unmade replicas.
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}

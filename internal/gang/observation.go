@@ -26,6 +26,10 @@ type Observation struct {
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.
 	Idle map[string]string
+	// Preempting are released pods for which others have to leave, by pod ID, and who.
+	Preempting map[string]string
+	// Avoid are hosts that others have not left in time for a replica, by replica as [Of] names it.
+	Avoid map[string][]string
 	// Failing is why releases of the graph fail time and again; "" when they do not.
 	Failing string
 	// Bars is why nothing of the graph is released now; "" when it may be. Objections are what the scheduler that is to bind the pods holds

@@ -5,10 +5,12 @@ package gang
 
 import (
 	"cmp"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -19,6 +21,11 @@ func Of(pod *corev1.Pod) string {
 		return ""
 	}
 	return pod.Namespace + "/" + group + "-" + pod.Labels[graph.LabelReplica]
+}
+
+// replicaName is what [Of] calls the replica of its pods.
+func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int) string {
+	return fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)
 }
 
 // Leaving pods neither anchor nor wait: they are being deleted or have ended.

@@ -112,7 +112,7 @@ func (r *Request) noteObjection(service string, state replicaState) bool {
 		if why := r.objections[pod.UID]; why.Message != "" && !why.Passing {
 			r.Refused = append(r.Refused, Waiting{
 				Service: service, Ordinal: state.ordinal, Code: CodeSchedulerRefuses,
-				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + why.Message,
+				Message: "by Trellis' count it has capacity in " + OrCluster(state.path) + "; " + cmp.Or(r.idle[topology.PodID(pod)], why.Message),
 			})
 			return true
 		}
@@ -122,14 +122,27 @@ func (r *Request) noteObjection(service string, state replicaState) bool {
 
 // noteIdle notes that nothing tries to bind a replica which is released.
 func (r *Request) noteIdle(service string, state replicaState) bool {
-	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return r.idle[topology.PodID(pod)] != "" })
+	return r.notePods(service, state, r.idle, CodeSchedulingBlocked)
+}
+
+// notePreempting notes that pods of lower priority have to leave before a replica can be bound.
+func (r *Request) notePreempting(service string, state replicaState) bool {
+	return r.notePods(service, state, r.preempting, CodePreempting)
+}
+
+// notePods notes that a replica is not bound, by what is said of the first of its pods of which something is.
+func (r *Request) notePods(service string, state replicaState, why map[string]string, code string) bool {
+	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return why[topology.PodID(pod)] != "" })
 	if at < 0 {
 		return false
 	}
-	r.Refused = append(r.Refused, Waiting{
-		Service: service, Ordinal: state.ordinal, Code: CodeSchedulingBlocked, Message: r.idle[topology.PodID(state.open[at])],
-	})
+	r.Refused = append(r.Refused, Waiting{Service: service, Ordinal: state.ordinal, Code: code, Message: why[topology.PodID(state.open[at])]})
 	return true
+}
+
+// noteUnbound notes what keeps a replica that is released from being bound, if anything is known.
+func (r *Request) noteUnbound(service string, state replicaState) bool {
+	return r.noteFailing(service, state) || r.noteObjection(service, state) || r.noteIdle(service, state) || r.notePreempting(service, state)
 }
 
 func (r *Request) addReplica(g *groupView, service *placement.Service, state replicaState) {
@@ -139,12 +152,12 @@ func (r *Request) addReplica(g *groupView, service *placement.Service, state rep
 	}
 	if len(state.closed) == 0 && state.absent == 0 {
 		service.Placed++
-		if !r.noteFailing(service.Name, state) && !r.noteObjection(service.Name, state) && !r.noteIdle(service.Name, state) {
+		if !r.noteUnbound(service.Name, state) {
 			r.Placed++
 		}
 		return
 	}
-	replica := placement.Replica{Ordinal: state.ordinal, Hint: g.hints[int32(state.ordinal)]}
+	replica := placement.Replica{Ordinal: state.ordinal, Hint: g.hints[int32(state.ordinal)], Avoid: r.avoid[replicaName(g.sg, state.ordinal)]}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
 		r.halves[Key{service.Name, state.ordinal}] = state

@@ -46,10 +46,11 @@ type Request struct {
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// failing, objections and idle are as observed.
-	failing    string
-	objections map[types.UID]Objection
-	idle       map[string]string
+	// failing, objections, idle, preempting and avoid are as observed.
+	failing          string
+	objections       map[types.UID]Objection
+	idle, preempting map[string]string
+	avoid            map[string][]string
 	// surplus replicas are more than the service wants for good: they wait for capacity beside an update and nobody is notified.
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
@@ -65,7 +66,7 @@ func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves:     map[Key]replicaState{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing,
+		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, avoid: o.Avoid,
 		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	r.Creating = missingGroups(o)

@@ -24,6 +24,8 @@ const (
 	CodeSchedulerRefuses = "SchedulerRefuses"
 	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"
+	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.
+	CodePreempting = "PreemptionPending"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, time and again.
 	CodeReleaseRefused = "ReleaseRefused"
 )

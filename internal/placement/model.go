@@ -61,5 +61,7 @@ type Replica struct {
 	Anchor topology.Path
 	// Hint is the domain it sat in before; tried first, never a rule.
 	Hint topology.Path
-	Pods []Pod
+	// Avoid are hosts that its pods go to only when there is no other capacity, the worst first.
+	Avoid []string
+	Pods  []Pod
 }

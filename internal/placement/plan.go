@@ -16,23 +16,32 @@ import (
 )
 
 // PlanGraph places every waiting replica that it can and leaves the reservations of their pods in the cluster; a caller that only asks
-// "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first.
+// "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first. Hosts that a replica avoids are left
+// out at first; while the replica is refused they are given up one by one.
 //
 // The score of the result is the [Score] of the replicas that were placed.
 func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
-	p := newPlanner(c, g, o)
-	for _, s := range p.services {
+	for _, s := range g.Services {
 		for i := range s.Waiting {
 			for _, pod := range s.Waiting[i].Pods {
 				c.Forget(pod.ID)
 			}
 		}
 	}
-	a := p.run()
-	if g.Preempts && c.AnyBelow(g.Priority) {
-		a = p.preempt(a)
+	if !g.avoids() {
+		p := newPlanner(c, g, o)
+		return p.result(p.decide())
 	}
-	return p.result(a)
+	for g = g.bounded(); ; {
+		c.Begin()
+		p := newPlanner(c, g.avoiding(), o)
+		a := p.decide()
+		if !g.yield(a) {
+			c.Commit()
+			return p.result(a)
+		}
+		c.Rollback()
+	}
 }
 
 // planner is one PlanGraph call.
@@ -94,6 +103,15 @@ func (s *service) one() bool { return !s.Multinode && s.Required != topology.NoL
 
 func (p *planner) gone(level int) bool {
 	return level == topology.GoneLevel || len(p.graph.Levels) > 0 && level >= len(p.graph.Levels)
+}
+
+// decide places the graph, if need be where others have to free capacity.
+func (p *planner) decide() *attempt {
+	a := p.run()
+	if p.graph.Preempts && p.cluster.AnyBelow(p.graph.Priority) {
+		a = p.preempt(a)
+	}
+	return a
 }
 
 // run decides where the graph goes and places it there.

@@ -31,7 +31,10 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 		return last
 	}
 	message := limit.Text("it has capacity, but its release is refused, and tried again: "+err.Error(), limit.Condition)
-	f[name] = backoff{until: now.Add(doubled(retryAfter, lastRetry, last.times)), times: last.times + 1, message: message}
+	if last.since.IsZero() {
+		last.since = now
+	}
+	f[name] = backoff{until: now.Add(doubled(retryAfter, lastRetry, last.times)), times: last.times + 1, message: message, since: last.since}
 	return f[name]
 }
 
@@ -80,6 +83,20 @@ func (s *Scheduler) failureOf(o gang.Observation, r *gang.Request) backoff {
 		delete(s.failures, name)
 	}
 	return s.failures[name]
+}
+
+// endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them would keep
+// its capacity for good. Called with the lock held.
+func (s *Scheduler) endRefused(name types.NamespacedName, r *gang.Request, failed backoff, d *decision) {
+	now := s.options.Clock.Now()
+	if !failed.repeated() || now.Sub(failed.since) < servedPatience*s.options.RequeueAfter {
+		return
+	}
+	for _, half := range r.Halves() {
+		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
+		failed.since = now
+	}
+	s.failures[name] = failed
 }
 
 // scored is the part of a graph that its score is about: without what is not released time and again, or each try would say something new. Called

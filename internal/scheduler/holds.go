@@ -48,10 +48,14 @@ func holdID(pod types.NamespacedName) string { return "hold/" + pod.String() }
 
 // begin turns the capacity of a pod that is gone into a hold.
 func (h *holds) begin(c *topology.Cluster, pod *corev1.Pod, node string, graph types.NamespacedName, now time.Time) {
-	name := client.ObjectKeyFromObject(pod)
-	h.byPod[name] = hold{node: node, shape: topology.ShapeOf(pod), until: now.Add(h.lasts), graph: graph}
 	c.DeletePod(topology.PodID(pod))
-	c.Assume(holdID(name), node, h.byPod[name].shape)
+	h.add(c, client.ObjectKeyFromObject(pod), hold{node: node, shape: topology.ShapeOf(pod), until: now.Add(h.lasts), graph: graph})
+}
+
+// add holds capacity for a pod that is still to come.
+func (h *holds) add(c *topology.Cluster, pod types.NamespacedName, one hold) {
+	h.byPod[pod] = one
+	c.Assume(holdID(pod), one.node, one.shape)
 }
 
 // lift gives the held capacity of pods to the plan that is made now for them.
@@ -76,28 +80,27 @@ func (h *holds) restore(c *topology.Cluster) {
 }
 
 // end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is still
-// being made have not. It returns the nodes that the holds were on: a hold ends once, so that a graph's plan wakes the graph itself once at most.
-func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) (nodes []string) {
+// being made have not. A hold ends once, so that a graph's plan wakes the graph itself once at most.
+func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
-		if one, held := h.byPod[name]; held {
+		if _, held := h.byPod[name]; held {
 			c.Forget(holdID(name))
 			delete(h.byPod, name)
-			nodes = append(nodes, one.node)
 		}
 	}
 	h.restore(c)
-	return nodes
 }
 
-// drop ends the holds of a graph, and returns the nodes that they were on.
-func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) []string {
-	return h.endWhere(c, func(one hold) bool { return one.graph == graph })
+// drop ends the holds of a graph.
+func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) {
+	h.endWhere(c, func(one hold) bool { return one.graph == graph })
 }
 
-// expire ends what was held for long enough, and returns the nodes that it was on and how long until the next one ends.
-func (h *holds) expire(c *topology.Cluster, now time.Time) (nodes []string, next time.Duration) {
-	nodes, next = h.endWhere(c, func(one hold) bool { return !now.Before(one.until) }), time.Hour
+// expire ends what was held for long enough, and returns how long until the next one ends.
+func (h *holds) expire(c *topology.Cluster, now time.Time) (next time.Duration) {
+	h.endWhere(c, func(one hold) bool { return !now.Before(one.until) })
+	next = time.Hour
 	for _, one := range h.byPod {
 		next = min(next, one.until.Sub(now))
 	}
@@ -106,18 +109,16 @@ func (h *holds) expire(c *topology.Cluster, now time.Time) (nodes []string, next
 			delete(h.preempted, gang)
 		}
 	}
-	return nodes, next
+	return next
 }
 
-func (h *holds) endWhere(c *topology.Cluster, ends func(hold) bool) (nodes []string) {
+func (h *holds) endWhere(c *topology.Cluster, ends func(hold) bool) {
 	for name, one := range h.byPod {
 		if ends(one) {
 			c.Forget(holdID(name))
 			delete(h.byPod, name)
-			nodes = append(nodes, one.node)
 		}
 	}
-	return nodes
 }
 
 // graphs are those for which capacity is held.
@@ -171,7 +172,11 @@ func (s *Scheduler) holdCapacityOf(pod *corev1.Pod) {
 	if node == "" {
 		return // it never had its capacity for sure: requeued, or never bound
 	}
-	s.holds.begin(s.cluster, pod, node, types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, s.options.Clock.Now())
+	name := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	if _, elsewhere := s.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || s.avoided.has(name, gang.Of(pod), node) {
+		return // it comes back elsewhere
+	}
+	s.holds.begin(s.cluster, pod, node, name, s.options.Clock.Now())
 	s.queue.wake() // the loop sets its timer by the holds
 }
 
@@ -202,8 +207,7 @@ func (s *Scheduler) expireHolds() time.Duration {
 	now := s.options.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nodes, next := s.holds.expire(s.cluster, now)
-	s.capacityFreed(nodes...)
+	next := s.holds.expire(s.cluster, now)
 	s.expireDomainReservation(now)
 	return next
 }

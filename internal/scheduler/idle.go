@@ -24,8 +24,9 @@ const servedPatience = 10
 // gates or the nominated node of the pod change. A scheduler that finds no capacity for the pod then says so, and its gang is evicted.
 type idlePods struct {
 	patience time.Duration
-	// since is when the pod was first seen like this, by ID.
-	since map[string]idleSince
+	// since is when the pod was first seen like this, by ID; objected is since when its scheduler has refused it wherever it is to go.
+	since    map[string]idleSince
+	objected map[string]time.Time
 	// ended are the pods without a reservation, and why.
 	ended map[string]string
 	// served are the schedulers that have bound a pod or said why not, and those that Trellis itself asks to bind pods.
@@ -39,7 +40,7 @@ type idleSince struct {
 }
 
 func newIdlePods(patience time.Duration) idlePods {
-	return idlePods{patience: patience, since: map[string]idleSince{}, ended: map[string]string{}, served: map[string]bool{corev1.DefaultSchedulerName: true, specs.KAI.SchedulerName: true}}
+	return idlePods{patience: patience, since: map[string]idleSince{}, objected: map[string]time.Time{}, ended: map[string]string{}, served: map[string]bool{corev1.DefaultSchedulerName: true, specs.KAI.SchedulerName: true}}
 }
 
 // track takes in a pod's new state.
@@ -63,6 +64,39 @@ func (p *idlePods) forget(id string) {
 	delete(p.ended, id)
 }
 
+// gone forgets all of a pod.
+func (p *idlePods) gone(id string) {
+	p.forget(id)
+	delete(p.objected, id)
+}
+
+// object takes in what the provider's scheduler says of a released pod. The reservation of a pod that it would refuse anywhere, by a quota for example,
+// ends after a time, too, and comes back with the scheduler's consent.
+func (p *idlePods) object(id string, o gang.Objection, now time.Time) (why string, again time.Time) {
+	since, known := p.objected[id]
+	switch {
+	case !o.Anywhere && known:
+		delete(p.objected, id)
+		delete(p.ended, id)
+		if entry, idle := p.since[id]; idle {
+			entry.time = now
+			p.since[id] = entry
+		}
+		return "", time.Time{}
+	case !o.Anywhere:
+		return "", time.Time{}
+	case !known:
+		since, p.objected[id] = now, now
+	}
+	if due := since.Add(p.patience * servedPatience); now.Before(due) {
+		return "", due
+	}
+	return o.Message + notReserved, time.Time{}
+}
+
+// notReserved ends a message about a pod whose reservation has ended.
+const notReserved = ", so its capacity is not reserved any more"
+
 // look says why the pod's reservation ends now, or else when to look again; the zero time when there is nothing to look for.
 func (p *idlePods) look(pod *corev1.Pod, id string, now time.Time) (why string, again time.Time) {
 	entry, known := p.since[id]
@@ -82,7 +116,7 @@ func (p *idlePods) look(pod *corev1.Pod, id string, now time.Time) (why string, 
 	if due := entry.time.Add(patience); now.Before(due) {
 		return "", due
 	}
-	return why + ", so its capacity is not reserved any more", time.Time{}
+	return why + notReserved, time.Time{}
 }
 
 func schedulerOf(pod *corev1.Pod) string {
@@ -94,7 +128,10 @@ func (s *Scheduler) endIdleReservations(o gang.Observation) {
 	now := s.options.Clock.Now()
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
-		why, again := s.idle.look(pod, id, now)
+		why, again := s.idle.object(id, o.Objections[pod.UID], now)
+		if why == "" && again.IsZero() {
+			why, again = s.idle.look(pod, id, now)
+		}
 		if !again.IsZero() {
 			s.queue.addAt(client.ObjectKeyFromObject(o.DGD), again)
 		}
@@ -103,6 +140,6 @@ func (s *Scheduler) endIdleReservations(o gang.Observation) {
 		}
 		s.idle.ended[id] = why
 		s.inFlight.unpromised(id)
-		s.endReservation(id)
+		s.cluster.Forget(id)
 	}
 }

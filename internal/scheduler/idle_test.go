@@ -183,3 +183,47 @@ func TestIdlePodsAreForgotten(t *testing.T) {
 		t.Errorf("%d entries are left", n)
 	}
 }
+
+// A queue without quota for a gang keeps others off its capacity for a time. When the queue has some again, the gang gets what is left.
+func TestReservationEndsWhenAQuotaRefusesThePodForLong(t *testing.T) {
+	b := newIdleBench(t)
+	o := b.released(func(*corev1.Pod) {})
+	for _, pod := range o.Pods {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "over quota"}}
+	}
+	b.deliver(o)
+	refused := o
+	refused.Objections = map[types.UID]gang.Objection{}
+	for _, pod := range o.Pods {
+		refused.Objections[pod.UID] = gang.Objection{Message: "over quota", Anywhere: true}
+	}
+	message := func() string {
+		w := b.s.decide(t.Context(), refused).result.Waiting
+		if len(w) != 1 || w[0].Code != gang.CodeSchedulerRefuses {
+			t.Fatalf("waiting %v", w)
+		}
+		return w[0].Message
+	}
+	message()
+	b.s.queue.take(b.clock.Now())
+	b.pass(servedPatience*b.s.options.RequeueAfter - time.Second)
+	if got := message(); got != "by Trellis' count it has capacity in z/a; over quota" || b.reserved(o) != 2 {
+		t.Fatalf("before its time: %d reserved: %s", b.reserved(o), got)
+	}
+	b.pass(time.Second)
+	if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(o) {
+		t.Errorf("to be looked at are %v, want the graph", due)
+	}
+	if got := message(); got != "by Trellis' count it has capacity in z/a; over quota, so its capacity is not reserved any more" || b.reserved(o) != 0 {
+		t.Errorf("%d reserved: %s", b.reserved(o), got)
+	}
+	if b.s.decide(t.Context(), o); b.reserved(o) != 2 {
+		t.Errorf("%d reserved once the quota allows it, want 2", b.reserved(o))
+	}
+	for _, pod := range o.Pods {
+		b.s.podGone(pod)
+	}
+	if n := len(b.s.idle.objected) + len(b.s.idle.ended) + len(b.s.idle.since); n > 0 {
+		t.Errorf("%d pods are remembered for ever", n)
+	}
+}

@@ -75,6 +75,10 @@ var (
 const (
 	// ReasonUnschedulable: the kube-scheduler found no node for a pod of the gang.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonVictimsStayed: pods of lower priority did not leave in time.
+	ReasonVictimsStayed = "VictimsStayed"
+	// ReasonElsewhere: the gang waited for others to leave, and there is free capacity for it elsewhere.
+	ReasonElsewhere = "CapacityElsewhere"
 	// ReasonStaleObjects: objects of an earlier gang stood in the way of forming this one.
 	ReasonStaleObjects = "StaleObjects"
 	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were replaced
@@ -88,7 +92,7 @@ const (
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
-	gang.CodeCreating,
+	gang.CodePreempting, gang.CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.
@@ -107,7 +111,7 @@ func init() {
 			replicasRefused.WithLabelValues(reason)
 		}
 	}
-	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonStaleObjects} {
+	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonElsewhere, gang.CodeReleaseRefused, ReasonStaleObjects} {
 		gangEvictions.WithLabelValues(reason)
 	}
 	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {

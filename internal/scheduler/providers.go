@@ -83,7 +83,7 @@ func (s *Scheduler) trackObjections(o gang.Observation) {
 	defer s.mu.Unlock()
 	for _, pod := range o.Pods {
 		_, objected := o.Objections[pod.UID]
-		s.unbound.setObjected(topology.PodID(pod), objected, s.options.Clock.Now())
+		s.unbound.setObjected(topology.PodID(pod), objected, pod.Status.NominatedNodeName, s.options.Clock.Now())
 	}
 }
 
@@ -95,13 +95,13 @@ func (s *Scheduler) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.
 		s.unbound.restart(id, s.options.Clock.Now())
 		return time.Time{}, ""
 	}
-	if since, stuck := s.unbound.stuck[id]; stuck {
-		return since, unbindable(pod, gang.WhyUnschedulable(pod))
+	if one, stuck := s.unbound.stuck[id]; stuck {
+		return one.since, unbindable(pod, gang.WhyUnschedulable(pod))
 	}
 	if one, is := s.unbound.parted[id]; is {
 		return one.since, one.why
 	}
-	return s.unbound.objected[id], unbindable(pod, o.Objections[pod.UID].Message)
+	return s.unbound.objected[id].since, unbindable(pod, o.Objections[pod.UID].Message)
 }
 
 // unbindable is what stands against a pod, in a sentence; "" for nothing.

@@ -185,7 +185,7 @@ func (s *Scheduler) giveBackRest(pods []*corev1.Pod) {
 		id := topology.PodID(pod)
 		if _, onItsWay := s.inFlight.domains[id]; s.inFlight.failed[id] || s.inFlight.begun[id] && !onItsWay {
 			s.inFlight.forget(id)
-			s.endReservation(id)
+			s.cluster.Forget(id)
 		}
 	}
 }
@@ -218,16 +218,8 @@ func (s *Scheduler) giveBack(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
 	s.inFlight.forget(id)
-	s.endReservation(id)
+	s.cluster.Forget(id)
 	s.mu.Unlock()
-}
-
-// endReservation ends the reservation of a pod, if it has one. Called with the lock held.
-func (s *Scheduler) endReservation(id string) {
-	if node, has := s.cluster.Reserved(id); has {
-		s.cluster.Forget(id)
-		s.capacityFreed(node)
-	}
 }
 
 func (s *Scheduler) lookAgain(dgd *nvidiav1beta1.DynamoGraphDeployment) {

@@ -33,6 +33,8 @@ type backoff struct {
 	until   time.Time
 	times   int
 	message string
+	// since is when the first of several failures was; unset for requeued gangs.
+	since time.Time
 }
 
 // begin starts a pause, twice as long as the last one.
@@ -66,42 +68,74 @@ func (b backoffs) end(name types.NamespacedName) { delete(b, name) }
 // trackStuck notes since when a released pod of ours has been unschedulable. The event that reported it has the graph looked at. Called with the
 // lock held.
 func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
-	s.unbound.setStuck(id, gang.WaitsForScheduler(pod) && gang.WhyUnschedulable(pod) != "", s.options.Clock.Now())
+	stuck := gang.WaitsForScheduler(pod) && gang.WhyUnschedulable(pod) != ""
+	s.unbound.setStuck(id, stuck, pod.Status.NominatedNodeName, s.options.Clock.Now())
 }
 
-// forgiveWhileEmptying restarts the time of pods that are promised the capacity of others (a nominated node) while those are there: when they
-// are gone, the kube-scheduler should bind the pods, but may have forgotten them. Called with the lock held.
-func (s *Scheduler) forgiveWhileEmptying(pods []*corev1.Pod) {
-	for _, pod := range pods {
-		node, id := pod.Status.NominatedNodeName, topology.PodID(pod)
-		if s.unbound.isStuck(id) && node != "" && s.cluster.Emptying(node) {
-			s.unbound.restart(id, s.options.Clock.Now())
-		}
-	}
-}
+// eviction is why a gang is evicted, for the metrics and in words.
+type eviction struct{ reason, why string }
 
 // requeueStuck deletes every gang that has a pod stuck for too long, bound members included (docs/providers.md#when-a-gang-is-not-bound). Such a gang was never
 // whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
 // a look at an earlier time, wanted for something else, stands for all that were asked for.
-//
-// The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
-	gangs, fresh, name := map[string]eviction{}, map[string]bool{}, client.ObjectKeyFromObject(o.DGD)
+	gangs, name := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD)
 	s.mu.Lock()
-	s.forgiveWhileEmptying(o.Pods)
+	now := s.options.Clock.Now()
 	for _, pod := range o.Pods {
-		since, why := s.stuckSince(o, pod)
-		switch due := since.Add(s.options.RequeueAfter); {
-		case why == "":
-		case s.options.Clock.Now().Before(due):
-			s.queue.addAt(name, due)
+		due, e := s.requeueAt(o, pod)
+		switch {
+		case e.why == "":
+		case now.Before(due): // those that have to leave may do so before
+			s.queue.addAt(name, earlier(due, now.Add(s.options.RequeueAfter)))
 		default:
-			of := pod.Annotations[graph.AnnotationGang]
-			gangs[of] = eviction{reason: s.evictionReason(pod), why: why}
-			fresh[of] = fresh[of] || !s.unbound.isRequeued(topology.PodID(pod))
+			gangs[pod.Annotations[graph.AnnotationGang]] = e
+			if e.reason == ReasonVictimsStayed {
+				node, _ := s.victimsOf(pod)
+				s.avoided.add(name, gang.Of(pod), node)
+			}
 		}
 	}
-	maps.DeleteFunc(fresh, func(_ string, is bool) bool { return !is })
+	s.mu.Unlock()
+	return s.requeue(ctx, o, gangs)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to leave
+// for it, that is not before the last of them had its grace period and victimsPatience. Called with the lock held.
+func (s *Scheduler) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
+	since, why := s.stuckSince(o, pod)
+	if why == "" {
+		return time.Time{}, eviction{}
+	}
+	due := since.Add(s.options.RequeueAfter)
+	node, victims := s.victimsOf(pod)
+	if len(victims) == 0 {
+		return due, eviction{reason: s.evictionReason(pod), why: why}
+	}
+	if last := victims[0].Until.Add(victimsPatience); last.After(due) {
+		due = last
+	}
+	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
+}
+
+// requeue evicts gangs, by name, and has their graph planned after a pause. It returns whether there are any.
+//
+// The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
+func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
+	fresh, name := map[string]bool{}, client.ObjectKeyFromObject(o.DGD)
+	s.mu.Lock()
+	for _, pod := range o.Pods {
+		if of := pod.Annotations[graph.AnnotationGang]; gangs[of].why != "" && !s.unbound.isRequeued(topology.PodID(pod)) {
+			fresh[of] = true
+		}
+	}
 	announced := slices.Sorted(maps.Keys(fresh))
 	if len(announced) > 0 { // one pause, however many gangs are stuck
 		s.backoffs.begin(name, gangs[announced[0]].why, s.options.Clock.Now())
@@ -118,9 +152,6 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	}
 	return len(gangs) > 0
 }
-
-// eviction is why a gang is evicted, for the metrics and in words.
-type eviction struct{ reason, why string }
 
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Called with the lock held.
 func (s *Scheduler) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {

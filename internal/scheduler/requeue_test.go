@@ -185,39 +185,6 @@ func TestGangsOfOneLookAreRequeuedOnce(t *testing.T) {
 	}
 }
 
-// A pod that is promised the capacity of another waits until that is gone. If the kube-scheduler has forgotten it by then, it is requeued.
-func TestAPodWithAPromiseIsRequeuedWhenTheCapacityIsFreeAndItIsNotBound(t *testing.T) {
-	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
-	placer := &objecting{}
-	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
-	o := asking(1, 1, 0)
-	pod := o.Pods[0]
-	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
-	pod.Status = corev1.PodStatus{NominatedNodeName: "a0", Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available",
-	}}}
-	victim := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "victim", UID: "victim", DeletionTimestamp: &metav1.Time{Time: begin}}})
-	victim.Spec.NodeName = "a0"
-	b.s.cluster.SetPod(victim)
-	b.s.trackStuck(pod, string(pod.UID))
-	for range 5 {
-		if b.s.requeueStuck(t.Context(), o) {
-			t.Fatal("requeued while the other is still on its way out")
-		}
-		b.pass(20 * time.Second)
-	}
-	b.s.requeueStuck(t.Context(), o)
-	b.s.cluster.DeletePod("victim")
-	b.pass(29 * time.Second)
-	if b.s.requeueStuck(t.Context(), o) {
-		t.Fatal("requeued before its time was up")
-	}
-	b.pass(time.Second)
-	if !b.s.requeueStuck(t.Context(), o) || len(placer.taken) != 1 {
-		t.Errorf("requeued: %v, want the pod", placer.taken)
-	}
-}
-
 // A gang is promised the capacity of a less important one. It is requeued after that has gone: the capacity stays its own, or the other gang would
 // come back, and be preempted again, and again.
 func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
@@ -240,14 +207,14 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 				pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, []string{"a0", "a1"}[i]
 				b.s.podSet(nil, pod)
 			}
-			b.expect("the important one breaks it up", high, "rack a")
+			b.expect("the important one breaks it up", high, "goes to z/a once pods of lower priority have left: 2 of ns/g1-work-0")
 			for _, pod := range high.Pods {
 				b.s.giveBack(pod)
 			}
 			if len(b.s.inFlight.preempting) > 0 {
 				t.Errorf("what could not be released is still remembered: %v", b.s.inFlight.preempting)
 			}
-			b.expect("it is planned again", high, "rack a")
+			b.expect("it is planned again", high, "goes to z/a once")
 			for _, pod := range low.Pods {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
 				b.s.podSet(pod, pod)

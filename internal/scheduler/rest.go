@@ -10,25 +10,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// liftRest gives the capacity that gated pods have kept, of gangs that are released in part, to the plan that is made now for them. It returns the
-// nodes by pod ID. Called with the lock held.
-func (s *Scheduler) liftRest(r *gang.Request) map[string]string {
-	rest := map[string]string{}
+// liftRest gives the capacity that gated pods have kept, of gangs that are released in part, to the plan that is made now for them. Called with the
+// lock held.
+func (s *Scheduler) liftRest(r *gang.Request) {
 	for id := range r.Gated {
-		if node, has := s.cluster.Reserved(id); has {
-			s.cluster.Forget(id)
-			rest[id] = node
-		}
-	}
-	return rest
-}
-
-// endRest tells of capacity that was lifted and that the plan did not take again. Called with the lock held.
-func (s *Scheduler) endRest(rest map[string]string) {
-	for id, node := range rest {
-		if again, has := s.cluster.Reserved(id); !has || again != node {
-			s.capacityFreed(node)
-		}
+		s.cluster.Forget(id)
 	}
 }
 

@@ -176,6 +176,30 @@ func TestAGangThatWasNeverWholeIsEvicted(t *testing.T) {
 	}
 }
 
+// A webhook refuses the release of the rest of a gang for good: what is bound of it does not keep its capacity for good.
+func TestAGangWhoseRestIsNeverReleasedIsEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, o := newOpening(t)
+		p.failing, p.err = "g2-work-0-1", errors.New("denied by a policy")
+		b.settle()
+		for _, pod := range o.Pods {
+			pod.CreationTimestamp = metav1.Time{Time: begin}
+		}
+		o.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: begin}}}
+		for len(p.taken) == 0 && b.clock.Since(begin) < time.Hour {
+			b.pass(time.Second)
+			b.settle()
+		}
+		waited, least := b.clock.Since(begin), servedPatience*b.s.options.RequeueAfter
+		if waited < least || waited > least+lastRetry || len(p.taken) != 1 || p.taken[0] != "g2-work-0-0" {
+			t.Errorf("evicted after %s: %v", waited, p.taken)
+		}
+		if _, pauses := b.s.backoffs.of(clientKey(o), b.clock.Now()); !pauses {
+			t.Error("it is planned again at once")
+		}
+	})
+}
+
 // A part that waits for capacity of its own for a while and gets it is whole.
 func TestAPartThatFindsCapacityIsNotEvicted(t *testing.T) {
 	b, p, o := newOpening(t)

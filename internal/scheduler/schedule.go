@@ -38,8 +38,17 @@ type decision struct {
 	result   gang.Result
 	// waits is what the graph waits for.
 	waits waiting
+	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
+	evicted map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
 	parted map[string]string
+}
+
+func (d *decision) evict(gang string, why eviction) {
+	if d.evicted == nil {
+		d.evicted = map[string]eviction{}
+	}
+	d.evicted[gang] = why
 }
 
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
@@ -58,6 +67,10 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	d, err := s.decideNow(ctx, &o)
 	if err != nil {
 		s.notRead(ctx, name, err)
+		return
+	}
+	if s.requeue(ctx, o, d.evicted) {
+		s.giveBackRest(o.Pods)
 		return
 	}
 	for _, g := range s.gangsOf(o, d.releases) {
@@ -86,6 +99,9 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	now.Bars, now.Objections = o.Bars, o.Objections
 	*o = now
 	d := s.decide(ctx, now)
+	if len(d.evicted) > 0 {
+		return d, nil
+	}
 	s.trackParted(now, d.parted)
 	d.result.Score = gang.Score(s.cluster, s.scored(now))
 	s.followWaits(now, &d.result)
@@ -101,12 +117,17 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 	s.inFlight.resume(o.Pods)
 	o.Releasing, o.Idle = s.inFlight.domains, s.idle.ended
 	o.Failing = s.failures[name].why()
+	o.Preempting, o.Avoid = s.preemptingOf(o.Pods), s.avoided.of(name, s.cluster)
 	r := gang.NewRequest(o)
 	failed := s.failureOf(o, r)
 	gang.Reserve(s.cluster, o)
 	d := decision{result: gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
 	}}
+	s.endRefused(name, r, failed, &d)
+	if s.findElsewhere(o, &d); len(d.evicted) > 0 {
+		return d
+	}
 	if !r.HasWaiting() {
 		if r.AllBound() {
 			s.backoffs.end(name)
@@ -140,7 +161,7 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 	s.holds.lift(s.cluster, o.DGD.Namespace, r.Graph.Services)
 	s.liftDomainReservation(o.DGD, r)
 	s.cluster.Begin()
-	rest := s.liftRest(r)
+	s.liftRest(r)
 	started := s.options.Clock.Now()
 	planned := placement.PlanGraph(s.cluster, r.Graph, placement.Options{})
 	planSeconds.Observe(s.options.Clock.Since(started).Seconds())
@@ -160,12 +181,11 @@ func (s *Scheduler) plan(ctx context.Context, o gang.Observation, r *gang.Reques
 			s.cluster.Forget(pod.ID)
 		}
 	}
-	s.endRest(rest)
 	d.parted = r.Parted(answer)
 	s.place(ctx, o, r, &planned, answer.Placed, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), answer.Surplus
 	d.waits.unmet = answer.Unmet
-	s.capacityFreed(s.holds.end(s.cluster, r.Planned(&answer))...)
+	s.holds.end(s.cluster, r.Planned(&answer))
 	s.reserveDomain(ctx, o.DGD, r, &planned, &d.result)
 	if d.result.Domain == nil && o.Failing == "" {
 		d.result.Domain = planned.Domain
@@ -204,6 +224,10 @@ func (s *Scheduler) place(ctx context.Context, o gang.Observation, r *gang.Reque
 func (s *Scheduler) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult, d *decision) {
 	surplus := r.Surplus(replica.Service, replica.Ordinal)
 	switch {
+	case replica.Preempts != nil && o.Failing == "" && !surplus:
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodePreempting, Message: gang.Preempts(replica),
+		})
 	case o.Failing == "" && !surplus:
 		d.result.Placed++
 	case o.Failing != "" && !surplus:

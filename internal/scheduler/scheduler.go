@@ -95,10 +95,10 @@ type Scheduler struct {
 	unbound  unbound
 	// holds are the capacity of lost pods, held for their successors.
 	holds holds
-	// freed are nodes on which capacity may have become free since the waiting graphs were last compared with it.
-	freed map[string]bool
 	// idle are released pods that no scheduler tries to bind.
 	idle idlePods
+	// avoided are hosts that others have not left in time.
+	avoided avoided
 	// reserver reserves hosts of a domain for a gang that has been waiting for long.
 	reserver domainReserver
 	// backoffs are the pauses of graphs whose gangs were requeued.
@@ -125,8 +125,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		reader: c, cache: c, providers: providers, recorder: recorder, results: results, options: o,
 		queue: newQueue(), writes: make(chan struct{}, writers),
 		cluster: gang.NewCluster(), inFlight: newInFlight(), unbound: newUnbound(), holds: newHolds(o.HoldFor), reserver: newDomainReserver(o),
-		idle: newIdlePods(o.RequeueAfter), freed: map[string]bool{}, backoffs: backoffs{}, failures: failures{}, waits: waits{},
+		idle: newIdlePods(o.RequeueAfter), avoided: avoided{}, backoffs: backoffs{}, failures: failures{}, waits: waits{},
 	}
+	s.cluster.OnFreed = s.queue.wake
 	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)
@@ -183,8 +184,9 @@ func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.backoffs.end(name)
 	delete(s.waits, name)
 	delete(s.failures, name)
+	delete(s.avoided, name)
 	s.leaveLine(name, false)
-	s.capacityFreed(s.holds.drop(s.cluster, name)...)
+	s.holds.drop(s.cluster, name)
 	s.mu.Unlock()
 }
 

@@ -82,7 +82,7 @@ func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
-			CreationTimestamp: pod.CreationTimestamp,
+			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, CreationTimestamp: pod.CreationTimestamp,
 		},
 		Spec: corev1.PodSpec{
 			NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
@@ -107,6 +107,7 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions) // decoded slices have room for twice as many
+	out.Status.AllocatedResources, out.Status.Resources, out.Status.NodeAllocatableResourceClaimStatuses = nil, nil, nil // see counted
 	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses, out.Status.ResourceClaimStatuses = nil, nil, nil, nil
 	out.Status.ContainerStatuses, out.Status.InitContainerStatuses = stripStatuses(pod.Status.ContainerStatuses), stripStatuses(pod.Status.InitContainerStatuses)
 	return out

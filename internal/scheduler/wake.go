@@ -28,29 +28,19 @@ type waiting struct {
 	unmet *placement.Unmet
 }
 
-// capacityFreed notes nodes on which capacity may have become free. Called with the lock held.
-func (s *Scheduler) capacityFreed(nodes ...string) {
-	for _, node := range nodes {
-		s.freed[node] = true
-	}
-	if len(nodes) > 0 {
-		s.queue.wake()
-	}
-}
-
-// wakeFreed makes those waiting graphs due that may use the capacity noted since the last time.
+// wakeFreed makes those waiting graphs due that may use the capacity that has become free since the last time, by the cluster cache's own word.
 func (s *Scheduler) wakeFreed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.freed) > maxFreed {
+	freed := s.cluster.Freed()
+	if len(freed) > maxFreed {
 		s.queue.wakeWaiting()
-	} else {
-		later, holders := s.options.Clock.Now().Add(refreshAfter), s.holds.graphs()
-		for node := range s.freed {
-			s.queue.wakeFor(node, later, func(name types.NamespacedName, w waiting) bool { return s.mayUse(holders[name], w, node) })
-		}
+		return
 	}
-	clear(s.freed)
+	later, holders := s.options.Clock.Now().Add(refreshAfter), s.holds.graphs()
+	for _, node := range freed {
+		s.queue.wakeFor(node, later, func(name types.NamespacedName, w waiting) bool { return s.mayUse(holders[name], w, node) })
+	}
 }
 
 // mayUse says whether a waiting graph, which holds capacity or not, may be placed after a change of a node. Called with the lock held.

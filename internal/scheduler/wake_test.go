@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,11 @@ func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.
 	o, found := g[name.Name]
 	found = found && o.DGD.Namespace == name.Namespace
 	switch out := object.(type) {
+	case *trellisv1alpha1.ScalingGroup:
+		if o, found := g[strings.TrimSuffix(name.Name, "-work")]; found {
+			o.Groups[0].DeepCopyInto(out)
+			return nil
+		}
 	case *nvidiav1beta1.DynamoGraphDeployment:
 		if found {
 			o.DGD.DeepCopyInto(out)
@@ -192,6 +198,40 @@ func TestAResizedPodWakes(t *testing.T) {
 	}
 }
 
+// Whatever frees capacity wakes the loop, and what does not, does not.
+func TestFreedCapacityWakesTheLoop(t *testing.T) {
+	smaller := withGPU(&corev1.Pod{})
+	smaller.Namespace, smaller.Name, smaller.UID, smaller.Spec.NodeName = "other", "a0", "on-a0", "a0"
+	smaller.Spec.Containers[0].Resources.Requests = nil
+	for name, tc := range map[string]struct {
+		do   func(*bench)
+		want bool
+	}{
+		"a pod ends":         {func(b *bench) { b.gone("a0") }, true},
+		"a pod needs less":   {func(b *bench) { b.s.podSet(nil, smaller) }, true},
+		"a release fails":    {func(b *bench) { b.s.giveBack(asking(1, 1, 0).Pods[0]) }, true},
+		"a hold ends":        {func(b *bench) { b.pass(time.Hour) }, true},
+		"a node is deleted":  {func(b *bench) { b.s.nodeGone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a0"}}) }, true},
+		"a pod is added":     {func(b *bench) { b.s.podSet(nil, onNode("new", "b1", begin, 0)) }, false},
+		"a pod is unchanged": {func(b *bench) { b.s.podSet(nil, onNode("on-b0", "b0", begin, 0)) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.taken("a0", "b0")
+			b.ask(asking(1, 1, 0))
+			b.s.holds.add(b.s.cluster, types.NamespacedName{Name: "x"}, hold{node: "b1", shape: topology.ShapeOf(smaller), until: begin.Add(time.Hour)})
+			b.s.wakeFreed()
+			for len(b.s.queue.signal) > 0 {
+				<-b.s.queue.signal
+			}
+			tc.do(b)
+			if got := len(b.s.queue.signal) > 0; got != tc.want {
+				t.Errorf("the loop wakes: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 // A node without the condition Ready has not been judged yet; that it is not ready is news.
 func TestAJudgedNodeIsNews(t *testing.T) {
 	b := newBench(t, Options{})
@@ -267,10 +307,9 @@ func BenchmarkOneHostFreed(b *testing.B) {
 	w := waitingGraphs(b, sizes(1000, 4)...)
 	before := plans(b)
 	for b.Loop() {
-		w.s.mu.Lock()
-		w.s.capacityFreed("h7-2")
-		w.s.mu.Unlock()
+		w.gone("h7-2")
 		w.s.wakeFreed()
+		w.taken("h7-2")
 		w.s.queue.take(w.clock.Now())
 	}
 	b.ReportMetric(float64(plans(b)-before)/float64(b.N), "plans/op")

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,7 +108,6 @@ func (s *Scheduler) nodeSet(old, node *corev1.Node) {
 	}
 	s.mu.Lock()
 	s.cluster.SetNode(node)
-	s.capacityFreed(node.Name)
 	s.mu.Unlock()
 }
 
@@ -123,25 +121,19 @@ func sameCapacity(a, b *corev1.Node) bool {
 func (s *Scheduler) nodeGone(node *corev1.Node) {
 	s.mu.Lock()
 	s.cluster.DeleteNode(node.Name)
-	s.capacityFreed(node.Name) // what was said of the node is no longer true
 	s.mu.Unlock()
 }
 
-// podSet counts every pod of the cluster and follows our own ones from gate to node.
+// podSet counts every pod of the cluster and follows our own ones from gate to node. What it frees is found by the cluster cache.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
-	id := topology.PodID(pod)
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	now := s.options.Clock.Now()
+	id, now := topology.PodID(pod), s.options.Clock.Now()
 	s.mu.Lock()
-	before := gang.NodesOf(s.cluster, id)
 	s.holds.trackPreempted(pod, now)
 	switch {
-	case ended:
-		s.uncount(pod, id, before)
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		s.uncount(pod, id)
 	case pod.Spec.NodeName != "":
-		if s.cluster.SetPod(pod) {
-			s.capacityFreed(pod.Spec.NodeName)
-		}
+		s.cluster.SetPod(pod)
 		s.observeBound(id)
 	}
 	if pod.Spec.NodeName != "" || !graph.GateClosed(pod) || pod.DeletionTimestamp != nil {
@@ -149,14 +141,8 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	}
 	s.trackStuck(pod, id)
 	s.idle.track(pod, id, now)
-	if node := pod.Spec.NodeName; ended {
-		s.capacityFreed(before...)
-	} else if node != "" && len(before) > 0 && !slices.Contains(before, node) { // a reservation of another pod may have moved
-		s.capacityFreed(before[0], node)
-	}
 	s.mu.Unlock()
-	switch {
-	case old != nil && old.Spec.NodeName == "" && pod.Spec.NodeName != "":
+	if old != nil && old.Spec.NodeName == "" && pod.Spec.NodeName != "" {
 		s.queue.wakeAbove(topology.PriorityOf(pod), now.Add(time.Second)) // who is bound may be preempted
 	}
 	s.touchGraphOf(pod)
@@ -165,23 +151,22 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 func (s *Scheduler) podGone(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	s.mu.Lock()
-	freed := gang.NodesOf(s.cluster, id)
-	s.uncount(pod, id, freed)
+	s.uncount(pod, id)
 	s.inFlight.forget(id)
 	s.unbound.forget(id)
-	s.idle.forget(id)
-	s.capacityFreed(freed...)
+	s.idle.gone(id)
 	s.mu.Unlock()
 	s.touchGraphOf(pod)
 }
 
 // uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and only
 // once: when an ended pod is deleted, others may have the capacity. Called with the lock held.
-func (s *Scheduler) uncount(pod *corev1.Pod, id string, nodes []string) {
-	if len(nodes) > 0 {
+func (s *Scheduler) uncount(pod *corev1.Pod, id string) {
+	if len(gang.NodesOf(s.cluster, id)) > 0 {
 		s.holdCapacityOf(pod)
 	}
 	s.cluster.DeletePod(id)
+	s.victimGone(pod)
 }
 
 // touchGraphOf asks for a look at the graph the pod belongs to. The scaling group knows the graph's full name; when it is not in the

@@ -33,6 +33,9 @@ type Cluster struct {
 
 	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
 	GangOf func(*corev1.Pod) string
+	// OnFreed is called when [Cluster.Freed] may have something to tell, once until it is asked; nil: nobody wants to know.
+	OnFreed func()
+	changes changes
 	// priorities counts bound pods that are not leaving, by priority.
 	priorities map[int32]int
 
@@ -178,6 +181,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 		}
 	}
 	c.log.touch(n.id)
+	c.noteSpec(name)
 	c.release(n)
 }
 

@@ -23,32 +23,28 @@ func PodID(pod *corev1.Pod) string {
 // A bound pod takes the place of its reservation. When the scheduler bound it elsewhere in its domain, onto a host where an interchangeable
 // pod had its reservation, that reservation moves to the host that became free: both are the same to the scheduler, and without the swap
 // one host would be counted twice and the other not at all.
-//
-// It says whether a pod that stays on its node needs less there than before: it was resized in place.
-func (c *Cluster) SetPod(pod *corev1.Pod) (shrunk bool) {
+func (c *Cluster) SetPod(pod *corev1.Pod) {
 	id := PodID(pod)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		c.DeletePod(id)
-		return false
+		return
 	}
 	if pod.Spec.NodeName == "" {
-		return false
+		return
 	}
 	l := loadOf(pod)
 	h := c.intern(&l)
 	old, known := c.pods[id]
 	r := &record{held: h, standing: c.standingOf(pod)}
-	if known && old.shape == nil && old.held == h && old.standing == r.standing && old.node.name == pod.Spec.NodeName {
-		return false
+	if known && old.shape == nil && old.held == h && old.standing.equal(r.standing) && old.node.name == pod.Spec.NodeName {
+		return
 	}
 	n := c.ensure(pod.Spec.NodeName)
 	r.node = n
-	shrunk = known && old.node == n && h.needsLess(old.held)
 	c.putPod(id, r)
 	if known && old.shape != nil && old.node != n {
 		c.swap(n, old)
 	}
-	return shrunk
 }
 
 // swap moves one reservation that is interchangeable with the freed one from n to the freed one's host.
@@ -137,6 +133,7 @@ func (c *Cluster) putPod(id string, r *record) {
 // setRecord does the book-keeping of putPod except counting the new pod on its node.
 func (c *Cluster) setRecord(id string, r *record) {
 	old := c.pods[id]
+	c.noteRecord(id, old)
 	if len(c.marks) > 0 {
 		u := undo{name: id, record: old}
 		if old != nil {

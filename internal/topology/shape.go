@@ -28,7 +28,9 @@ type Shape struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
 	uncounted   []string
-	key         string
+	// avoid are hosts that such pods are kept off, in order.
+	avoid []string
+	key   string
 }
 
 // ShapeOf reads the shape of a pod, bound or not.
@@ -53,7 +55,7 @@ func (s *Shape) Uncounted() []string { return s.uncounted }
 // NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
 // other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
-	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0
+	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0 || len(s.avoid) > 0
 }
 
 // load is what a pod takes from its node, whatever let it in there.
@@ -87,9 +89,17 @@ func loadOf(pod *corev1.Pod) load {
 // SameRequests says that two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in place (KEP-1287).
 func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(requestsOf(a), requestsOf(b)) }
 
+// counting are the options that the kube-scheduler counts a pod with (framework.PodInfo.CalculateResource), with every feature gate on: where one is
+// off, the API server drops the fields that it is about, and the option changes nothing.
+var counting = resource.PodResourcesOptions{
+	UseStatusResources: true,
+	InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	UseDRANodeAllocatableResourceClaimStatus:       true,
+}
+
 func requestsOf(pod *corev1.Pod) []Request {
 	var requests []Request
-	for name, quantity := range resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}) {
+	for name, quantity := range resource.PodRequests(pod, counting) {
 		amount := quantity.Value()
 		if name == corev1.ResourceCPU {
 			amount = quantity.MilliValue()

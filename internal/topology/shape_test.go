@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"reflect"
 	"strconv"
 	"testing"
 
@@ -30,6 +31,73 @@ func TestShapeCountsLikeTheScheduler(t *testing.T) {
 	want := []Request{{"cpu", 3500}, {"memory", 64 << 20}, {gpu, 2}}
 	if diff := cmp.Diff(want, ShapeOf(p).Requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// Every option of PodRequests is decided, as the kube-scheduler has it. A new one in a new version of component-helpers has to be looked up in
+// pkg/scheduler/framework/types.go, and added here.
+func TestEveryOptionOfCountingIsDecided(t *testing.T) {
+	decided := map[string]any{
+		"UseStatusResources":                             true, // in-place resizes of containers, KEP-1287
+		"InPlacePodLevelResourcesVerticalScalingEnabled": true, // and of pods, KEP-5419
+		"UseDRANodeAllocatableResourceClaimStatus":       true, // what claims take of cpu and memory, KEP-5517
+		"SkipPodLevelResources":                          false,
+		"SkipContainerLevelResources":                    false,
+		"ExcludeOverhead":                                false,
+		"Reuse":                                          corev1.ResourceList(nil),
+		"NonMissingContainerRequests":                    corev1.ResourceList(nil), // for scores only
+	}
+	options := reflect.ValueOf(counting)
+	for i := range options.NumField() {
+		name := options.Type().Field(i).Name
+		want, known := decided[name]
+		if !known {
+			t.Errorf("PodResourcesOptions.%s is not decided: look up what the kube-scheduler sets", name)
+			continue
+		}
+		if diff := cmp.Diff(want, options.Field(i).Interface()); diff != "" {
+			t.Errorf("PodResourcesOptions.%s (-decided +set):\n%s", name, diff)
+		}
+		delete(decided, name)
+	}
+	if len(decided) > 0 {
+		t.Errorf("there are no options %v any more", decided)
+	}
+}
+
+// A pod with resources of its own is resized in place: it counts as much as it may take at most, until its kubelet has carried that out, or refused it.
+func TestPodLevelResizeCountsLikeTheScheduler(t *testing.T) {
+	const cpu, memory = corev1.ResourceCPU, corev1.ResourceMemory
+	resized := func(wanted, allocated, actuated string, conditions ...corev1.PodCondition) *corev1.Pod {
+		p := makePod("p", "n", amounts{"cpu": "1", gpu: "2"})
+		p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts{"cpu": wanted, "memory": "1Gi"}.list()}
+		p.Status.AllocatedResources = amounts{"cpu": allocated, "memory": "1Gi", gpu: "2"}.list()
+		p.Status.Resources = &corev1.ResourceRequirements{Requests: amounts{"cpu": actuated, "memory": "1Gi"}.list()}
+		p.Status.Conditions = conditions
+		return p
+	}
+	pending := func(reason string) corev1.PodCondition {
+		return corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason}
+	}
+	for name, tc := range map[string]struct {
+		pod *corev1.Pod
+		cpu int64
+	}{
+		"as it is":                   {resized("4", "4", "4"), 4000},
+		"shrinking":                  {resized("2", "2", "4"), 4000},
+		"shrinking, just asked for":  {resized("2", "4", "4"), 4000},
+		"shrunk":                     {resized("2", "2", "2"), 2000},
+		"growing":                    {resized("8", "4", "4"), 8000},
+		"growing, and deferred":      {resized("8", "4", "4", pending(corev1.PodReasonDeferred)), 8000},
+		"growing, which cannot be":   {resized("8", "4", "4", pending(corev1.PodReasonInfeasible)), 4000},
+		"shrinking, which cannot be": {resized("2", "4", "4", pending(corev1.PodReasonInfeasible)), 4000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := []Request{{string(cpu), tc.cpu}, {string(memory), 1 << 30}, {gpu, 2}}
+			if diff := cmp.Diff(want, ShapeOf(tc.pod).Requests()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

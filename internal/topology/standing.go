@@ -6,6 +6,7 @@ package topology
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -13,15 +14,45 @@ import (
 // standing is what counts for a bound pod when another one wants its capacity.
 type standing struct {
 	priority int32
-	// leaving: it is being deleted and goes by itself.
-	leaving bool
+	// leaving is nil unless the pod is being deleted and goes by itself.
+	leaving *Leaving
 	// started is when it began to run, in seconds; the older of two pods of one priority is kept.
 	started int64
 	gang    string
 }
 
+// Leaving is a bound pod that is being deleted and still takes its capacity.
+type Leaving struct {
+	// Pod is its namespace and name.
+	Pod string
+	// Since is when its deletion was asked for, Until the end of its grace period: both by the API server's clock, in whole seconds.
+	Since, Until time.Time
+}
+
+// LeavingOf says since and until when a pod leaves; nil when it is not being deleted.
+func LeavingOf(pod *corev1.Pod) *Leaving {
+	if pod.DeletionTimestamp == nil {
+		return nil
+	}
+	l := &Leaving{Pod: pod.Namespace + "/" + pod.Name, Since: pod.DeletionTimestamp.Time, Until: pod.DeletionTimestamp.Time}
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		l.Since = l.Until.Add(-time.Duration(*grace) * time.Second)
+	}
+	return l
+}
+
+func (l *Leaving) equal(o *Leaving) bool {
+	return l == o || l != nil && o != nil && l.Pod == o.Pod && l.Since.Equal(o.Since) && l.Until.Equal(o.Until)
+}
+
+func (s standing) equal(o standing) bool {
+	same := s.leaving.equal(o.leaving)
+	s.leaving, o.leaving = nil, nil
+	return same && s == o
+}
+
 func (c *Cluster) standingOf(pod *corev1.Pod) standing {
-	s := standing{priority: PriorityOf(pod), leaving: pod.DeletionTimestamp != nil, started: pod.CreationTimestamp.Unix()}
+	s := standing{priority: PriorityOf(pod), leaving: LeavingOf(pod), started: pod.CreationTimestamp.Unix()}
 	if pod.Status.StartTime != nil {
 		s.started = pod.Status.StartTime.Unix()
 	}
@@ -64,7 +95,7 @@ func (c *Cluster) AnyBelow(priority int32) bool {
 func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 	for _, id := range c.nodes[n].bound {
 		r := c.pods[id]
-		if r.leaving || r.priority >= below {
+		if r.leaving != nil || r.priority >= below {
 			continue
 		}
 		list = append(list, Victim{ID: id, Node: n, Gang: cmp.Or(r.gang, id), Priority: r.priority, record: r})
@@ -72,17 +103,41 @@ func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 	return list
 }
 
-// Emptying says whether a pod bound to the node is on its way out.
-func (c *Cluster) Emptying(node string) bool {
+// LeavingOn lists the pods bound to a node that are being deleted: the last to go first, then by name.
+func (c *Cluster) LeavingOn(node string) []Leaving {
 	n, ok := c.byName[node]
-	return ok && slices.ContainsFunc(n.bound, func(id string) bool { return c.pods[id].leaving })
+	if !ok {
+		return nil
+	}
+	var list []Leaving
+	for _, id := range n.bound {
+		if l := c.pods[id].leaving; l != nil {
+			list = append(list, *l)
+		}
+	}
+	slices.SortFunc(list, func(a, b Leaving) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Pod, b.Pod)) })
+	return list
+}
+
+// Overbooked says whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to leave.
+func (c *Cluster) Overbooked(node string) bool {
+	n, ok := c.byName[node]
+	if !ok {
+		return false
+	}
+	for resource := range n.used {
+		if n.used[resource] > 0 && n.available(resource) < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Load counts the pods that take capacity on a node and stay: bound ones that are not leaving, and reservations.
 func (c *Cluster) Load(n NodeID) int {
 	load := len(c.nodes[n].reserved)
 	for _, id := range c.nodes[n].bound {
-		if !c.pods[id].leaving {
+		if c.pods[id].leaving == nil {
 			load++
 		}
 	}
@@ -128,7 +183,7 @@ func (c *Cluster) stand(id string, r *record, k int) {
 		r.node.bound[i] = r.node.bound[last]
 		r.node.bound = r.node.bound[:last]
 	}
-	if r.leaving {
+	if r.leaving != nil {
 		return
 	}
 	if c.priorities[r.priority] += k; c.priorities[r.priority] == 0 {
@@ -143,6 +198,7 @@ func (c *Cluster) ReserveNode(node, who string) {
 	if !ok || n.reservedFor == who {
 		return
 	}
+	c.noteReserved(node, n.reservedFor)
 	n.reservedFor = who
 	c.tick++
 	n.version = c.tick

@@ -4,6 +4,8 @@
 package topology
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -17,6 +19,7 @@ const (
 	KindCordoned     Kind = "cordoned"
 	KindNotReady     Kind = "not ready"
 	KindReserved     Kind = "reserved"
+	KindAvoided      Kind = "avoided"
 	KindTaint        Kind = "taint"
 	KindNodeSelector Kind = "node selector"
 	KindNodeAffinity Kind = "node affinity"
@@ -108,6 +111,9 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	}
 	if n.reservedFor != "" {
 		return Exclusion{Kind: KindReserved, Detail: n.reservedFor}, true
+	}
+	if slices.Contains(s.avoid, n.name) {
+		return Exclusion{Kind: KindAvoided}, true
 	}
 	for i := range n.spec.taints {
 		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !tolerated(s, t) {

@@ -40,6 +40,7 @@ var otherCauses = map[string]string{
 	gang.CodeProviderNotReady:  "The provider that places it is not ready.",
 	gang.CodeSchedulerRefuses:  "It is released, and the provider's scheduler does not bind it.",
 	gang.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
+	gang.CodePreempting:        "It is released, and pods of lower priority have to leave before it can be bound.",
 	gang.CodeReleaseRefused:    "The API server refuses what its release writes.",
 }
 

@@ -1,0 +1,41 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Preempts says who has to free capacity for a replica that was just placed.
+func Preempts(replica placement.ReplicaResult) string {
+	return fmt.Sprintf("goes to %s once pods of lower priority have left: %d of %s", OrCluster(replica.Domain), replica.Preempts.Pods, Victims(replica.Preempts))
+}
+
+// WaitsForPreemption says that a pod waits until the kube-scheduler has others leave a node.
+func WaitsForPreemption(node string) string {
+	return "waits for pods of lower priority to leave node " + node
+}
+
+// WaitsForVictims says for whom a pod waits, the last to go first.
+func WaitsForVictims(node string, victims []topology.Leaving) string {
+	return fmt.Sprintf("waits for pod %s to leave node %s, by %s", andMore(victims), node, clock(victims[0].Until))
+}
+
+// VictimsStayed says who has not left in time.
+func VictimsStayed(node string, victims []topology.Leaving) string {
+	return fmt.Sprintf("pod %s has not left node %s, although its grace period ended at %s", andMore(victims), node, clock(victims[0].Until))
+}
+
+func andMore(victims []topology.Leaving) string {
+	if len(victims) == 1 {
+		return victims[0].Pod
+	}
+	return fmt.Sprintf("%s and %d more", victims[0].Pod, len(victims)-1)
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

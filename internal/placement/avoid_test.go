@@ -1,0 +1,85 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// A host that a replica avoids comes last: after every other domain, also after capacity that others have to free, and only for that replica.
+func TestAvoidedHostsComeLast(t *testing.T) {
+	ls := levels("zone", "rack")
+	twoRacks := []string{"a0 z/r0 8", "a1 z/r0 8", "a2 z/r0 8", "b0 z/r1 8", "b1 z/r1 8"}
+	one := func(size int, hint string, avoid ...string) Graph {
+		g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, size, gpus(8))}}
+		r := &g.Services[0].Waiting[0]
+		if r.Avoid = avoid; hint != "" {
+			r.Hint = topology.Path{"z", hint}
+		}
+		return g
+	}
+	graph := func(g Graph, edit func(*Graph)) Graph { edit(&g); return g }
+	for name, tc := range map[string]struct {
+		nodes, running []string
+		graph          Graph
+		want           []string
+		pinned         bool
+	}{
+		"nothing is avoided":             {twoRacks, nil, one(2, "r0"), []string{"w-0 z/r0: a0 a1"}, false},
+		"another host of its domain":     {twoRacks, nil, one(2, "r0", "a0"), []string{"w-0 z/r0: a1 a2"}, true},
+		"another domain than its former": {twoRacks, nil, one(2, "r0", "a0", "a1"), []string{"w-0 z/r1: b0 b1"}, true},
+		"nothing else is left":           {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a0", "a1"), []string{"w-0 z/r0: a1 a2"}, true},
+		"the worst is given up last":     {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a1", "a0"), []string{"w-0 z/r0: a0 a2"}, true},
+		"all are needed":                 {twoRacks, nil, one(3, "", "a2"), []string{"w-0 z/r0: a0 a1 a2"}, false},
+		"it does not fit anywhere":       {twoRacks, nil, one(4, "", "a2", "b0"), []string{"w-0 InsufficientCapacity"}, false},
+		"others free capacity first": {
+			twoRacks, []string{"b0 x 0 8"}, graph(one(2, "", "a0", "a1"), func(g *Graph) { g.Preempts, g.Priority = true, 10 }),
+			[]string{"w-0 z/r1: b0 b1"}, true,
+		},
+		"the other replicas may use it": {
+			[]string{"a0 z/r0 8", "b0 z/r1 8"}, nil, graph(one(1, "", "a0"), func(g *Graph) {
+				g.Services[0].Required = none
+				g.Services[0].Waiting = append(g.Services[0].Waiting, serviceOf("w", 1, none, 2, 1, gpus(8)).Waiting[1])
+			}), []string{"w-0 : b0", "w-1 : a0"}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterWithGangs(ls, tc.nodes...)
+			runs(c, tc.running...)
+			r := PlanGraph(c, tc.graph, Options{})
+			if diff := cmp.Diff(tc.want, summary(r)); diff != "" {
+				t.Errorf("placed (-want +got):\n%s", diff)
+			}
+			if got := r.Replicas[0].PinHosts; got != tc.pinned {
+				t.Errorf("hosts are pinned: %v, want %v: the kube-scheduler does not know what is avoided", got, tc.pinned)
+			}
+			reserved := 0
+			c.Reservations(func(string, string, *topology.Shape) { reserved++ })
+			want := 0
+			for _, one := range r.Replicas {
+				want += len(one.Pods)
+			}
+			if reserved != want {
+				t.Errorf("%d reservations for %d placed pods", reserved, want)
+			}
+		})
+	}
+}
+
+// What is given up for one plan is avoided again in the next one.
+func TestAvoidedHostsOfTheCallerStay(t *testing.T) {
+	ls := levels("zone", "rack")
+	g := Graph{Levels: ls, Required: none, Preferred: none, Services: []Service{serviceOf("w", 1, none, 1, 1, gpus(8))}}
+	g.Services[0].Waiting[0].Avoid = []string{"a0", "a1"}
+	shape := g.Services[0].Waiting[0].Pods[0].Shape
+	PlanGraph(clusterOf(ls, "a0 z/r0 8"), g, Options{})
+	r := g.Services[0].Waiting[0]
+	if diff := cmp.Diff([]string{"a0", "a1"}, r.Avoid); diff != "" || r.Pods[0].Shape != shape {
+		t.Errorf("the caller's replica has changed (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,188 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
+)
+
+// evicting is a provider that releases nothing and notes what it is given back.
+type evicting struct {
+	silent
+	taken []string
+}
+
+func (e *evicting) Evict(_ context.Context, pod *corev1.Pod) error {
+	e.taken = append(e.taken, pod.Name)
+	return nil
+}
+
+// onNode is a pod of somebody else on a host, which is asked to leave it with a grace period; 0 and less: it stays.
+func onNode(name, host string, asked time.Time, grace time.Duration) *corev1.Pod {
+	pod := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: name, UID: types.UID(name)}})
+	pod.Spec.NodeName = host
+	if grace > 0 {
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: asked.Add(grace)}, ptr.To(int64(grace/time.Second))
+	}
+	return pod
+}
+
+// nominated is a pod as the kube-scheduler leaves it that preempts others on its node.
+func nominated(pod *corev1.Pod, gang, node string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: gang}
+	pod.Status = corev1.PodStatus{NominatedNodeName: node, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/4 nodes are available",
+	}}}
+	return pod
+}
+
+// preempting is a cluster whose three hosts are in use, and a graph of one pod that preempts a pod on one of them, which has ten minutes to leave.
+func preempting(t *testing.T) (*bench, graphs, *evicting, gang.Observation) {
+	b, placer := newBench(t, Options{}), &evicting{}
+	o := asking(1, 1, 1000)
+	all := graphs{"g1": o}
+	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	b.host("a0", "a", 2)
+	b.s.cluster.DeleteNode("a1")
+	for _, host := range []string{"a0", "b0", "b1"} {
+		b.s.podSet(nil, onNode("on-"+host, host, begin, 0))
+	}
+	b.s.podSet(nil, onNode("stays", "a0", begin, 0))
+	d := b.s.decide(t.Context(), o)
+	if len(d.releases) != 1 || d.releases[0].Pin.Node != "a0" || d.result.Placed != 0 {
+		t.Fatalf("placed: %+v", d)
+	}
+	if w := d.result.Waiting; len(w) != 1 || w[0].Code != gang.CodePreempting || w[0].Message != "goes to z/a once pods of lower priority have left: 1 of 1 other pods" {
+		t.Errorf("it waits for %+v", w)
+	}
+	<-b.said.Events
+	all.set(b, nominated(o.Pods[0], "g1-gang", "a0"))
+	b.s.podSet(nil, onNode("on-a0", "a0", begin, 10*time.Minute))
+	return b, all, placer, all["g1"]
+}
+
+// set changes the first pod of the first graph.
+func (g graphs) set(b *bench, pod *corev1.Pod) {
+	o := g["g1"]
+	o.Pods = []*corev1.Pod{pod}
+	g["g1"] = o
+	b.s.podSet(nil, pod)
+}
+
+// A preempted pod that does not leave (a finalizer, a dead kubelet) is waited for until its grace period and a minute are over, and named
+// meanwhile. Others that come and go on the host do not prolong that. Then the gang is requeued and goes to another host, although it could preempt
+// on the same one again.
+func TestVictimsThatDoNotLeaveEndTheWait(t *testing.T) {
+	b, all, placer, o := preempting(t)
+	for minute := 0; !b.s.requeueStuck(t.Context(), o); minute++ {
+		d := b.s.decide(t.Context(), o)
+		want := "waits for pod other/on-a0 to leave node a0, by " + begin.Add(10*time.Minute).UTC().Format(time.RFC3339)
+		if w := d.result.Waiting; len(w) != 1 || w[0].Code != gang.CodePreempting || w[0].Message != want || d.result.Placed != 0 {
+			t.Fatalf("after %s it waits for %+v", b.clock.Since(begin), w)
+		}
+		if minute > 20 {
+			t.Fatal("it waits for ever")
+		}
+		b.pass(time.Minute)
+		passing := onNode(fmt.Sprint("passing-", minute), "a0", b.clock.Now(), time.Hour)
+		passing.Spec.Containers = nil
+		b.s.podSet(nil, passing)
+		if minute%2 == 0 {
+			b.s.podGone(passing)
+		}
+	}
+	if waited := b.clock.Since(begin); waited != 11*time.Minute || len(placer.taken) != 1 {
+		t.Errorf("requeued after %s: %v", waited, placer.taken)
+	}
+	if said := <-b.said.Events; !strings.Contains(said, "pod other/on-a0 has not left node a0, although its grace period ended at") {
+		t.Errorf("said: %s", said)
+	}
+	b.s.podGone(o.Pods[0])
+	if len(b.s.holds.byPod) > 0 {
+		t.Errorf("capacity is held where it is not to come back: %+v", b.s.holds.byPod)
+	}
+	again := asking(1, 1, 1000)
+	all["g1"] = again
+	b.pass(firstBackoff)
+	if d := b.s.decide(t.Context(), again); len(d.releases) != 1 || d.releases[0].Pin.Node == "a0" {
+		t.Errorf("placed again: %d pods on %+v", len(d.releases), d.releases[0].Pin)
+	}
+	for id := range 21 {
+		b.s.podGone(onNode(fmt.Sprint("passing-", id), "a0", begin, time.Hour))
+	}
+	b.s.podGone(onNode("on-a0", "a0", begin, 10*time.Minute))
+	if b.s.decide(t.Context(), again); len(b.s.avoided) > 0 {
+		t.Errorf("avoided for ever: %v", b.s.avoided)
+	}
+}
+
+// When the last one has left, the kube-scheduler has all the time again to bind the pod.
+func TestTimeToBeBoundBeginsWhenTheLastVictimHasLeft(t *testing.T) {
+	b, _, placer, o := preempting(t)
+	b.pass(9 * time.Minute)
+	b.s.podGone(onNode("on-a0", "a0", begin, 10*time.Minute))
+	b.pass(DefaultRequeueAfter - time.Second)
+	if b.s.requeueStuck(t.Context(), o) {
+		t.Fatal("requeued before its time was up")
+	}
+	b.pass(time.Second)
+	if !b.s.requeueStuck(t.Context(), o) || len(placer.taken) != 1 {
+		t.Errorf("requeued: %v, want the pod", placer.taken)
+	}
+}
+
+// A host becomes free while a gang waits for others to leave: it is requeued at once, and the host is its own, although another graph waits, too.
+func TestFreeCapacityEndsTheWaitForVictims(t *testing.T) {
+	b, all, placer, _ := preempting(t)
+	all["g2"] = asking(2, 1, 0)
+	b.s.queue.add(types.NamespacedName{Namespace: "ns", Name: "g1"})
+	b.s.queue.add(types.NamespacedName{Namespace: "ns", Name: "g2"})
+	b.look()
+	if len(placer.taken) > 0 {
+		t.Fatalf("requeued without any capacity: %v", placer.taken)
+	}
+	b.gone("b1")
+	b.look()
+	if !slices.Equal(placer.taken, []string{"g1-work-0"}) || len(b.s.inFlight.domains) > 0 {
+		t.Fatalf("requeued: %v; placed: %v", placer.taken, b.s.inFlight.domains)
+	}
+	b.s.podGone(all["g1"].Pods[0])
+	all["g1"] = asking(1, 1, 1000)
+	for _, name := range []string{"g2", "g1"} {
+		b.s.queue.add(types.NamespacedName{Namespace: "ns", Name: name})
+		b.look()
+		b.pass(firstBackoff)
+	}
+	if node, _ := b.s.cluster.Reserved("g1-work-0"); node != "b1" || len(b.s.holds.byPod) > 0 {
+		t.Errorf("placed on %q, held: %v", node, b.s.holds.byPod)
+	}
+}
+
+// A graph that waits for others to leave is not planned again for capacity that is not enough for it.
+func TestCapacityThatIsNotEnoughDoesNotEndTheWaitForVictims(t *testing.T) {
+	b, _, placer, _ := preempting(t)
+	b.s.queue.add(types.NamespacedName{Namespace: "ns", Name: "g1"})
+	b.look()
+	b.host("c0", "c", 0)
+	b.s.cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c0", Labels: map[string]string{"z": "z", "r": "other"}}})
+	b.s.wakeFreed()
+	if due, _ := b.s.queue.take(b.clock.Now()); len(due) > 0 || len(placer.taken) > 0 {
+		t.Errorf("due: %v, requeued: %v", due, placer.taken)
+	}
+}

@@ -1,0 +1,21 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"slices"
+	"strings"
+)
+
+// Avoiding returns the shape of pods that are to stay off some hosts, whatever these have free. The kube-scheduler does not know that, so such
+// pods are pinned to their planned host.
+func (s *Shape) Avoiding(hosts []string) *Shape {
+	if len(hosts) == 0 {
+		return s
+	}
+	out := *s
+	out.avoid = slices.Sorted(slices.Values(hosts))
+	out.key = s.key + "|avoid|" + strings.Join(out.avoid, "|")
+	return &out
+}
