@@ -30,6 +30,8 @@ type Cluster struct {
 	pending map[string]int
 	// tick numbers node specs and the uses of views.
 	tick uint64
+	// work counts comparisons; see [Cluster.Work].
+	work uint64
 
 	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
 	GangOf func(*corev1.Pod) string
@@ -122,6 +124,17 @@ func (c *Cluster) NodeLabels(name string) map[string]string {
 	}
 	return nil
 }
+
+// Work counts what was compared and asked for so far: of one pod with one node each request, port, rule, selector, toleration, and each term,
+// expression and value of an affinity; and each count of a node or domain that was asked for. It never decreases. A plan bounds what it costs
+// by it.
+func (c *Cluster) Work() uint64 { return c.work }
+
+// Spend adds what a caller has compared by itself.
+func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0)) }
+
+// recordWork is what it costs to put a pod on a node or take it off, in comparisons.
+const recordWork = 16
 
 func (c *Cluster) resource(name string) int {
 	i, ok := c.resources[name]

@@ -22,9 +22,10 @@ type node struct {
 	spec nodeSpec
 	used []int64
 	// pods counts the records on the node, reservations included.
-	pods     int
-	ports    []hostPort
-	rules    []rule
+	pods  int
+	ports portSet
+	// rules counts the pods that carry each "one of us per host" rule.
+	rules    map[string]int
 	reserved []string
 	// bound are the pods bound here.
 	bound []string
@@ -44,12 +45,6 @@ type nodeSpec struct {
 	free     []int64
 }
 
-// rule counts the pods on a node that carry one "one of us per host" rule.
-type rule struct {
-	key  string
-	pods int
-}
-
 // held is a load in the terms of one Cluster: resources by index.
 type held struct {
 	key       string
@@ -66,9 +61,11 @@ type want struct {
 
 // needsLess says that of some resource less is needed than by another load.
 func (h *held) needsLess(than *held) bool {
-	return slices.ContainsFunc(than.wants, func(w want) bool {
-		return !slices.ContainsFunc(h.wants, func(mine want) bool { return mine.resource == w.resource && mine.amount >= w.amount })
-	})
+	mine := make(map[int]int64, len(h.wants))
+	for _, w := range h.wants {
+		mine[w.resource] = w.amount
+	}
+	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.resource] < w.amount })
 }
 
 // podSlots is the index of the "pods" resource in every cluster: how many pods a node takes.
@@ -128,10 +125,11 @@ func (n *node) available(resource int) int64 {
 	return v
 }
 
-// fits is how many pods of a load fit what is left, whatever else keeps them out.
-func (n *node) fits(h *held) int32 {
+// fits is how many pods of a load fit what is left of a node, whatever else keeps them out.
+func (c *Cluster) fits(n *node, h *held) int32 {
 	most := int64(math.MaxInt32)
 	for _, w := range h.wants {
+		c.work++
 		left := n.available(w.resource)
 		if left < w.amount {
 			return 0
@@ -141,64 +139,59 @@ func (n *node) fits(h *held) int32 {
 	if len(h.ports) == 0 && len(h.exclusive) == 0 {
 		return int32(most)
 	}
-	if n.portTaken(h) || n.ruleTaken(h) {
+	if c.portTaken(n, h) || c.ruleTaken(n, h) {
 		return 0
 	}
 	return int32(min(most, 1))
 }
 
-func (n *node) portTaken(h *held) bool {
+func (c *Cluster) portTaken(n *node, h *held) bool {
+	if len(n.ports) == 0 {
+		return false
+	}
 	for _, mine := range h.ports {
-		if slices.ContainsFunc(n.ports, mine.conflicts) {
+		if c.work++; n.ports.conflicts(mine) {
 			return true
 		}
 	}
 	return false
 }
 
-func (n *node) ruleTaken(h *held) bool {
+func (c *Cluster) ruleTaken(n *node, h *held) bool {
+	if len(n.rules) == 0 {
+		return false
+	}
 	for _, key := range h.exclusive {
-		if slices.ContainsFunc(n.rules, func(r rule) bool { return r.key == key }) {
+		if c.work++; n.rules[key] > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// add counts k more pods of a load (fewer, when k is negative).
-func (n *node) add(h *held, k int64) {
+// add counts k more pods of a load on a node (fewer, when k is negative).
+func (c *Cluster) add(n *node, h *held, k int) {
 	for _, w := range h.wants {
+		c.work++
 		if short := w.resource + 1 - len(n.used); short > 0 {
 			n.used = append(n.used, make([]int64, max(short, len(n.spec.free)-len(n.used)))...)
 		}
-		n.used[w.resource] += k * w.amount
+		n.used[w.resource] += int64(k) * w.amount
+	}
+	if len(h.ports) > 0 && n.ports == nil {
+		n.ports = portSet{}
 	}
 	for _, p := range h.ports {
-		n.addPort(p, k)
+		c.work++
+		n.ports.add(p, k)
+	}
+	if len(h.exclusive) > 0 && n.rules == nil {
+		n.rules = map[string]int{}
 	}
 	for _, key := range h.exclusive {
-		n.addRule(key, int(k))
-	}
-}
-
-func (n *node) addPort(p hostPort, k int64) {
-	for ; k > 0; k-- {
-		n.ports = append(n.ports, p)
-	}
-	for ; k < 0; k++ {
-		if i := slices.Index(n.ports, p); i >= 0 {
-			n.ports = slices.Delete(n.ports, i, i+1)
+		c.work++
+		if n.rules[key] += k; n.rules[key] <= 0 {
+			delete(n.rules, key)
 		}
-	}
-}
-
-func (n *node) addRule(key string, k int) {
-	i := slices.IndexFunc(n.rules, func(r rule) bool { return r.key == key })
-	if i < 0 {
-		i = len(n.rules)
-		n.rules = append(n.rules, rule{key: key})
-	}
-	if n.rules[i].pods += k; n.rules[i].pods <= 0 {
-		n.rules = slices.Delete(n.rules, i, i+1)
 	}
 }

@@ -65,12 +65,14 @@ func (v *View) Shape() *Shape { return v.shape }
 
 // Fit is how many pods of the shape a domain holds now.
 func (v *View) Fit(d DomainID) int {
+	v.tree.cluster.work++
 	v.refresh()
 	return int(v.sum[d])
 }
 
 // NodeFit is how many pods of the shape a node holds now.
 func (v *View) NodeFit(n NodeID) int {
+	v.tree.cluster.work++
 	v.refresh()
 	return int(v.fit[n])
 }
@@ -108,8 +110,9 @@ func (v *View) Left(n NodeID, i int) int64 {
 // Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made
 // lasting by [Cluster.Reserve]; transactions do not know of it.
 func (v *View) Take(n NodeID, k int) {
-	v.tree.cluster.nodes[n].add(v.held, int64(k))
-	v.tree.cluster.log.touch(n)
+	c := v.tree.cluster
+	c.add(c.nodes[n], v.held, k)
+	c.log.touch(n)
 }
 
 // Mark is equal for nodes that are alike for pods of the shape, now and after any further pods are placed on both; 0 when none fits.
@@ -120,6 +123,7 @@ func (v *View) Mark(id NodeID) uint64 {
 	n := v.tree.cluster.nodes[id]
 	mark := uint64(fnvOffset)
 	for _, w := range v.held.wants {
+		v.tree.cluster.work++
 		mark = (mark ^ uint64(n.available(w.resource))) * fnvPrime
 	}
 	return mark
@@ -219,7 +223,7 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 		v.admits[id], v.seen[id] = !excluded, n.version
 	}
 	if v.admits[id] {
-		fit = n.fits(v.held)
+		fit = v.tree.cluster.fits(n, v.held)
 	}
 	return fit, home
 }

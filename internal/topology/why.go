@@ -71,10 +71,10 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if e, excluded := c.exclusion(n, s); excluded {
 		return e, true
 	}
-	if n.portTaken(h) {
+	if c.portTaken(n, h) {
 		return Exclusion{Kind: KindHostPort}, true
 	}
-	if n.ruleTaken(h) {
+	if c.ruleTaken(n, h) {
 		return Exclusion{Kind: KindOnePerHost}, true
 	}
 	return c.shortest(n, h)
@@ -85,6 +85,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	var worst Exclusion
 	found := false
 	for _, w := range h.wants {
+		c.work++
 		have := max(n.available(w.resource), 0)
 		if have >= w.amount {
 			continue
@@ -100,7 +101,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 // exclusion judges what does not depend on the pods of the node, as the kube-scheduler would; a node that is not ready is left out even
 // for pods that tolerate its taint, because a gang member there would not start.
 func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
-	if n.spec.cordoned && !tolerated(s, &unschedulable) {
+	if n.spec.cordoned && !c.tolerated(s, &unschedulable) {
 		return Exclusion{Kind: KindCordoned}, true
 	}
 	if n.spec.notReady || !n.spec.present {
@@ -110,10 +111,11 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 		return Exclusion{Kind: KindReserved, Detail: n.reservedFor}, true
 	}
 	for i := range n.spec.taints {
-		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !tolerated(s, t) {
+		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !c.tolerated(s, t) {
 			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true
 		}
 	}
+	c.work += uint64(len(s.selector) + s.affinityEntries)
 	if !matches(s.selector, n.spec.labels) {
 		return Exclusion{Kind: KindNodeSelector}, true
 	}
@@ -128,7 +130,8 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 
 var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-func tolerated(s *Shape, t *corev1.Taint) bool {
+func (c *Cluster) tolerated(s *Shape, t *corev1.Taint) bool {
+	c.work += uint64(len(s.tolerations))
 	return len(s.tolerations) > 0 && corev1helpers.TolerationsTolerateTaint(klog.Logger{}, s.tolerations, t, false)
 }
 
