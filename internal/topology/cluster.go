@@ -12,8 +12,7 @@ import (
 
 // Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
 type Cluster struct {
-	resources     map[string]int
-	resourceNames []string
+	resources resources
 
 	nodes  []*node
 	byName map[string]*node
@@ -60,8 +59,8 @@ const manyPods = 2048
 
 // NewCluster returns an empty store.
 func NewCluster() *Cluster {
-	c := &Cluster{
-		resources: map[string]int{},
+	return &Cluster{
+		resources: newResources(),
 		byName:    map[string]*node{},
 		pods:      make(map[string]*record, manyPods),
 		loads:     map[string]*held{},
@@ -70,14 +69,17 @@ func NewCluster() *Cluster {
 
 		priorities: map[int32]int{},
 	}
-	c.resource(string(corev1.ResourcePods))
-	return c
 }
 
 // SetNode adds a node or takes over what changed of it. The labels map of the object is kept, not copied: objects from an informer are
 // never written to.
 func (c *Cluster) SetNode(object *corev1.Node) {
-	spec := c.specOf(object)
+	spec := specOf(object)
+	if slices.Equal(spec.offers, c.resources.last) {
+		spec.offers = c.resources.last // in memory once
+	} else {
+		c.resources.last = spec.offers
+	}
 	if n, ok := c.byName[object.Name]; ok && n.spec.equal(&spec) {
 		return
 	}
@@ -136,16 +138,6 @@ func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0))
 // recordWork is what it costs to put a pod on a node or take it off, in comparisons.
 const recordWork = 16
 
-func (c *Cluster) resource(name string) int {
-	i, ok := c.resources[name]
-	if !ok {
-		i = len(c.resourceNames)
-		c.resources[name] = i
-		c.resourceNames = append(c.resourceNames, name)
-	}
-	return i
-}
-
 // ensure returns the node of that name, known by its pods only if need be.
 func (c *Cluster) ensure(name string) *node {
 	if n, ok := c.byName[name]; ok {
@@ -182,6 +174,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	}
 	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
 	c.present += btoi(spec.present) - btoi(n.spec.present)
+	c.setOffers(n, n.spec.offers, spec.offers)
 	n.spec = spec
 	c.tick++
 	n.version = c.tick
@@ -208,9 +201,9 @@ func (c *Cluster) intern(l *load) *held {
 		return h
 	}
 	h := &held{key: key, ports: l.ports, exclusive: l.exclusive}
-	h.wants = append(h.wants, want{podSlots, 1})
+	h.wants = append(h.wants, want{string(corev1.ResourcePods), podSlots, 1})
 	for _, r := range l.requests {
-		h.wants = append(h.wants, want{c.resource(r.Name), r.Amount})
+		h.wants = append(h.wants, want{r.Name, c.resources.of(r.Name), r.Amount})
 	}
 	c.loads[key] = h
 	return h

@@ -20,7 +20,8 @@ type node struct {
 	name string
 	id   NodeID
 	spec nodeSpec
-	used []int64
+	// free is what spec offers, and used what the pods here take, by the index of the resource. Either may be shorter than there are resources.
+	free, used []int64
 	// pods counts the records on the node, reservations included.
 	pods  int
 	ports portSet
@@ -42,7 +43,8 @@ type nodeSpec struct {
 	notReady bool
 	labels   map[string]string
 	taints   []corev1.Taint
-	free     []int64
+	// offers are the resources that the node has, by name.
+	offers []Request
 }
 
 // held is a load in the terms of one Cluster: resources by index.
@@ -54,22 +56,21 @@ type held struct {
 	refs      int
 }
 
+// want is what a load takes of one resource, whose index may be notOffered.
 type want struct {
+	name     string
 	resource int
 	amount   int64
 }
 
 // needsLess says that of some resource less is needed than by another load.
 func (h *held) needsLess(than *held) bool {
-	mine := make(map[int]int64, len(h.wants))
+	mine := make(map[string]int64, len(h.wants))
 	for _, w := range h.wants {
-		mine[w.resource] = w.amount
+		mine[w.name] = w.amount
 	}
-	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.resource] < w.amount })
+	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
-
-// podSlots is the index of the "pods" resource in every cluster: how many pods a node takes.
-const podSlots = 0
 
 // Ready says whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node lifecycle
 // controller taints such nodes.
@@ -79,22 +80,11 @@ func Ready(n *corev1.Node) bool {
 	})
 }
 
-func (c *Cluster) specOf(n *corev1.Node) nodeSpec {
-	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels}
+func specOf(n *corev1.Node) nodeSpec {
+	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels, offers: offersOf(n)}
 	for _, t := range n.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			spec.taints = append(spec.taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
-		}
-	}
-	spec.free = make([]int64, len(c.resourceNames))
-	for name, quantity := range n.Status.Allocatable {
-		i := c.resource(string(name))
-		for len(spec.free) <= i {
-			spec.free = append(spec.free, 0)
-		}
-		spec.free[i] = quantity.Value()
-		if name == corev1.ResourceCPU {
-			spec.free[i] = quantity.MilliValue()
 		}
 	}
 	return spec
@@ -102,22 +92,17 @@ func (c *Cluster) specOf(n *corev1.Node) nodeSpec {
 
 func (s *nodeSpec) equal(o *nodeSpec) bool {
 	return s.present == o.present && s.cordoned == o.cordoned && s.notReady == o.notReady &&
-		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && sameAmounts(s.free, o.free)
-}
-
-// sameAmounts ignores zeroes at the end: the vectors grow with the resource names seen.
-func sameAmounts(a, b []int64) bool {
-	n := min(len(a), len(b))
-	isZero := func(v int64) bool { return v == 0 }
-	return slices.Equal(a[:n], b[:n]) && !slices.ContainsFunc(a[n:], func(v int64) bool { return !isZero(v) }) &&
-		!slices.ContainsFunc(b[n:], func(v int64) bool { return !isZero(v) })
+		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && slices.Equal(s.offers, o.offers)
 }
 
 // available is what is left of a resource; negative when more is bound than the node has now.
 func (n *node) available(resource int) int64 {
 	var v int64
-	if resource < len(n.spec.free) {
-		v = n.spec.free[resource]
+	if resource == notOffered {
+		return 0
+	}
+	if resource < len(n.free) {
+		v = n.free[resource]
 	}
 	if resource < len(n.used) {
 		v -= n.used[resource]
@@ -173,10 +158,9 @@ func (c *Cluster) ruleTaken(n *node, h *held) bool {
 func (c *Cluster) add(n *node, h *held, k int) {
 	for _, w := range h.wants {
 		c.work++
-		if short := w.resource + 1 - len(n.used); short > 0 {
-			n.used = append(n.used, make([]int64, max(short, len(n.spec.free)-len(n.used)))...)
+		if w.resource != notOffered {
+			n.use(w.resource, int64(k)*w.amount)
 		}
-		n.used[w.resource] += int64(k) * w.amount
 	}
 	if len(h.ports) > 0 && n.ports == nil {
 		n.ports = portSet{}

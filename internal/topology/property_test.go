@@ -119,6 +119,9 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 		labels["pool"] = "x"
 	}
 	a := amounts{gpu: strconv.Itoa(rapid.IntRange(0, 8).Draw(t, "gpu")), "cpu": strconv.Itoa(rapid.IntRange(0, 8).Draw(t, "cpu"))}
+	if rare := rapid.SampledFrom([]string{"", "", "example.com/a", "example.com/b"}).Draw(t, "rare"); rare != "" {
+		a[rare] = strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "amount"))
+	}
 	return makeNode("n"+strconv.Itoa(i), labels, a, func(n *corev1.Node) {
 		n.Spec.Unschedulable = rapid.IntRange(0, 5).Draw(t, "cordon") == 0
 		if rapid.IntRange(0, 5).Draw(t, "taint") == 0 {
@@ -132,6 +135,9 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 
 func drawPod(t *rapid.T, i int, node string) *corev1.Pod {
 	a := amounts{gpu: strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "gpu")), "cpu": strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "cpu"))}
+	if rare := rapid.SampledFrom([]string{"", "", "example.com/a", "example.com/b", "example.com/nowhere"}).Draw(t, "rare"); rare != "" {
+		a[rare] = "1"
+	}
 	return makePod("p"+strconv.Itoa(i), node, a, func(p *corev1.Pod) {
 		switch rapid.IntRange(0, 7).Draw(t, "special") {
 		case 0:

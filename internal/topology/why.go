@@ -91,7 +91,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 			continue
 		}
 		if !found || float64(have)/float64(w.amount) < float64(worst.Have)/float64(worst.Need) {
-			worst = Exclusion{Kind: KindResource, Detail: c.resourceNames[w.resource], Have: have, Need: w.amount}
+			worst = Exclusion{Kind: KindResource, Detail: w.name, Have: have, Need: w.amount}
 			found = true
 		}
 	}
