@@ -148,9 +148,12 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 			return true
 		}
 		for i := range c.Short {
-			free := max(short.view.Left(n, i), 0)
-			c.Short[i].Have += free
-			c.Short[i].Largest = max(c.Short[i].Largest, free)
+			left, counts := short.view.Left(n, i)
+			if !counts { // it is not short of it
+				c.Short[i].Have, left = c.Short[i].Have+c.Short[i].Need, c.Short[i].Each
+			}
+			c.Short[i].Have += max(left, 0)
+			c.Short[i].Largest = max(c.Short[i].Largest, left)
 		}
 		return true
 	})

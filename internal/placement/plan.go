@@ -149,7 +149,7 @@ func (p *planner) result(a *attempt) Result {
 		missing := 0
 		for ri := range s.Waiting {
 			r := a.results[si][ri]
-			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain, mixed))
+			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) || p.claims(&s.Waiting[ri], r.Pods))
 			out.Replicas = append(out.Replicas, r)
 			if r.Refusal != nil {
 				missing++
@@ -216,6 +216,19 @@ func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]b
 		mixed[in] = is
 	}
 	return is
+}
+
+// claims says whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of the rest.
+// How many devices the host has is not counted: on another one of the domain, other pods may be planned to take them.
+func (p *planner) claims(r *Replica, planned []PodResult) bool {
+	for i := range min(len(planned), len(r.Pods)) {
+		for _, name := range p.cluster.Served(r.Pods[i].Shape) {
+			if !p.cluster.Offers(planned[i].Node, name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Text says in one line how many replicas are missing where: "zone-a holds 3 of 5 replicas; missing: decode 2".

@@ -171,9 +171,7 @@ func firstTime(counted []uint64, id, level int) bool {
 }
 
 // offers says that the node has some of a resource, whoever uses it.
-func (n *node) offers(resource int) bool {
-	return n != nil && n.spec.present && resource < len(n.free) && n.free[resource] > 0
-}
+func (n *node) offers(resource int) bool { return n != nil && n.spec.present && n.has(resource) }
 
 // tally counts a resource on a node; nothing on one that takes no pods.
 func (n *node) tally(resource int, sizes []int64) (t tally) {

@@ -13,6 +13,9 @@ import (
 // Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
 type Cluster struct {
 	resources resources
+	// ignored are resources that count nowhere, served those that count on the nodes that offer them only.
+	ignored Ignored
+	served  map[string]bool
 
 	nodes  []*node
 	byName map[string]*node
@@ -201,9 +204,9 @@ func (c *Cluster) intern(l *load) *held {
 		return h
 	}
 	h := &held{key: key, ports: l.ports, exclusive: l.exclusive}
-	h.wants = append(h.wants, want{string(corev1.ResourcePods), podSlots, 1})
+	h.wants = append(h.wants, want{name: string(corev1.ResourcePods), resource: podSlots, amount: 1})
 	for _, r := range l.requests {
-		h.wants = append(h.wants, want{r.Name, c.resources.of(r.Name), r.Amount})
+		h.wants = append(h.wants, want{r.Name, c.resources.of(r.Name), r.Amount, c.ignored.has(r.Name), c.served[r.Name]})
 	}
 	c.loads[key] = h
 	return h

@@ -61,6 +61,8 @@ type want struct {
 	name     string
 	resource int
 	amount   int64
+	// ignored and served say that it may not count; see node.counts.
+	ignored, served bool
 }
 
 // needsLess says that of some resource less is needed than by another load.
@@ -113,8 +115,11 @@ func (n *node) available(resource int) int64 {
 // fits is how many pods of a load fit what is left of a node, whatever else keeps them out.
 func (c *Cluster) fits(n *node, h *held) int32 {
 	most := int64(math.MaxInt32)
-	for _, w := range h.wants {
-		c.work++
+	for i := range h.wants {
+		w := &h.wants[i]
+		if c.work++; !n.counts(w) {
+			continue
+		}
 		left := n.available(w.resource)
 		if left < w.amount {
 			return 0

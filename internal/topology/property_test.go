@@ -169,6 +169,7 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 		c := NewCluster()
 		now := history{map[string]*corev1.Node{}, map[string]*corev1.Pod{}, map[string]held2{}}
 		var saved []history
+		var served []string
 		shapes := []*Shape{ShapeOf(drawPod(t, 0, "")), ShapeOf(drawPod(t, 0, "")), ShapeOf(drawPod(t, 0, ""))}
 		node := func() string { return "n" + strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "node")) }
 		pod := func() int { return rapid.IntRange(0, 7).Draw(t, "pod") }
@@ -229,6 +230,15 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 				c.Rollback()
 				now, saved = saved[len(saved)-1], saved[:len(saved)-1]
 			},
+			"serve": func(t *rapid.T) {
+				served = nil
+				for _, name := range []string{"example.com/a", "example.com/nowhere", gpu} {
+					if rapid.Bool().Draw(t, name) {
+						served = append(served, name)
+					}
+				}
+				c.Serve(served)
+			},
 			"ask": func(*rapid.T) { shot(c, trees, selectors, shapes) },
 			"": func(t *rapid.T) {
 				if len(saved) > 0 {
@@ -236,7 +246,9 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 				}
 				got := shot(c, trees, selectors, shapes)
 				for _, reverse := range []bool{false, true} {
-					if diff := cmp.Diff(shot(now.fresh(reverse), trees, selectors, shapes), got); diff != "" {
+					fresh := now.fresh(reverse)
+					fresh.Serve(served)
+					if diff := cmp.Diff(shot(fresh, trees, selectors, shapes), got); diff != "" {
 						t.Fatalf("fresh tree (-) against incremental tree (+):\n%s", diff)
 					}
 				}

@@ -102,9 +102,11 @@ func (v *View) Why(n NodeID) (Exclusion, bool) {
 	return v.tree.cluster.why(v.tree.cluster.nodes[n], v.shape, v.held)
 }
 
-// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound.
-func (v *View) Left(n NodeID, i int) int64 {
-	return v.tree.cluster.nodes[n].available(v.held.wants[i+1].resource)
+// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound. It is false when the
+// node need not have any of it; see [Cluster.Serve].
+func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
+	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
+	return node.available(w.resource), node.counts(w)
 }
 
 // Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made

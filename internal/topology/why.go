@@ -84,10 +84,11 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	var worst Exclusion
 	found := false
-	for _, w := range h.wants {
+	for i := range h.wants {
+		w := &h.wants[i]
 		c.work++
 		have := max(n.available(w.resource), 0)
-		if have >= w.amount {
+		if have >= w.amount || !n.counts(w) {
 			continue
 		}
 		if !found || float64(have)/float64(w.amount) < float64(worst.Have)/float64(worst.Need) {
