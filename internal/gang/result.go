@@ -58,6 +58,8 @@ type Result struct {
 	Domain topology.Path
 	// Score of all packed replicas that have their nodes, 0..1; [placement.Unscored] when none has. See [placement.Score].
 	Score float64
+	// Uncounted are the resources of placed pods that are not counted on their hosts.
+	Uncounted []Uncounted
 	// Waiting replicas, in service and ordinal order.
 	Waiting []Waiting
 	// Surplus replicas without capacity: an update would like them, beyond what is wanted for good.

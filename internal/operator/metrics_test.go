@@ -55,6 +55,22 @@ func flagged(t *testing.T, args ...string) Options {
 	return o
 }
 
+// What is to be ignored is a name or a group of names.
+func TestIgnoredResourcesAreNamesOrGroups(t *testing.T) {
+	for flag, refusal := range map[string]string{
+		"--ignored-resources=example.com/gpumem,nvidia.com": "",
+		"--ignored-resources=":                              "",
+		"--ignored-resources=example.com/a/b":               "--ignored-resources=example.com/a/b: use the name of a resource",
+		"--ignored-resources=example.com/":                  "use the name of a resource",
+		"--ignored-resources=a,no group":                    "--ignored-resources=no group: use the name of a resource",
+	} {
+		o := flagged(t, flag)
+		if err := o.Complete(); (err == nil) != (refusal == "") || err != nil && !strings.Contains(err.Error(), refusal) {
+			t.Errorf("%s: %v, want %q", flag, err, refusal)
+		}
+	}
+}
+
 // The number of series has a bound, whatever the flags say.
 func TestMetricsFlagsAreBounded(t *testing.T) {
 	for flag, refusal := range map[string]string{

@@ -91,7 +91,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	}
 	loop := scheduler.New(mgr.GetCache(), providers, record.Bounded(mgr.GetEventRecorder("trellis-scheduler")), results, scheduler.Options{
 		RequeueAfter: o.RequeueAfter, HoldFor: o.HoldFor, ReserveDomainAfter: o.ReserveDomainAfter, ReserveDomainFor: o.ReserveDomainFor, ReserveShare: o.ReserveShare,
-		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics,
+		MetricResources: o.MetricResources, MetricGraphs: o.GraphMetrics, IgnoredResources: o.IgnoredResources, Mapper: mgr.GetRESTMapper(),
 	})
 	for _, add := range []func() error{
 		func() error { return mgr.Add(loop) },

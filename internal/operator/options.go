@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -56,6 +57,8 @@ type Options struct {
 	Burst int
 	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its services.
 	MaxPodsPerGraph int64
+	// IgnoredResources are resources that the kube-scheduler ignores: names, and groups for all names in one.
+	IgnoredResources []string
 	// ScalingUsers are users who may write replicas that a scaling adapter owns, besides the operator itself.
 	ScalingUsers []string
 	// Provider of deployments that name none; auto chooses.
@@ -95,6 +98,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Burst, "kube-api-burst", 1000, "requests to the API server in one burst")
 	f.StringSliceVar(&o.ScalingUsers, "scaling-users", nil, "users who may write the replicas of a deployment that a scaling adapter owns, besides the operator itself, "+
 		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
+	f.StringSliceVar(&o.IgnoredResources, "ignored-resources", nil, "resources that do not keep pods off nodes, as the kube-scheduler is configured: names, "+
+		"e.g. example.com/gpumem, and groups, e.g. example.com, for all names in one")
 	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
 	f.StringVar(&o.Provider, "provider", specs.Auto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(specs.Names(), ", "))
 	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
@@ -146,8 +151,21 @@ func (o *Options) Complete() error {
 	if len(o.MetricResources) > maxMetricResources {
 		return fmt.Errorf("--metrics-resources names %d resources, and at most %d are counted", len(o.MetricResources), maxMetricResources)
 	}
+	for _, entry := range o.IgnoredResources {
+		if !nameOrGroup(entry) {
+			return fmt.Errorf("--ignored-resources=%s: use the name of a resource, e.g. example.com/gpumem, or a group, e.g. example.com", entry)
+		}
+	}
 	if o.ShutdownDelay < 0 {
 		return errors.New("--shutdown-delay must not be negative")
 	}
 	return nil
+}
+
+// nameOrGroup says whether a text is the name of an extended resource, or what comes before the slash in some.
+func nameOrGroup(text string) bool {
+	if strings.Contains(text, "/") {
+		return len(utilvalidation.IsQualifiedName(text)) == 0
+	}
+	return len(utilvalidation.IsDNS1123Subdomain(text)) == 0
 }

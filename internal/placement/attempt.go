@@ -125,10 +125,16 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 		Name: s.Name + "-" + strconv.Itoa(r.Ordinal), Required: s.Required, Preferred: s.Preferred,
 		Hint: r.Hint, Within: r.Anchor, Pods: r.Pods, near: a.used[si],
 	}
-	if !s.one() || len(r.Anchor) > 0 {
-		return g
+	if s.one() && len(r.Anchor) == 0 {
+		g.Within = a.unit[si]
 	}
-	if g.Within = a.unit[si]; len(g.Within) == 0 {
+	return g
+}
+
+// gangOf is one replica as a gang of its own: the first of a single-node service looks ahead to all that will share its domain.
+func (a *attempt) gangOf(si, ri int) *Group {
+	g, s := a.replicaGroup(si, ri), a.p.services[si]
+	if s.one() && len(g.Within) == 0 {
 		for i := ri + 1; i < len(s.Waiting); i++ {
 			g.want = append(g.want, s.Waiting[i].Pods)
 		}
@@ -140,16 +146,20 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 func (a *attempt) placeReplica(si, ri int) {
 	s, t := a.p.services[si], a.p.tree
 	g := a.replicaGroup(si, ri)
-	if a.p.gone(s.Required) {
-		if len(g.Within) == 0 {
-			a.refuse(si, ri, levelGone(g.Name, s.Required))
-			return
-		}
-		g.Required = topology.NoLevel
+	if a.p.gone(s.Required) && len(g.Within) == 0 {
+		a.refuse(si, ri, levelGone(g.Name, s.Required))
+		return
 	}
 	if r := a.refusedBefore(si, ri); r != nil {
 		a.refuse(si, ri, r)
 		return
+	}
+	if a.p.over() {
+		a.refuse(si, ri, a.p.unplanned(g, max(s.Required, a.p.graph.Required)))
+		return
+	}
+	if g = a.gangOf(si, ri); a.p.gone(s.Required) {
+		g.Required = topology.NoLevel
 	}
 	outer := g
 	if a.p.graph.Preferred > t.LevelOf(a.bound) {

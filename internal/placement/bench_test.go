@@ -148,7 +148,9 @@ func BenchmarkBudget(b *testing.B) {
 		list = append(list, pods("p"+strconv.Itoa(i), 43, cpus(size))...)
 	}
 	for b.Loop() {
+		before := c.Work()
 		_, why := PlanGroup(c, ls, nil, &Group{Required: 0, Preferred: none, Pods: list}, Options{})
+		b.ReportMetric(float64(c.Work()-before), "comparisons")
 		if why == nil {
 			b.Fatal("placed")
 		}

@@ -28,7 +28,10 @@ func (s *search) enough(u *unit, d topology.DomainID) bool {
 				continue
 			}
 			for i, r := range c.view.Shape().Requests() {
-				free[r.Name] = max(c.view.Left(n, i), 0)
+				left, counts := c.view.Left(n, i)
+				if free[r.Name] = max(left, 0); !counts {
+					free[r.Name] = need[r.Name]
+				}
 			}
 		}
 		for name, left := range free {

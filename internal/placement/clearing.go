@@ -106,7 +106,7 @@ func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 		c.gone[n] = true
 	}
 	c.p.cluster.Begin()
-	c.spare(gangs)
+	c.p.half(func() { c.spare(gangs) })
 	r := c.place()
 	c.p.cluster.Rollback()
 	c.gone = before
@@ -116,6 +116,9 @@ func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 // spare puts a list of gangs back if the group still fits then; else one half and then the other. All pods of a node are spared together:
 // which of them goes is the kube-scheduler's choice.
 func (c *clearing) spare(gangs []gangAt) {
+	if c.p.over() {
+		return // of those that are left some may stay all the same: see place
+	}
 	c.p.cluster.Begin()
 	var back []topology.NodeID
 	for i := range gangs {

@@ -157,11 +157,23 @@ func (p *planner) atMost(d topology.DomainID) int {
 // best tries the candidates in order and keeps the attempt that placed most; nil when none placed anything. All share one budget; none
 // may use up more than a quarter of what is left while others wait.
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
-	var best *attempt
+	var found, kept *attempt
+	p.half(func() { found, kept = p.compare(list, base, s, quick) })
+	if found == nil {
+		return kept
+	}
+	again := newSearch(p.cluster, p.tree, p.options)
+	again.quick = quick
+	return p.attempt(found.bound, base, again)
+}
+
+// compare tries the candidates until none that follows can hold more. It returns the best attempt, which is rolled back, or the one that is
+// kept because it was the last to try.
+func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (best, kept *attempt) {
 	var seen []uint64
 	ranOut := false
 	for i, c := range list {
-		if best != nil && best.placed >= c.ahead {
+		if best != nil && best.placed >= c.ahead || p.over() {
 			break
 		}
 		if base && best == nil && len(seen) > 0 && slices.Contains(seen, s.mark(c.domain)) {
@@ -174,7 +186,7 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 		a := p.attempt(c.domain, base, s)
 		if a.placed > 0 && (best == nil || a.placed > best.placed) && (i == len(list)-1 || a.placed >= list[i+1].ahead) {
 			p.cluster.Commit() // nothing that follows holds more
-			return a
+			return nil, a
 		}
 		p.cluster.Rollback()
 		s.steps = max(s.steps, 0) + later
@@ -187,11 +199,8 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 	}
 	if best == nil {
 		s.spent = ranOut
-		return nil
 	}
-	again := newSearch(p.cluster, p.tree, p.options)
-	again.quick = quick
-	return p.attempt(best.bound, base, again)
+	return best, nil
 }
 
 // tied says that some replica has to go to a domain of its own, so that domains which look alike are not.
@@ -208,7 +217,10 @@ func (p *planner) tied() bool {
 func (p *planner) refuseBase(s *search) *attempt {
 	g := newAttempt(p, topology.Root).baseGroup()
 	g.Required, g.Preferred = p.graph.Required, topology.NoLevel
-	r := s.refusal(prepare(p.tree, g), topology.Root)
+	r := p.unplanned(g, g.Required)
+	if !p.over() {
+		r = s.refusal(prepare(p.tree, g), topology.Root)
+	}
 	a := p.refuseAll(r)
 	for si, service := range p.services {
 		for ri := range service.Waiting {
@@ -229,7 +241,14 @@ func (p *planner) refuseEach(s *search) *attempt {
 		for ri := range service.Waiting {
 			g := a.replicaGroup(si, ri)
 			g.Required = max(g.Required, p.graph.Required)
-			a.refuse(si, ri, s.refusal(prepare(p.tree, g), topology.Root))
+			switch r := a.refusedBefore(si, ri); {
+			case r != nil:
+				a.refuse(si, ri, r)
+			case p.over():
+				a.refuse(si, ri, p.unplanned(g, g.Required))
+			default:
+				a.refuse(si, ri, s.refusal(prepare(p.tree, g), topology.Root))
+			}
 		}
 	}
 	return a

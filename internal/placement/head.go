@@ -29,7 +29,7 @@ func (s *service) head() int {
 // headGroup is the first n replicas of a service, with its constraint.
 func (a *attempt) headGroup(si, n int) *Group {
 	if n == 1 {
-		return a.replicaGroup(si, 0)
+		return a.gangOf(si, 0)
 	}
 	s := a.p.services[si]
 	g := &Group{Name: s.Name, Required: topology.NoLevel, Preferred: topology.NoLevel}
@@ -43,7 +43,7 @@ func (a *attempt) headGroup(si, n int) *Group {
 	for ri := range n {
 		replica := a.replicaGroup(si, ri)
 		if s.one() {
-			replica.Required, replica.Preferred, replica.Within, replica.want = topology.NoLevel, topology.NoLevel, nil, nil
+			replica.Required, replica.Preferred, replica.Within = topology.NoLevel, topology.NoLevel, nil
 		}
 		g.Groups = append(g.Groups, replica)
 	}
@@ -76,6 +76,10 @@ func (a *attempt) placeHead(si, n int) bool {
 		return false
 	}
 	g := a.headGroup(si, n)
+	if a.p.over() {
+		a.refuseHead(si, n, a.p.unplanned(g, max(s.Required, a.p.graph.Required)))
+		return false
+	}
 	outer := &Group{Name: g.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Groups: []*Group{g}}
 	if a.p.graph.Preferred > t.LevelOf(a.bound) {
 		outer.Preferred, outer.near = a.p.graph.Preferred, a.soft

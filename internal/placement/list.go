@@ -62,8 +62,8 @@ func (s *search) count(view *topology.View, d topology.DomainID, holds int) Doma
 			out.Open++
 		}
 		if at >= 0 && (!excluded || why.Kind == topology.KindResource) {
-			free := max(view.Left(n, at), 0)
-			out.Free, out.Largest = out.Free+free, max(out.Largest, free)
+			left, _ := view.Left(n, at)
+			out.Free, out.Largest = out.Free+max(left, 0), max(out.Largest, left)
 		}
 		return true
 	})
@@ -87,7 +87,7 @@ func (r *Refusal) Asks() string {
 	case r.Code == CodeBaseGangWaits:
 		return r.waitsText()
 	case r.Code == CodeBudgetExhausted || r.Code == CodeInsufficientCapacity && r.Closest != nil:
-		bare := Refusal{Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps}
+		bare := Refusal{Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared}
 		return bare.sentence()
 	}
 	return r.sentence()

@@ -69,7 +69,10 @@ func (r *Refusal) sentence() string {
 		return r.waitsText()
 	}
 	text := r.needText()
-	if r.Code == CodeBudgetExhausted {
+	switch {
+	case r.Compared > 0:
+		text += fmt.Sprintf("; the plan of the graph stopped after %d comparisons of its pods with hosts, without an answer", r.Compared)
+	case r.Code == CodeBudgetExhausted:
 		text += fmt.Sprintf("; the search stopped after %d steps without an answer", r.Steps)
 	}
 	return text + r.closestText() + r.elsewhereText()

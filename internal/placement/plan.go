@@ -65,7 +65,7 @@ func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
 	if len(g.Levels) == 0 {
 		g.Required, g.Preferred = rootLevel(g.Required), topology.NoLevel
 	}
-	p := &planner{cluster: c, tree: c.Tree(g.Levels, g.NodeSelector), graph: g, options: o}
+	p := &planner{cluster: c, tree: c.Tree(g.Levels, g.NodeSelector), graph: g, options: o.planned(c)}
 	for _, s := range g.Services {
 		if len(g.Levels) == 0 {
 			s.Required, s.Preferred = rootLevel(s.Required), topology.NoLevel
@@ -162,12 +162,12 @@ func (p *planner) result(a *attempt) Result {
 	} else if len(p.graph.Anchor) > 0 {
 		out.Domain = p.graph.Anchor
 	}
-	short := &Shortfall{Domain: out.Domain, Placed: a.placed}
+	short, mixed := &Shortfall{Domain: out.Domain, Placed: a.placed}, map[mixedIn]bool{}
 	for si, s := range p.services {
 		missing := 0
 		for ri := range s.Waiting {
 			r := a.results[si][ri]
-			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain))
+			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) || p.claims(&s.Waiting[ri], r.Pods))
 			out.Replicas = append(out.Replicas, r)
 			if r.Refusal != nil {
 				missing++
@@ -210,8 +210,14 @@ func (p *planner) score(replicas []ReplicaResult) float64 {
 	return score
 }
 
-// pinHosts says whether a replica's pods need their planned hosts pinned (docs/providers.md#gates).
-func (p *planner) pinHosts(r *Replica, domain topology.Path) bool {
+// mixedIn is a domain that is looked at for reservations of other shapes than one.
+type mixedIn struct {
+	domain topology.DomainID
+	shape  string
+}
+
+// pinHosts says whether a replica's pods need their planned hosts pinned (docs/providers.md#gates). mixed is what is known of domains.
+func (p *planner) pinHosts(r *Replica, domain topology.Path, mixed map[mixedIn]bool) bool {
 	d, found := p.tree.Find(domain)
 	if !found || len(r.Pods) == 0 {
 		return false
@@ -221,7 +227,26 @@ func (p *planner) pinHosts(r *Replica, domain topology.Path) bool {
 			return true
 		}
 	}
-	return p.cluster.MixedReservations(p.tree, d, r.Pods[0].Shape)
+	in := mixedIn{d, r.Pods[0].Shape.Key()}
+	is, known := mixed[in]
+	if !known {
+		is = p.cluster.MixedReservations(p.tree, d, r.Pods[0].Shape)
+		mixed[in] = is
+	}
+	return is
+}
+
+// claims says whether a pod is planned on a host that does not offer all that it asks for, so that the kube-scheduler makes a claim of the rest.
+// How many devices the host has is not counted: on another one of the domain, other pods may be planned to take them.
+func (p *planner) claims(r *Replica, planned []PodResult) bool {
+	for i := range min(len(planned), len(r.Pods)) {
+		for _, name := range p.cluster.Served(r.Pods[i].Shape) {
+			if !p.cluster.Offers(planned[i].Node, name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Text says in one line how many replicas are missing where: "zone-a holds 3 of 5 replicas; missing: decode 2".

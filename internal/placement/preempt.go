@@ -81,7 +81,7 @@ func (p *planner) preemptBase(refused *attempt) *attempt {
 }
 
 func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
-	g, bound := a.replicaGroup(si, ri), a.bound
+	g, bound := a.gangOf(si, ri), a.bound
 	if bound == topology.Nowhere {
 		bound = topology.Root
 	}
@@ -133,6 +133,9 @@ func (r *freeing) reserve(p *planner) {
 // tried first.
 func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *freeing {
 	withoutPreference(g)
+	if p.over() {
+		return nil
+	}
 	u := prepare(p.tree, g)
 	if u.gone {
 		return nil
@@ -145,7 +148,7 @@ func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *fr
 	var best *freeing
 	found := 0
 	for i, d := range p.nearest(u, max(level, p.tree.LevelOf(bound)), bound) {
-		if i == preemptTries || found == preemptChoices {
+		if i == preemptTries || found == preemptChoices || p.over() {
 			break
 		}
 		if r := p.clear(g, d); r != nil {

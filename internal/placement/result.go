@@ -11,8 +11,14 @@ import (
 type Options struct {
 	// Budget is how many search steps one gang may take before the planner gives up and says so; 0 means DefaultBudget.
 	Budget int
+	// PlanBudget is how many comparisons ([topology.Cluster.Work]) one plan may take before what is left of it is refused; 0 means
+	// DefaultPlanBudget, and more on a large cluster.
+	PlanBudget int
 	// Domains lists in every refusal each domain that was looked at. It costs a look at each of their hosts.
 	Domains bool
+
+	// end is where the plan that a search belongs to ends, in comparisons; 0 for a search outside of a plan.
+	end uint64
 }
 
 func (o Options) budget() int {

@@ -25,7 +25,10 @@ type search struct {
 	// steps are left of the budget; spent says that they ran out.
 	steps, budget int
 	spent         bool
-	deep          bool
+	// options hold the end of the plan; share is where in it this search ends, in comparisons.
+	options Options
+	share   uint64
+	deep    bool
 	// listing fills Domains of refusals.
 	listing bool
 	// quick leaves the second pass out.
@@ -52,12 +55,18 @@ type goal struct {
 }
 
 func newSearch(c *topology.Cluster, t *topology.Tree, o Options) *search {
-	return &search{cluster: c, tree: t, steps: o.budget(), budget: o.budget(), listing: o.Domains}
+	return &search{
+		cluster: c, tree: t, steps: o.budget(), budget: o.budget(), listing: o.Domains, options: o, share: c.Work() + o.left(c)/planShare,
+	}
 }
+
+// planShare: one search takes at most a quarter of what is left of the plan's budget, so that something is left for the others.
+const planShare = 4
 
 // place finds capacity for u inside a domain and leaves it taken.
 func (s *search) place(u *unit, at topology.DomainID) bool {
 	s.free, s.views = true, nil
+	s.cluster.Spend(u.size)
 	u.all(func(x *unit) {
 		s.free = s.free && x.within == topology.Nowhere && x.hint == topology.Nowhere && len(x.near) == 0
 	})
@@ -84,8 +93,13 @@ func (s *search) place(u *unit, at topology.DomainID) bool {
 
 func (s *search) step() bool {
 	s.steps--
-	s.spent = s.spent || s.steps < 0
+	s.spent = s.spent || s.steps < 0 || s.shareSpent()
 	return !s.spent
+}
+
+// shareSpent reports whether the search has used up its share of the plan's budget.
+func (s *search) shareSpent() bool {
+	return s.cluster.Work() > s.share
 }
 
 func (s *search) solve(g *goal) bool {

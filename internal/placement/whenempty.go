@@ -43,6 +43,9 @@ func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most i
 		list = slices.DeleteFunc(list, func(d topology.DomainID) bool { return !p.tree.Path(d).Equal(in) })
 	}
 	for _, d := range list[:min(emptyTries, len(list))] {
+		if p.over() {
+			break
+		}
 		hosts := p.hostsWhenEmpty(group, d, most)
 		if 0 < len(hosts) && len(hosts) <= most {
 			return &EmptyHosts{Domain: p.tree.Path(d), Hosts: hosts}, 0
@@ -82,7 +85,7 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 					if one.Head {
 						return a.headGroup(si, s.first()), level, bound
 					}
-					return a.replicaGroup(si, ri), level, bound
+					return a.gangOf(si, ri), level, bound
 				}
 			}
 		}

@@ -47,7 +47,7 @@ func (a *attempt) placeWhole(base bool) bool {
 // entangled says that the choice of one service's domain may spoil another's: several services wait, one of them has yet to choose the
 // one domain of all its replicas, and nothing is tied down that the whole could not respect.
 func (p *planner) entangled() bool {
-	if len(p.services) < 2 || p.tied() {
+	if len(p.services) < 2 || p.tied() || p.over() {
 		return false
 	}
 	open := false
@@ -80,7 +80,7 @@ func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 		unit := &Group{Name: s.Name, Required: s.Required, Preferred: s.Preferred, Hint: s.Waiting[0].Hint.Truncate(s.Required), near: a.used[si]}
 		for ri := range s.Waiting {
 			replica := a.replicaGroup(si, ri)
-			replica.Required, replica.Preferred, replica.want = topology.NoLevel, topology.NoLevel, nil
+			replica.Required, replica.Preferred = topology.NoLevel, topology.NoLevel
 			unit.Groups = append(unit.Groups, replica)
 		}
 		members = append(members, wholeMember{unit, si, 0})

@@ -103,7 +103,7 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 		return d, nil
 	}
 	s.trackParted(now, d.parted)
-	d.result.Score = gang.Score(s.cluster, s.scored(now))
+	d.result.Score, d.result.Uncounted = gang.Score(s.cluster, s.scored(now)), gang.UncountedOf(s.cluster, now)
 	s.followWaits(now, &d.result)
 	// Under the same lock, so that no change of the cluster comes in between.
 	s.queue.setWaiting(client.ObjectKeyFromObject(o.DGD), len(d.result.Waiting)+len(d.result.Surplus) > 0, d.waits)

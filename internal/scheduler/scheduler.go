@@ -29,6 +29,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -71,7 +72,11 @@ type Options struct {
 	// MetricResources are what the metrics by level count, such as nvidia.com/gpu; MetricGraphs is how many graphs have metrics of their own.
 	MetricResources []string
 	MetricGraphs    int
-	Clock           clock.Clock
+	// IgnoredResources are what the kube-scheduler ignores: names of resources, and groups of them.
+	IgnoredResources []string
+	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
+	Mapper meta.RESTMapper
+	Clock  clock.Clock
 }
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
@@ -128,6 +133,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		idle: newIdlePods(o.RequeueAfter), avoided: avoided{}, backoffs: backoffs{}, failures: failures{}, waits: waits{},
 	}
 	s.cluster.OnFreed = s.queue.wake
+	s.cluster.Ignore(topology.IgnoredResources(o.IgnoredResources))
 	// A graph is looked at again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)

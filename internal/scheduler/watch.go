@@ -80,7 +80,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
-	return nil
+	return s.watchDevices(ctx)
 }
 
 // handle passes an object's old state (nil at first) and new state to set, and its last state to gone.

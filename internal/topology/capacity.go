@@ -65,8 +65,8 @@ func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)
 // CapacityByLevel counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree, and leaves no
 // counts behind that later changes would have to keep up to date.
 func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLevel {
-	at, known := c.resources[resource]
-	if !known {
+	at := c.resources.of(resource)
+	if at == notOffered {
 		return CapacityByLevel{}
 	}
 	capacity := CapacityByLevel{Sizes: sizesUpTo(c.largest(at))}
@@ -171,16 +171,14 @@ func firstTime(counted []uint64, id, level int) bool {
 }
 
 // offers says that the node has some of a resource, whoever uses it.
-func (n *node) offers(resource int) bool {
-	return n != nil && n.spec.present && resource < len(n.spec.free) && n.spec.free[resource] > 0
-}
+func (n *node) offers(resource int) bool { return n != nil && n.spec.present && n.has(resource) }
 
 // tally counts a resource on a node; nothing on one that takes no pods.
 func (n *node) tally(resource int, sizes []int64) (t tally) {
 	if !n.offers(resource) || n.spec.notReady || n.spec.cordoned {
 		return t
 	}
-	t.capacity, t.free = n.spec.free[resource], max(n.available(resource), 0)
+	t.capacity, t.free = n.free[resource], max(n.available(resource), 0)
 	for i, size := range sizes {
 		t.fits[i], t.empty[i] = int32(min(t.free/size, math.MaxInt32)), int32(min(t.capacity/size, math.MaxInt32))
 	}
@@ -191,7 +189,7 @@ func (n *node) tally(resource int, sizes []int64) (t tally) {
 func (c *Cluster) largest(resource int) (most int64) {
 	for _, n := range c.nodes {
 		if n.offers(resource) {
-			most = max(most, n.spec.free[resource])
+			most = max(most, n.free[resource])
 		}
 	}
 	return most

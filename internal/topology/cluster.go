@@ -12,8 +12,10 @@ import (
 
 // Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
 type Cluster struct {
-	resources     map[string]int
-	resourceNames []string
+	resources resources
+	// ignored are resources that count nowhere, served those that count on the nodes that offer them only.
+	ignored Ignored
+	served  map[string]bool
 
 	nodes  []*node
 	byName map[string]*node
@@ -30,6 +32,8 @@ type Cluster struct {
 	pending map[string]int
 	// tick numbers node specs and the uses of views.
 	tick uint64
+	// work counts comparisons; see [Cluster.Work].
+	work uint64
 
 	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
 	GangOf func(*corev1.Pod) string
@@ -61,8 +65,8 @@ const manyPods = 2048
 
 // NewCluster returns an empty store.
 func NewCluster() *Cluster {
-	c := &Cluster{
-		resources: map[string]int{},
+	return &Cluster{
+		resources: newResources(),
 		byName:    map[string]*node{},
 		pods:      make(map[string]*record, manyPods),
 		loads:     map[string]*held{},
@@ -71,14 +75,17 @@ func NewCluster() *Cluster {
 
 		priorities: map[int32]int{},
 	}
-	c.resource(string(corev1.ResourcePods))
-	return c
 }
 
 // SetNode adds a node or takes over what changed of it. The labels map of the object is kept, not copied: objects from an informer are
 // never written to.
 func (c *Cluster) SetNode(object *corev1.Node) {
-	spec := c.specOf(object)
+	spec := specOf(object)
+	if slices.Equal(spec.offers, c.resources.last) {
+		spec.offers = c.resources.last // in memory once
+	} else {
+		c.resources.last = spec.offers
+	}
 	if n, ok := c.byName[object.Name]; ok && n.spec.equal(&spec) {
 		return
 	}
@@ -126,15 +133,16 @@ func (c *Cluster) NodeLabels(name string) map[string]string {
 	return nil
 }
 
-func (c *Cluster) resource(name string) int {
-	i, ok := c.resources[name]
-	if !ok {
-		i = len(c.resourceNames)
-		c.resources[name] = i
-		c.resourceNames = append(c.resourceNames, name)
-	}
-	return i
-}
+// Work counts what was compared and asked for so far: of one pod with one node each request, port, rule, selector, toleration, and each term,
+// expression and value of an affinity; and each count of a node or domain that was asked for. It never decreases. A plan bounds what it costs
+// by it.
+func (c *Cluster) Work() uint64 { return c.work }
+
+// Spend adds what a caller has compared by itself.
+func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0)) }
+
+// recordWork is what it costs to put a pod on a node or take it off, in comparisons.
+const recordWork = 16
 
 // ensure returns the node of that name, known by its pods only if need be.
 func (c *Cluster) ensure(name string) *node {
@@ -172,6 +180,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	}
 	moved := n.spec.present != spec.present || !maps.Equal(n.spec.labels, spec.labels)
 	c.present += btoi(spec.present) - btoi(n.spec.present)
+	c.setOffers(n, n.spec.offers, spec.offers)
 	n.spec = spec
 	c.tick++
 	n.version = c.tick
@@ -199,9 +208,9 @@ func (c *Cluster) intern(l *load) *held {
 		return h
 	}
 	h := &held{key: key, ports: l.ports, exclusive: l.exclusive}
-	h.wants = append(h.wants, want{podSlots, 1})
+	h.wants = append(h.wants, want{name: string(corev1.ResourcePods), resource: podSlots, amount: 1})
 	for _, r := range l.requests {
-		h.wants = append(h.wants, want{c.resource(r.Name), r.Amount})
+		h.wants = append(h.wants, want{r.Name, c.resources.of(r.Name), r.Amount, c.ignored.has(r.Name), c.served[r.Name]})
 	}
 	c.loads[key] = h
 	return h

@@ -20,11 +20,13 @@ type node struct {
 	name string
 	id   NodeID
 	spec nodeSpec
-	used []int64
+	// free is what spec offers, and used what the pods here take, by the index of the resource. Either may be shorter than there are resources.
+	free, used []int64
 	// pods counts the records on the node, reservations included.
-	pods     int
-	ports    []hostPort
-	rules    []rule
+	pods  int
+	ports portSet
+	// rules counts the pods that carry each "one of us per host" rule.
+	rules    map[string]int
 	reserved []string
 	// bound are the pods bound here.
 	bound []string
@@ -41,13 +43,8 @@ type nodeSpec struct {
 	notReady bool
 	labels   map[string]string
 	taints   []corev1.Taint
-	free     []int64
-}
-
-// rule counts the pods on a node that carry one "one of us per host" rule.
-type rule struct {
-	key  string
-	pods int
+	// offers are the resources that the node has, by name.
+	offers []Request
 }
 
 // held is a load in the terms of one Cluster: resources by index.
@@ -59,20 +56,23 @@ type held struct {
 	refs      int
 }
 
+// want is what a load takes of one resource, whose index may be notOffered.
 type want struct {
+	name     string
 	resource int
 	amount   int64
+	// ignored and served say that it may not count; see node.counts.
+	ignored, served bool
 }
 
 // needsLess says that of some resource less is needed than by another load.
 func (h *held) needsLess(than *held) bool {
-	return slices.ContainsFunc(than.wants, func(w want) bool {
-		return !slices.ContainsFunc(h.wants, func(mine want) bool { return mine.resource == w.resource && mine.amount >= w.amount })
-	})
+	mine := make(map[string]int64, len(h.wants))
+	for _, w := range h.wants {
+		mine[w.name] = w.amount
+	}
+	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
-
-// podSlots is the index of the "pods" resource in every cluster: how many pods a node takes.
-const podSlots = 0
 
 // Ready says whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node lifecycle
 // controller taints such nodes.
@@ -82,22 +82,11 @@ func Ready(n *corev1.Node) bool {
 	})
 }
 
-func (c *Cluster) specOf(n *corev1.Node) nodeSpec {
-	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels}
+func specOf(n *corev1.Node) nodeSpec {
+	spec := nodeSpec{present: true, cordoned: n.Spec.Unschedulable, notReady: !Ready(n), labels: n.Labels, offers: offersOf(n)}
 	for _, t := range n.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			spec.taints = append(spec.taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
-		}
-	}
-	spec.free = make([]int64, len(c.resourceNames))
-	for name, quantity := range n.Status.Allocatable {
-		i := c.resource(string(name))
-		for len(spec.free) <= i {
-			spec.free = append(spec.free, 0)
-		}
-		spec.free[i] = quantity.Value()
-		if name == corev1.ResourceCPU {
-			spec.free[i] = quantity.MilliValue()
 		}
 	}
 	return spec
@@ -105,22 +94,17 @@ func (c *Cluster) specOf(n *corev1.Node) nodeSpec {
 
 func (s *nodeSpec) equal(o *nodeSpec) bool {
 	return s.present == o.present && s.cordoned == o.cordoned && s.notReady == o.notReady &&
-		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && sameAmounts(s.free, o.free)
-}
-
-// sameAmounts ignores zeroes at the end: the vectors grow with the resource names seen.
-func sameAmounts(a, b []int64) bool {
-	n := min(len(a), len(b))
-	isZero := func(v int64) bool { return v == 0 }
-	return slices.Equal(a[:n], b[:n]) && !slices.ContainsFunc(a[n:], func(v int64) bool { return !isZero(v) }) &&
-		!slices.ContainsFunc(b[n:], func(v int64) bool { return !isZero(v) })
+		maps.Equal(s.labels, o.labels) && equality.Semantic.DeepEqual(s.taints, o.taints) && slices.Equal(s.offers, o.offers)
 }
 
 // available is what is left of a resource; negative when more is bound than the node has now.
 func (n *node) available(resource int) int64 {
 	var v int64
-	if resource < len(n.spec.free) {
-		v = n.spec.free[resource]
+	if resource == notOffered {
+		return 0
+	}
+	if resource < len(n.free) {
+		v = n.free[resource]
 	}
 	if resource < len(n.used) {
 		v -= n.used[resource]
@@ -128,10 +112,14 @@ func (n *node) available(resource int) int64 {
 	return v
 }
 
-// fits is how many pods of a load fit what is left, whatever else keeps them out.
-func (n *node) fits(h *held) int32 {
+// fits is how many pods of a load fit what is left of a node, whatever else keeps them out.
+func (c *Cluster) fits(n *node, h *held) int32 {
 	most := int64(math.MaxInt32)
-	for _, w := range h.wants {
+	for i := range h.wants {
+		w := &h.wants[i]
+		if c.work++; !n.counts(w) {
+			continue
+		}
 		left := n.available(w.resource)
 		if left < w.amount {
 			return 0
@@ -141,64 +129,58 @@ func (n *node) fits(h *held) int32 {
 	if len(h.ports) == 0 && len(h.exclusive) == 0 {
 		return int32(most)
 	}
-	if n.portTaken(h) || n.ruleTaken(h) {
+	if c.portTaken(n, h) || c.ruleTaken(n, h) {
 		return 0
 	}
 	return int32(min(most, 1))
 }
 
-func (n *node) portTaken(h *held) bool {
+func (c *Cluster) portTaken(n *node, h *held) bool {
+	if len(n.ports) == 0 {
+		return false
+	}
 	for _, mine := range h.ports {
-		if slices.ContainsFunc(n.ports, mine.conflicts) {
+		if c.work++; n.ports.conflicts(mine) {
 			return true
 		}
 	}
 	return false
 }
 
-func (n *node) ruleTaken(h *held) bool {
+func (c *Cluster) ruleTaken(n *node, h *held) bool {
+	if len(n.rules) == 0 {
+		return false
+	}
 	for _, key := range h.exclusive {
-		if slices.ContainsFunc(n.rules, func(r rule) bool { return r.key == key }) {
+		if c.work++; n.rules[key] > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// add counts k more pods of a load (fewer, when k is negative).
-func (n *node) add(h *held, k int64) {
+// add counts k more pods of a load on a node (fewer, when k is negative).
+func (c *Cluster) add(n *node, h *held, k int) {
 	for _, w := range h.wants {
-		if short := w.resource + 1 - len(n.used); short > 0 {
-			n.used = append(n.used, make([]int64, max(short, len(n.spec.free)-len(n.used)))...)
+		c.work++
+		if w.resource != notOffered {
+			n.use(w.resource, int64(k)*w.amount)
 		}
-		n.used[w.resource] += k * w.amount
+	}
+	if len(h.ports) > 0 && n.ports == nil {
+		n.ports = portSet{}
 	}
 	for _, p := range h.ports {
-		n.addPort(p, k)
+		c.work++
+		n.ports.add(p, k)
+	}
+	if len(h.exclusive) > 0 && n.rules == nil {
+		n.rules = map[string]int{}
 	}
 	for _, key := range h.exclusive {
-		n.addRule(key, int(k))
-	}
-}
-
-func (n *node) addPort(p hostPort, k int64) {
-	for ; k > 0; k-- {
-		n.ports = append(n.ports, p)
-	}
-	for ; k < 0; k++ {
-		if i := slices.Index(n.ports, p); i >= 0 {
-			n.ports = slices.Delete(n.ports, i, i+1)
+		c.work++
+		if n.rules[key] += k; n.rules[key] <= 0 {
+			delete(n.rules, key)
 		}
-	}
-}
-
-func (n *node) addRule(key string, k int) {
-	i := slices.IndexFunc(n.rules, func(r rule) bool { return r.key == key })
-	if i < 0 {
-		i = len(n.rules)
-		n.rules = append(n.rules, rule{key: key})
-	}
-	if n.rules[i].pods += k; n.rules[i].pods <= 0 {
-		n.rules = slices.Delete(n.rules, i, i+1)
 	}
 }

@@ -122,7 +122,7 @@ func (c *Cluster) Expect(changes int) {
 // putPod is the one place where what counts for a pod changes; nil removes it.
 func (c *Cluster) putPod(id string, r *record) {
 	if r != nil {
-		r.node.add(r.held, 1)
+		c.add(r.node, r.held, 1)
 		c.log.touch(r.node.id)
 	} else if c.pods[id] == nil {
 		return
@@ -133,6 +133,7 @@ func (c *Cluster) putPod(id string, r *record) {
 // setRecord does the book-keeping of putPod except counting the new pod on its node.
 func (c *Cluster) setRecord(id string, r *record) {
 	old := c.pods[id]
+	c.work += recordWork
 	c.noteRecord(id, old)
 	if len(c.marks) > 0 {
 		u := undo{name: id, record: old}
@@ -151,7 +152,7 @@ func (c *Cluster) setRecord(id string, r *record) {
 		delete(c.pods, id)
 	}
 	if old != nil {
-		old.node.add(old.held, -1)
+		c.add(old.node, old.held, -1)
 		old.node.pods--
 		c.log.touch(old.node.id)
 		c.list(id, old, -1)

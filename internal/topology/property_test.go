@@ -119,6 +119,9 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 		labels["pool"] = "x"
 	}
 	a := amounts{gpu: strconv.Itoa(rapid.IntRange(0, 8).Draw(t, "gpu")), "cpu": strconv.Itoa(rapid.IntRange(0, 8).Draw(t, "cpu"))}
+	if rare := rapid.SampledFrom([]string{"", "", "example.com/a", "example.com/b"}).Draw(t, "rare"); rare != "" {
+		a[rare] = strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "amount"))
+	}
 	return makeNode("n"+strconv.Itoa(i), labels, a, func(n *corev1.Node) {
 		n.Spec.Unschedulable = rapid.IntRange(0, 5).Draw(t, "cordon") == 0
 		if rapid.IntRange(0, 5).Draw(t, "taint") == 0 {
@@ -132,6 +135,9 @@ func drawNode(t *rapid.T, i int) *corev1.Node {
 
 func drawPod(t *rapid.T, i int, node string) *corev1.Pod {
 	a := amounts{gpu: strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "gpu")), "cpu": strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "cpu"))}
+	if rare := rapid.SampledFrom([]string{"", "", "example.com/a", "example.com/b", "example.com/nowhere"}).Draw(t, "rare"); rare != "" {
+		a[rare] = "1"
+	}
 	return makePod("p"+strconv.Itoa(i), node, a, func(p *corev1.Pod) {
 		switch rapid.IntRange(0, 7).Draw(t, "special") {
 		case 0:
@@ -163,6 +169,7 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 		c := NewCluster()
 		now := history{map[string]*corev1.Node{}, map[string]*corev1.Pod{}, map[string]held2{}}
 		var saved []history
+		var served []string
 		shapes := []*Shape{ShapeOf(drawPod(t, 0, "")), ShapeOf(drawPod(t, 0, "")), ShapeOf(drawPod(t, 0, ""))}
 		node := func() string { return "n" + strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "node")) }
 		pod := func() int { return rapid.IntRange(0, 7).Draw(t, "pod") }
@@ -223,6 +230,15 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 				c.Rollback()
 				now, saved = saved[len(saved)-1], saved[:len(saved)-1]
 			},
+			"serve": func(t *rapid.T) {
+				served = nil
+				for _, name := range []string{"example.com/a", "example.com/nowhere", gpu} {
+					if rapid.Bool().Draw(t, name) {
+						served = append(served, name)
+					}
+				}
+				c.Serve(served)
+			},
 			"ask": func(*rapid.T) { shot(c, trees, selectors, shapes) },
 			"": func(t *rapid.T) {
 				if len(saved) > 0 {
@@ -230,7 +246,9 @@ func TestIncrementalEqualsFresh(t *testing.T) {
 				}
 				got := shot(c, trees, selectors, shapes)
 				for _, reverse := range []bool{false, true} {
-					if diff := cmp.Diff(shot(now.fresh(reverse), trees, selectors, shapes), got); diff != "" {
+					fresh := now.fresh(reverse)
+					fresh.Serve(served)
+					if diff := cmp.Diff(shot(fresh, trees, selectors, shapes), got); diff != "" {
 						t.Fatalf("fresh tree (-) against incremental tree (+):\n%s", diff)
 					}
 				}

@@ -26,8 +26,10 @@ type Shape struct {
 	selector    map[string]string
 	hasAffinity bool
 	affinity    nodeaffinity.RequiredNodeAffinity
-	tolerations []corev1.Toleration
-	uncounted   []string
+	// affinityEntries counts the terms, expressions and values of affinity.
+	affinityEntries int
+	tolerations     []corev1.Toleration
+	uncounted       []string
 	// avoid are hosts that such pods are kept off, in order.
 	avoid []string
 	key   string
@@ -38,6 +40,7 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 	s := &Shape{load: loadOf(pod), selector: pod.Spec.NodeSelector, tolerations: pod.Spec.Tolerations}
 	s.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	s.hasAffinity = requiredNodeTerms(pod) != nil
+	s.affinityEntries = entriesOf(requiredNodeTerms(pod))
 	s.uncounted = uncountedOf(pod, len(s.load.exclusive))
 	s.key = shapeKey(pod, s)
 	return s
@@ -65,21 +68,6 @@ type load struct {
 	// exclusive are the pod's "one of us per host" rules.
 	exclusive []string
 }
-
-type hostPort struct {
-	protocol, ip string
-	port         int32
-}
-
-// conflicts follows the kube-scheduler: the same port and protocol on the same address, and 0.0.0.0 is every address.
-func (p hostPort) conflicts(other hostPort) bool {
-	if p.port != other.port || p.protocol != other.protocol {
-		return false
-	}
-	return p.ip == other.ip || p.ip == anyAddress || other.ip == anyAddress
-}
-
-const anyAddress = "0.0.0.0"
 
 // loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in flight, every resource name.
 func loadOf(pod *corev1.Pod) load {
@@ -126,9 +114,7 @@ func portsOf(pod *corev1.Pod) []hostPort {
 			if hp.ip == "" {
 				hp.ip = anyAddress
 			}
-			if !slices.Contains(ports, hp) {
-				ports = append(ports, hp)
-			}
+			ports = append(ports, hp)
 		}
 	}
 	for i := range pod.Spec.InitContainers {
@@ -139,10 +125,8 @@ func portsOf(pod *corev1.Pod) []hostPort {
 	for i := range pod.Spec.Containers {
 		add(&pod.Spec.Containers[i])
 	}
-	slices.SortFunc(ports, func(a, b hostPort) int {
-		return strings.Compare(a.text(), b.text())
-	})
-	return ports
+	slices.SortFunc(ports, compareHostPorts)
+	return slices.Compact(ports)
 }
 
 // exclusiveOf returns the pod's required anti-affinity terms against its own kind on one host. Two pods that carry the same term shut each
@@ -206,4 +190,21 @@ func requiredNodeTerms(pod *corev1.Pod) *corev1.NodeSelector {
 		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
 	return nil
+}
+
+// entriesOf counts what a node is compared with for a node selector: terms, expressions and values.
+func entriesOf(selector *corev1.NodeSelector) (n int) {
+	if selector == nil {
+		return 0
+	}
+	for i := range selector.NodeSelectorTerms {
+		n++
+		for _, e := range selector.NodeSelectorTerms[i].MatchExpressions {
+			n += 1 + len(e.Values)
+		}
+		for _, e := range selector.NodeSelectorTerms[i].MatchFields {
+			n += 1 + len(e.Values)
+		}
+	}
+	return n
 }

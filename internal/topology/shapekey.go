@@ -54,10 +54,6 @@ func (l *load) key() string {
 	return b.String()
 }
 
-func (p hostPort) text() string {
-	return p.protocol + "/" + p.ip + "/" + strconv.Itoa(int(p.port))
-}
-
 // writeJSON appends API types, which always marshal.
 func writeJSON(b *strings.Builder, v any) {
 	text, err := json.Marshal(v)

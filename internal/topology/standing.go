@@ -165,7 +165,7 @@ func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.record.started, b.record.started), cmp.Compare(a.ID, b.ID))
 	})
 	for _, v := range victims {
-		if c.nodes[v.Node].fits(v.record.held) > 0 {
+		if c.fits(c.nodes[v.Node], v.record.held) > 0 {
 			c.Spare(v)
 		} else {
 			lost = append(lost, v)

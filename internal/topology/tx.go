@@ -76,6 +76,9 @@ const minLog = 1 << 14
 
 func (l *changeLog) end() int { return l.base + len(l.entries) }
 
+// forget has every view count afresh.
+func (l *changeLog) forget() { l.base, l.entries = l.end()+1, l.entries[:0] }
+
 func (l *changeLog) touch(n NodeID) {
 	for len(l.last) <= int(n) {
 		l.last = append(l.last, -1)

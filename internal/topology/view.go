@@ -65,12 +65,14 @@ func (v *View) Shape() *Shape { return v.shape }
 
 // Fit is how many pods of the shape a domain holds now.
 func (v *View) Fit(d DomainID) int {
+	v.tree.cluster.work++
 	v.refresh()
 	return int(v.sum[d])
 }
 
 // NodeFit is how many pods of the shape a node holds now.
 func (v *View) NodeFit(n NodeID) int {
+	v.tree.cluster.work++
 	v.refresh()
 	return int(v.fit[n])
 }
@@ -100,16 +102,19 @@ func (v *View) Why(n NodeID) (Exclusion, bool) {
 	return v.tree.cluster.why(v.tree.cluster.nodes[n], v.shape, v.held)
 }
 
-// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound.
-func (v *View) Left(n NodeID, i int) int64 {
-	return v.tree.cluster.nodes[n].available(v.held.wants[i+1].resource)
+// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound. It is false when the
+// node need not have any of it; see [Cluster.Serve].
+func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
+	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
+	return node.available(w.resource), node.counts(w)
 }
 
 // Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made
 // lasting by [Cluster.Reserve]; transactions do not know of it.
 func (v *View) Take(n NodeID, k int) {
-	v.tree.cluster.nodes[n].add(v.held, int64(k))
-	v.tree.cluster.log.touch(n)
+	c := v.tree.cluster
+	c.add(c.nodes[n], v.held, k)
+	c.log.touch(n)
 }
 
 // Mark is equal for nodes that are alike for pods of the shape, now and after any further pods are placed on both; 0 when none fits.
@@ -120,6 +125,7 @@ func (v *View) Mark(id NodeID) uint64 {
 	n := v.tree.cluster.nodes[id]
 	mark := uint64(fnvOffset)
 	for _, w := range v.held.wants {
+		v.tree.cluster.work++
 		mark = (mark ^ uint64(n.available(w.resource))) * fnvPrime
 	}
 	return mark
@@ -219,7 +225,7 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 		v.admits[id], v.seen[id] = !excluded, n.version
 	}
 	if v.admits[id] {
-		fit = n.fits(v.held)
+		fit = v.tree.cluster.fits(n, v.held)
 	}
 	return fit, home
 }

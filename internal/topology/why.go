@@ -74,10 +74,10 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if e, excluded := c.exclusion(n, s); excluded {
 		return e, true
 	}
-	if n.portTaken(h) {
+	if c.portTaken(n, h) {
 		return Exclusion{Kind: KindHostPort}, true
 	}
-	if n.ruleTaken(h) {
+	if c.ruleTaken(n, h) {
 		return Exclusion{Kind: KindOnePerHost}, true
 	}
 	return c.shortest(n, h)
@@ -87,13 +87,15 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	var worst Exclusion
 	found := false
-	for _, w := range h.wants {
+	for i := range h.wants {
+		w := &h.wants[i]
+		c.work++
 		have := max(n.available(w.resource), 0)
-		if have >= w.amount {
+		if have >= w.amount || !n.counts(w) {
 			continue
 		}
 		if !found || float64(have)/float64(w.amount) < float64(worst.Have)/float64(worst.Need) {
-			worst = Exclusion{Kind: KindResource, Detail: c.resourceNames[w.resource], Have: have, Need: w.amount}
+			worst = Exclusion{Kind: KindResource, Detail: w.name, Have: have, Need: w.amount}
 			found = true
 		}
 	}
@@ -103,7 +105,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 // exclusion judges what does not depend on the pods of the node, as the kube-scheduler would; a node that is not ready is left out even
 // for pods that tolerate its taint, because a gang member there would not start.
 func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
-	if n.spec.cordoned && !tolerated(s, &unschedulable) {
+	if n.spec.cordoned && !c.tolerated(s, &unschedulable) {
 		return Exclusion{Kind: KindCordoned}, true
 	}
 	if n.spec.notReady || !n.spec.present {
@@ -116,10 +118,11 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 		return Exclusion{Kind: KindAvoided}, true
 	}
 	for i := range n.spec.taints {
-		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !tolerated(s, t) {
+		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !c.tolerated(s, t) {
 			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true
 		}
 	}
+	c.work += uint64(len(s.selector) + s.affinityEntries)
 	if !matches(s.selector, n.spec.labels) {
 		return Exclusion{Kind: KindNodeSelector}, true
 	}
@@ -134,7 +137,8 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 
 var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-func tolerated(s *Shape, t *corev1.Taint) bool {
+func (c *Cluster) tolerated(s *Shape, t *corev1.Taint) bool {
+	c.work += uint64(len(s.tolerations))
 	return len(s.tolerations) > 0 && corev1helpers.TolerationsTolerateTaint(klog.Logger{}, s.tolerations, t, false)
 }
 

@@ -43,6 +43,7 @@ var serviceChecks = []struct {
 	{"node count", nodeCount},
 	{"resources", resources},
 	{"scheduling", scheduling},
+	{"compared lists", comparedLists},
 	{"service constraint", serviceConstraint},
 	{"ingress", ingress},
 	{"volume mounts", volumeMounts},

@@ -49,6 +49,16 @@ func TestServiceRules(t *testing.T) {
 			change: worker(func(s *serviceSpec) { s.Multinode.NodeCount = 1 }),
 			want:   []string{`spec.services[Worker].multinode.nodeCount: Invalid value: 1: must be at least 2; remove multinode from a service whose replicas sit on one node`},
 		},
+		"compared lists: too many host ports": {
+			change: worker(func(s *serviceSpec) {
+				s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "i", Ports: make([]corev1.ContainerPort, 257)}}
+				for i := range s.ExtraPodSpec.MainContainer.Ports {
+					s.ExtraPodSpec.MainContainer.Ports[i].HostPort = int32(i + 1)
+				}
+			}),
+			want: []string{`spec.services[Worker].extraPodSpec.mainContainer.ports: Too many: 257: must have at most 256 host ports in all containers: ` +
+				`they are compared with every node; remove host ports: pods reach each other without them`},
+		},
 		"scheduling: a fixed node": {
 			change: worker(func(s *serviceSpec) {
 				s.ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeName: "n1"}}

@@ -6,6 +6,7 @@ package webhook
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,6 +50,22 @@ func TestPlacingPodsIsTheOperators(t *testing.T) {
 				form.path+"schedulingGates[0].name: Forbidden")
 			s.create(workerWith(t, version, "free", "", `"nodeName":"n1","schedulingGates":[{"name":"mine"}],`))
 			s.create(workerWith(t, version, "own-gate", twoNodes, `"schedulingGates":[{"name":"mine"}],`))
+		})
+	}
+}
+
+// One deployment may not take the planner's time from all others: what it compares with every node has a bound, on a create and in a change.
+func TestComparedListsAreBounded(t *testing.T) {
+	tolerations := func(n int) string {
+		return `"tolerations":[` + strings.TrimSuffix(strings.Repeat(`{"operator":"Exists"},`, n), ",") + `],`
+	}
+	for version, form := range workers {
+		t.Run(version, func(t *testing.T) {
+			s := newServer(t)
+			says := []string{form.path + "tolerations: Too many: 257", "must have at most 256 tolerations", "tolerate a key with operator Exists instead of each value"}
+			s.wantRefused(s.tryCreate(workerWith(t, version, "many", "", tolerations(257))), says...)
+			s.create(workerWith(t, version, "most", "", tolerations(256)))
+			s.wantRefused(s.admin.Patch(t.Context(), workerWith(t, version, "most", "", tolerations(257)), client.Merge), says...)
 		})
 	}
 }

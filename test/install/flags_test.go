@@ -5,6 +5,7 @@ package install
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 	variants := installs(t)
 	var err error
 	if variants["helm, all set"], err = chart(
-		namespace, `watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `maxPodsPerGraph=2000000`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
+		namespace, `watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `maxPodsPerGraph=2000000`, `ignoredResources=["example.com/gpumem","vendor.example"]`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `platform={"natsServer":"nats://n:4222","etcdEndpoints":"e1:2379,e2:2379","modelExpressURL":"http://m","prometheusEndpoint":"http://p:9090"}`, `logging={"level":"debug","format":"console"}`,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +42,9 @@ func TestOperatorTakesItsArguments(t *testing.T) {
 			}
 			if want := map[bool]int64{true: 2_000_000, false: 10_000}[name == "helm, all set"]; o.MaxPodsPerGraph != want {
 				t.Errorf("a graph may have %d pods, want %d", o.MaxPodsPerGraph, want)
+			}
+			if set := name == "helm, all set"; set != slices.Equal(o.IgnoredResources, []string{"example.com/gpumem", "vendor.example"}) {
+				t.Errorf("ignored are %q", o.IgnoredResources)
 			}
 			if set := name == "helm, all set"; set != (o.ReserveDomainAfter == 5*time.Minute) || set != (o.ReserveDomainFor == 10*time.Minute) || set != (o.ReserveShare == 0.25) {
 				t.Errorf("hosts are reserved after %s for %s, at most %v of the nodes", o.ReserveDomainAfter, o.ReserveDomainFor, o.ReserveShare)

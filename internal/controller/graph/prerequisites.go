@@ -22,6 +22,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // IndexByClaim finds deployments by the volume claims that they list or their pods mount.
@@ -196,9 +197,18 @@ func uncountedClaims(o observed) []string {
 
 // aboutClaims adds to a message about places what it leaves out.
 func aboutClaims(o observed, message string) string {
-	services := uncountedClaims(o)
-	if len(services) == 0 {
-		return message
+	if services := uncountedClaims(o); len(services) > 0 {
+		message += fmt.Sprintf(". Resource claims of %s are not counted: whether a node has their devices, the kube-scheduler decides", few(services))
 	}
-	return fmt.Sprintf("%s. Resource claims of %s are not counted: whether a node has their devices, the kube-scheduler decides", message, few(services))
+	for i, u := range o.result.Uncounted {
+		if i == maxUncounted {
+			return message + fmt.Sprintf(". %d more resources are not counted", len(o.result.Uncounted)-i)
+		}
+		message += fmt.Sprintf(". %s of %s is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides",
+			limit.Text(u.Resource, maxResourceName), few(u.Services))
+	}
+	return message
 }
+
+// Bounds of what a message says of resources that are not counted.
+const maxUncounted, maxResourceName = 2, 80

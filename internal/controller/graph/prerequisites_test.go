@@ -15,6 +15,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
@@ -74,6 +75,14 @@ func TestClaimsAreNotCounted(t *testing.T) {
 	sg.Spec.Roles = []trellisv1alpha1.Role{{Name: "main", Count: 1, Template: template}}
 	if got := message(); !strings.Contains(got, "Resource claims of work are not counted") {
 		t.Error(got)
+	}
+	sg.Spec.Roles = nil
+	o.result.Uncounted = []gang.Uncounted{{Resource: "example.com/nic", Services: []string{"a", "b"}}, {Resource: "nvidia.com/gpu", Services: []string{"work"}}, {Resource: "x"}, {Resource: "y"}}
+	want := ". example.com/nic of a, b is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
+		". nvidia.com/gpu of work is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides" +
+		". 2 more resources are not counted"
+	if got := message(); !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want it to end with %q", got, want)
 	}
 }
 

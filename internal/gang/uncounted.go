@@ -1,0 +1,61 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Uncounted is a resource that is not counted on hosts of some pods, because a DeviceClass serves it and the hosts do not offer it.
+type Uncounted struct {
+	Resource string
+	// Services whose pods are on such hosts, by name.
+	Services []string
+}
+
+// UncountedOf lists, by name, the resources of the graph's placed pods that are not counted where the pods are.
+func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
+	found := map[string]map[string]bool{}
+	var pods map[string][]*corev1.Pod
+	for _, sg := range o.Groups {
+		if !graph.Gated(sg) {
+			continue
+		}
+		for i := range sg.Spec.Roles {
+			served := c.Served(topology.ShapeOf(&corev1.Pod{Spec: sg.Spec.Roles[i].Template.Spec}))
+			if len(served) == 0 {
+				continue
+			}
+			if pods == nil {
+				pods = podsByGroup(o.Pods)
+			}
+			for _, name := range served {
+				if slices.ContainsFunc(pods[string(sg.UID)], func(pod *corev1.Pod) bool {
+					return pod.Labels[graph.LabelRole] == sg.Spec.Roles[i].Name && claims(c, pod, name)
+				}) {
+					if found[name] == nil {
+						found[name] = map[string]bool{}
+					}
+					found[name][sg.Spec.Service] = true
+				}
+			}
+		}
+	}
+	var out []Uncounted
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, Uncounted{name, slices.Sorted(maps.Keys(found[name]))})
+	}
+	return out
+}
+
+// claims says that a pod's node does not offer what it asks for.
+func claims(c *topology.Cluster, pod *corev1.Pod, resource string) bool {
+	return !Leaving(pod) && slices.ContainsFunc(NodesOf(c, topology.PodID(pod)), func(node string) bool { return !c.Offers(node, resource) })
+}

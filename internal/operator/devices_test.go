@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+)
+
+// hosts makes nodes that take pods, until the test ends.
+func (b *bare) hosts(n int) (names []string) {
+	b.t.Helper()
+	for range n {
+		node := &corev1.Node{}
+		node.Name = newNode(b.t, b.c)
+		names = append(names, node.Name)
+		b.until("the node takes pods", time.Minute, func() error {
+			b.must(b.c.Get(b.t.Context(), client.ObjectKeyFromObject(node), node))
+			node.Spec.Taints = nil
+			if err := b.c.Update(b.t.Context(), node); err != nil {
+				return err
+			}
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			node.Status.Capacity = corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("20"),
+			}
+			node.Status.Allocatable = node.Status.Capacity
+			return b.c.Status().Update(b.t.Context(), node)
+		})
+	}
+	return names
+}
+
+// asking makes a deployment of one replica of two pods that ask for a resource, in a namespace of its own.
+func (b *bare) asking(resources *nvidiav1alpha1.ResourceItem) *nvidiav1alpha1.DynamoGraphDeployment {
+	b.t.Helper()
+	worker := graphs.Worker(1, 2, 0, "")
+	worker.Resources = &nvidiav1alpha1.Resources{Limits: resources}
+	dgd := deployment(newNamespace(b.t, b.c), graphs.Services{"Worker": worker})
+	b.must(b.c.Create(b.t.Context(), dgd))
+	return dgd
+}
+
+// placed waits until Placed of a deployment is as wanted and says the words.
+func (b *bare) placed(dgd *nvidiav1alpha1.DynamoGraphDeployment, status metav1.ConditionStatus, words string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("Placed is %s with %q", status, words), 2*time.Minute, func() error {
+		b.must(b.c.Get(b.t.Context(), client.ObjectKeyFromObject(dgd), dgd))
+		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+		if c == nil || c.Status != status || !strings.Contains(c.Message, words) {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+}
+
+// releasedTo are the hosts that the pods of a deployment are pinned to, once all are released; "" for one that is not pinned to a host.
+func (b *bare) releasedTo(dgd *nvidiav1alpha1.DynamoGraphDeployment) (hosts []string) {
+	b.t.Helper()
+	b.until("the pods are released", 2*time.Minute, func() error {
+		pods := &corev1.PodList{}
+		b.must(b.c.List(b.t.Context(), pods, client.InNamespace(dgd.Namespace)))
+		hosts = nil
+		for i := range pods.Items {
+			if graph.GateClosed(&pods.Items[i]) {
+				return errors.New("a pod is gated")
+			}
+			hosts = append(hosts, gang.PinnedHost(&pods.Items[i]))
+		}
+		if len(hosts) != 2 {
+			return fmt.Errorf("there are %d pods", len(hosts))
+		}
+		return nil
+	})
+	return hosts
+}
+
+// A resource that no node offers keeps a gang waiting until a DeviceClass serves it, or the operator is told that the kube-scheduler ignores it.
+func TestResourcesThatNodesDoNotOffer(t *testing.T) {
+	b := newBare(t)
+	nodes := b.hosts(2)
+	served := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"served.example/device": "2"}})
+	ignored := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"ignored.example/mem": "3000"}})
+	b.placed(served, metav1.ConditionFalse, "served.example/device")
+	b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
+
+	t.Log("a DeviceClass serves one")
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{GenerateName: "device-"}}
+	class.Spec.ExtendedResourceName = ptr.To("served.example/device")
+	b.must(b.c.Create(t.Context(), class))
+	t.Cleanup(func() { _ = b.c.Delete(context.Background(), class) })
+	for _, host := range b.releasedTo(served) {
+		if !slices.Contains(nodes, host) {
+			t.Errorf("a pod is pinned to host %q, want one of %q", host, nodes)
+		}
+	}
+	b.placed(served, metav1.ConditionTrue, "served.example/device of Worker is not counted on nodes where a DeviceClass serves it")
+	b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
+
+	t.Log("the other is ignored")
+	b.stop()
+	b.change = func(o *Options) { o.IgnoredResources = []string{"ignored.example"} }
+	b.start()
+	b.releasedTo(ignored)
+	b.placed(served, metav1.ConditionTrue, "is not counted")
+}

@@ -1,0 +1,147 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// resources gives the names of resources that nodes offer an index each, so that amounts are lists of numbers. Any pod may ask for any name: names
+// that no node offers have no index, and pods that ask for one fit nowhere. Index and memory of a name end with the last node that offers it.
+type resources struct {
+	index  map[string]int
+	names  []string
+	nodes  []int // that offer each name
+	vacant []int
+	// last is what the last node offered, which the next one often shares.
+	last []Request
+}
+
+const (
+	// podSlots is the index of the "pods" resource in every cluster: how many pods a node takes.
+	podSlots = 0
+	// notOffered stands for the index of a name that no node offers.
+	notOffered = -1
+)
+
+func newResources() resources {
+	return resources{index: map[string]int{string(corev1.ResourcePods): podSlots}, names: []string{string(corev1.ResourcePods)}, nodes: []int{1}}
+}
+
+// of returns the index of a name, or notOffered.
+func (r *resources) of(name string) int {
+	if i, offered := r.index[name]; offered {
+		return i
+	}
+	return notOffered
+}
+
+// offer notes one more node that offers a name, and says whether it is the first.
+func (r *resources) offer(name string) (i int, first bool) {
+	i, known := r.index[name]
+	if known {
+		r.nodes[i]++
+		return i, false
+	}
+	if last := len(r.vacant) - 1; last >= 0 {
+		i, r.vacant = r.vacant[last], r.vacant[:last]
+		r.names[i], r.nodes[i] = name, 1
+	} else {
+		i, r.names, r.nodes = len(r.names), append(r.names, name), append(r.nodes, 1)
+	}
+	r.index[name] = i
+	return i, true
+}
+
+// withdraw notes one node less that offers a name, and says whether it was the last.
+func (r *resources) withdraw(name string) (i int, last bool) {
+	i = r.index[name]
+	if r.nodes[i]--; r.nodes[i] > 0 || i == podSlots {
+		return i, false
+	}
+	delete(r.index, name)
+	r.names[i], r.vacant = "", append(r.vacant, i)
+	return i, true
+}
+
+// setOffers replaces what a node offers. A name that is new to the cluster costs a look at all pods, one that is given up at all nodes: the
+// pods that ask for it are counted, or not any more.
+func (c *Cluster) setOffers(n *node, old, now []Request) {
+	for _, r := range now {
+		if i, first := c.resources.offer(r.Name); first {
+			c.countOffered(r.Name, i)
+		}
+	}
+	for _, r := range old {
+		if i, last := c.resources.withdraw(r.Name); last {
+			c.forgetOffered(i)
+		}
+	}
+	n.free = n.free[:0]
+	for _, r := range now {
+		i := c.resources.index[r.Name]
+		n.free = fill(n.free, i+1, 0)
+		n.free[i] = r.Amount
+	}
+}
+
+func (c *Cluster) countOffered(name string, i int) {
+	amounts := map[*held]int64{}
+	for _, h := range c.loads {
+		if at, asks := slices.BinarySearchFunc(h.wants[1:], name, func(w want, name string) int { return strings.Compare(w.name, name) }); asks {
+			h.wants[1+at].resource = i
+			amounts[h] = h.wants[1+at].amount
+		}
+	}
+	if len(amounts) == 0 {
+		return
+	}
+	for _, r := range c.pods {
+		if amount := amounts[r.held]; amount > 0 {
+			r.node.use(i, amount)
+		}
+	}
+}
+
+func (c *Cluster) forgetOffered(i int) {
+	for _, h := range c.loads {
+		for w := range h.wants {
+			if h.wants[w].resource == i {
+				h.wants[w].resource = notOffered
+			}
+		}
+	}
+	for _, n := range c.byName {
+		if i < len(n.used) {
+			n.used[i] = 0
+		}
+	}
+}
+
+// use counts an amount of a resource as used, or as free again.
+func (n *node) use(resource int, amount int64) {
+	n.used = fill(n.used, resource+1, 0)
+	n.used[resource] += amount
+}
+
+// offersOf lists what a node has of each resource, by name: thousandths for cpu, else the plain amount. A resource of which it has nothing is not
+// offered.
+func offersOf(n *corev1.Node) []Request {
+	var offers []Request
+	for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {
+		quantity := n.Status.Allocatable[name]
+		amount := quantity.Value()
+		if name == corev1.ResourceCPU {
+			amount = quantity.MilliValue()
+		}
+		if amount > 0 {
+			offers = append(offers, Request{string(name), amount})
+		}
+	}
+	return offers
+}

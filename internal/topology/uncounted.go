@@ -1,0 +1,105 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// Uncounted resources, as the kube-scheduler's NodeResourcesFit has them:
+//
+//   - A resource that the scheduler is configured to ignore counts on no node: something else decides about it (an extender).
+//   - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it, by a device plugin. On the others the kube-scheduler makes a
+//     claim of it, and allocates devices; how many a node has is not counted here.
+
+// Ignored says which resources the kube-scheduler that binds the pods ignores: names such as example.com/gpumem, and groups such as example.com for
+// all names in one. Like there, only extended resources can be ignored.
+type Ignored struct{ names, groups map[string]bool }
+
+// IgnoredResources reads names, which have a slash, and groups, which have none.
+func IgnoredResources(list []string) Ignored {
+	i := Ignored{map[string]bool{}, map[string]bool{}}
+	for _, entry := range list {
+		if strings.Contains(entry, "/") {
+			i.names[entry] = true
+		} else {
+			i.groups[entry] = true
+		}
+	}
+	return i
+}
+
+func (i Ignored) has(name string) bool {
+	group, _, prefixed := strings.Cut(name, "/")
+	return prefixed && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix) &&
+		(i.names[name] || i.groups[group])
+}
+
+// Ignore sets what is ignored. Call it before the first pod.
+func (c *Cluster) Ignore(i Ignored) { c.ignored = i }
+
+// ServedBy lists the resources that DeviceClasses serve: by their own name, and by the one that each may have.
+func ServedBy(classes []*resourcev1.DeviceClass) []string {
+	served := map[string]bool{}
+	for _, class := range classes {
+		served[resourcev1.ResourceDeviceClassPrefix+class.Name] = true
+		if name := class.Spec.ExtendedResourceName; name != nil && *name != "" {
+			served[*name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(served))
+}
+
+// Serve replaces the resources that DeviceClasses serve, and reports whether that changed anything. It costs every view a look at all nodes.
+func (c *Cluster) Serve(names []string) (changed bool) {
+	served := make(map[string]bool, len(names))
+	for _, name := range names {
+		served[name] = true
+	}
+	if maps.Equal(served, c.served) {
+		return false
+	}
+	c.served = served
+	for _, h := range c.loads {
+		for i := range h.wants {
+			h.wants[i].served = served[h.wants[i].name]
+		}
+	}
+	c.log.forget()
+	return true
+}
+
+// counts reports whether a node has to offer what a pod wants.
+func (n *node) counts(w *want) bool {
+	return !w.ignored && (!w.served || n.has(w.resource))
+}
+
+// has reports whether the node offers some of a resource, whoever uses it.
+func (n *node) has(resource int) bool {
+	return resource != notOffered && resource < len(n.free) && n.free[resource] > 0
+}
+
+// Served lists what of a shape's resources DeviceClasses serve, by name: on a node that does not offer it, it is not counted.
+func (c *Cluster) Served(s *Shape) (names []string) {
+	if len(c.served) == 0 {
+		return nil
+	}
+	for _, r := range s.load.requests {
+		if c.served[r.Name] && !c.ignored.has(r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// Offers reports whether a node offers some of a resource, whoever uses it.
+func (c *Cluster) Offers(node, resource string) bool {
+	n, known := c.byName[node]
+	return known && n.has(c.resources.of(resource))
+}

@@ -1,0 +1,148 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+// Bounds of the lists of a pod that are compared with every node of the cluster, for every graph that waits. They are far above what a program
+// needs.
+const (
+	maxHostPorts     = 256
+	maxTolerations   = 256
+	maxNodeSelector  = 64
+	maxResourceNames = 64
+	maxSpread        = 64
+	maxClaimsOfPod   = 64
+	// maxTermEntries bounds the terms, expressions and values of a required affinity together.
+	maxTermEntries = 1024
+)
+
+// comparedLists bounds what the planner compares. Without a bound one deployment could take the planner's time from all others.
+func comparedLists(s service) field.ErrorList {
+	spec, path := &s.template().Spec, s.path.Child("extraPodSpec")
+	errs := hostPorts(s, spec)
+	bounded := func(n, most int, what, fix string, path *field.Path) {
+		if n > most {
+			errs = append(errs, tooLong(path, n, most, what, fix))
+		}
+	}
+	bounded(len(spec.Tolerations), maxTolerations, "tolerations", "tolerate a key with operator Exists instead of each value", path.Child("tolerations"))
+	bounded(len(spec.NodeSelector), maxNodeSelector, "labels", "label the nodes of a pool with one label, and select that", path.Child("nodeSelector"))
+	bounded(len(spec.TopologySpreadConstraints), maxSpread, "constraints", "remove some", path.Child("topologySpreadConstraints"))
+	bounded(len(spec.ResourceClaims), maxClaimsOfPod, "claims", "ask for several devices in one claim", path.Child("resourceClaims"))
+	bounded(resourceNames(spec), maxResourceNames, "names of resources in all containers", "remove some", s.path.Child("resources"))
+	if spec.Affinity == nil {
+		return errs
+	}
+	const required, fix = "requiredDuringSchedulingIgnoredDuringExecution", "label the nodes or pods that are meant with one label, and ask for that"
+	const entries = "terms, expressions and values"
+	path = path.Child("affinity")
+	if a := spec.Affinity.NodeAffinity; a != nil {
+		bounded(nodeEntries(a.RequiredDuringSchedulingIgnoredDuringExecution), maxTermEntries, entries, fix, path.Child("nodeAffinity", required))
+	}
+	if a := spec.Affinity.PodAffinity; a != nil {
+		bounded(podEntries(a.RequiredDuringSchedulingIgnoredDuringExecution), maxTermEntries, entries, fix, path.Child("podAffinity", required))
+	}
+	if a := spec.Affinity.PodAntiAffinity; a != nil {
+		bounded(podEntries(a.RequiredDuringSchedulingIgnoredDuringExecution), maxTermEntries, entries, fix, path.Child("podAntiAffinity", required))
+	}
+	return errs
+}
+
+func tooLong(path *field.Path, n, most int, what, fix string) *field.Error {
+	return &field.Error{Type: field.ErrorTypeTooMany, Field: path.String(), BadValue: n,
+		Detail: fmt.Sprintf("must have at most %d %s: they are compared with every node; %s", most, what, fix)}
+}
+
+// hostPorts counts the ports that the pod takes of its host. In the network of the host these are all ports of its containers.
+func hostPorts(s service, spec *corev1.PodSpec) field.ErrorList {
+	sum, most, at := 0, 0, s.path
+	count := func(list string, containers []corev1.Container) {
+		for i := range containers {
+			n := 0
+			for _, p := range containers[i].Ports {
+				if p.HostPort > 0 || spec.HostNetwork && p.ContainerPort > 0 {
+					n++
+				}
+			}
+			if sum += n; n <= most {
+				continue
+			}
+			most, at = n, s.path.Child("extraPodSpec", list).Key(short(containers[i].Name))
+			if list == "containers" && containers[i].Name == nvidiav1beta1.MainContainerName {
+				at = s.path.Child("extraPodSpec", "mainContainer")
+			}
+		}
+	}
+	count("containers", spec.Containers)
+	count("initContainers", spec.InitContainers)
+	if sum <= maxHostPorts {
+		return nil
+	}
+	return one(tooLong(at.Child("ports"), sum, maxHostPorts, "host ports in all containers", "remove host ports: pods reach each other without them"))
+}
+
+// resourceNames counts what the pod asks for.
+func resourceNames(spec *corev1.PodSpec) int {
+	names := sets.New[corev1.ResourceName]()
+	add := func(r *corev1.ResourceRequirements) {
+		names.Insert(sets.KeySet(r.Requests).UnsortedList()...)
+		names.Insert(sets.KeySet(r.Limits).UnsortedList()...)
+	}
+	for i := range spec.Containers {
+		add(&spec.Containers[i].Resources)
+	}
+	for i := range spec.InitContainers {
+		add(&spec.InitContainers[i].Resources)
+	}
+	if spec.Resources != nil {
+		add(spec.Resources)
+	}
+	return len(names)
+}
+
+// nodeEntries counts what one node is compared with.
+func nodeEntries(selector *corev1.NodeSelector) (n int) {
+	if selector == nil {
+		return 0
+	}
+	for i := range selector.NodeSelectorTerms {
+		n++
+		for _, e := range selector.NodeSelectorTerms[i].MatchExpressions {
+			n += 1 + len(e.Values)
+		}
+		for _, e := range selector.NodeSelectorTerms[i].MatchFields {
+			n += 1 + len(e.Values)
+		}
+	}
+	return n
+}
+
+// podEntries counts what one pod is compared with.
+func podEntries(terms []corev1.PodAffinityTerm) (n int) {
+	for i := range terms {
+		n += 1 + len(terms[i].Namespaces) + labelEntries(terms[i].LabelSelector) + labelEntries(terms[i].NamespaceSelector)
+	}
+	return n
+}
+
+func labelEntries(selector *metav1.LabelSelector) int {
+	if selector == nil {
+		return 0
+	}
+	n := len(selector.MatchLabels)
+	for _, e := range selector.MatchExpressions {
+		n += 1 + len(e.Values)
+	}
+	return n
+}
