@@ -41,7 +41,7 @@ func (s *server) uids() string {
 	return strings.Join(out, " ")
 }
 
-// A group is deleted with --cascade=orphan and made again: it adopts the pods that are still there, as they run, and goes on from there. A copy of one
+// A group is deleted with --cascade=orphan and made again: it adopts the pods that are still there, as they run, and continues with them. A copy of one
 // of them under another name, and one on its way out, are not adopted.
 func TestOrphanedPodsAreAdopted(t *testing.T) {
 	s := newServer(t)
