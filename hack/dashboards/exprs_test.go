@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
 	_ "github.com/trellis-k8s/trellis/internal/operator" // registers its metrics
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
 const (
@@ -131,7 +132,7 @@ func registered(t *testing.T) map[string]bool {
 		}
 	}
 	described := make(chan *prometheusclient.Desc, 1000)
-	for _, collector := range append(scheduler.Collectors(), storageversion.Collectors()...) { // what has no series yet, or none on a standby
+	for _, collector := range slices.Concat(scheduler.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // what has no series yet, or none on a standby
 		collector.Describe(described)
 	}
 	close(described)

@@ -96,6 +96,12 @@ func TestAlerts(t *testing.T) {
 			"before": {`trellis_conversion_failures_total 5x60`, 50 * time.Minute, nil},
 			"now":    {`trellis_conversion_failures_total 0x5 0+1x30`, 20 * time.Minute, []string{"Objects cannot be converted between API versions, so reads and writes of them fail."}},
 		},
+		"TrellisCertificateNotKept": {
+			"kept":          {`trellis_webhook_certificate_in_sync{pod="a"} 1x30`, 20 * time.Minute, nil},
+			"made again":    {`trellis_webhook_certificate_in_sync{pod="a"} 1x5 0x3 1x30`, 20 * time.Minute, nil},
+			"without":       {`up 1x30`, 20 * time.Minute, nil},
+			"by one of two": {`trellis_webhook_certificate_in_sync{pod="a"} 1x30` + "\n" + `trellis_webhook_certificate_in_sync{pod="b"} 0x30`, 20 * time.Minute, []string{"The webhooks' certificate of Trellis cannot be kept in its Secret or is not trusted, so writes of deployments fail at the latest after a restart."}},
+		},
 		"TrellisTopologyLabelsMissing": {
 			"all are there":    {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 0x30`, 20 * time.Minute, nil},
 			"a node starts":    {`trellis_level_nodes_without_label{level="rack",resource="nvidia.com/gpu"} 0x5 1x12 0x30`, 17 * time.Minute, nil},

@@ -36,6 +36,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
@@ -125,6 +126,12 @@ type Trimmer interface {
 type Forgetter interface {
 	// Forget a graph that is gone.
 	Forget(graph types.NamespacedName)
+}
+
+// Adopter is a provider that makes objects for a graph beside its pods.
+type Adopter interface {
+	// Adopt has by adopt those that an earlier graph of its owner's name left without an owner.
+	Adopt(ctx context.Context, by adoption.Adopter) error
 }
 
 // Workload is a provider that makes the pods itself.

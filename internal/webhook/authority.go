@@ -54,7 +54,7 @@ func (f *follower) definitions(ctx context.Context) ([]*apiextensionsv1.CustomRe
 	var found []*apiextensionsv1.CustomResourceDefinition
 	for _, name := range f.opts.Definitions {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := f.watched.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
+		if err := f.reader.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue
 			}
@@ -85,7 +85,7 @@ func (f *follower) isTrusted(ctx context.Context, authority []byte) (bool, error
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	for name, object := range map[string]client.Object{f.opts.MutatingWebhookConfig: &mutating, f.opts.ValidatingWebhookConfig: &validating} {
-		if err := f.watched.Get(ctx, types.NamespacedName{Name: name}, object); err != nil && !apierrors.IsNotFound(err) {
+		if err := f.reader.Get(ctx, types.NamespacedName{Name: name}, object); err != nil && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("reading %T %s: %w", object, name, err)
 		}
 	}

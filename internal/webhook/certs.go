@@ -17,7 +17,7 @@ const certAuthority = "trellis-webhook-ca"
 type CertOptions struct {
 	// Namespace is the operator's own: the Secret and the Service are there.
 	Namespace string
-	// SecretName keeps the certificate and its authority. The Secret must exist; it may be empty.
+	// SecretName keeps the certificate and its authority. A Secret that is not there is made.
 	SecretName string
 	// ServiceName is the host the API server calls.
 	ServiceName string
@@ -35,6 +35,7 @@ type CertOptions struct {
 }
 
 // +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,resourceNames=trellis-webhook-server-cert,verbs=list;update;watch
+// +kubebuilder:rbac:groups="",namespace=trellis-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=list;update;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=list;update;watch
 
@@ -45,6 +46,9 @@ type CertOptions struct {
 // What the rotator calls ready is not waited for, because that needs the files in CertDir and looks for them at intervals that double: on a
 // first start it may be minutes late.
 func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{}, err error) {
+	if err := ensureSecret(mgr, opts); err != nil {
+		return nil, err
+	}
 	host := opts.ServiceName + "." + opts.Namespace + ".svc"
 	named := narrow(mgr, map[string]string{
 		"secrets": opts.SecretName, "mutatingwebhookconfigurations": opts.MutatingWebhookConfig, "validatingwebhookconfigurations": opts.ValidatingWebhookConfig,

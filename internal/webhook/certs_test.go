@@ -5,10 +5,12 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,13 +20,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
@@ -91,6 +99,108 @@ func TestANewCertificateIsServedAtOnce(t *testing.T) {
 		if s.ask(r, withoutServices).Allowed {
 			t.Error("a deployment without services is allowed")
 		}
+	}
+}
+
+// The Secret is deleted while two replicas run: it is made again with another certificate, which both serve and every webhook trusts.
+func TestADeletedSecretIsMadeAgain(t *testing.T) {
+	s := newServer(t)
+	before := s.secret()
+	s.must(s.admin.Delete(t.Context(), before))
+	s.eventually("the Secret is made again and filled", func() bool {
+		now := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: certSecret}}
+		err := s.admin.Get(t.Context(), client.ObjectKeyFromObject(now), now)
+		s.must(client.IgnoreNotFound(err))
+		return err == nil && now.UID != before.UID && len(now.Data) == 4
+	})
+	now := s.secret()
+	if diff := cmp.Diff(before.Labels, now.Labels); diff != "" || now.Type != before.Type {
+		t.Errorf("type %s, labels (-want +got):\n%s", now.Type, diff)
+	}
+	for _, r := range []*replica{s.leader, s.standby} {
+		s.eventually("its certificate is served", func() bool { return bytes.Equal(s.served(r).Raw, s.certificate()) })
+		if s.ask(r, withoutServices).Allowed {
+			t.Error("a deployment without services is allowed")
+		}
+	}
+	s.eventually("every webhook trusts it", func() bool {
+		mutating, validating := s.configurations()
+		bundles := [][]byte{mutating.Webhooks[0].ClientConfig.CABundle, validating.Webhooks[0].ClientConfig.CABundle}
+		for _, crd := range s.definitions() {
+			bundles = append(bundles, bundleOf(crd))
+		}
+		return !slices.ContainsFunc(bundles, func(b []byte) bool { return !bytes.Equal(b, s.authority()) })
+	})
+	s.eventually("the certificate is in sync", func() bool { return isInSync(t) == 1 })
+}
+
+// A replica starts without the Secret, at first and after it was deleted while none ran.
+func TestStartsWithoutTheSecret(t *testing.T) {
+	s := newServer(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "another-cert"}}
+	for _, name := range []string{"first", "second"} {
+		if err := s.admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); !apierrors.IsNotFound(err) {
+			t.Fatalf("the Secret is there: %v", err)
+		}
+		mgr, err := ctrl.NewManager(s.env.Config, ctrl.Options{Scheme: s.scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+		s.must(err)
+		certificate := &Certificate{}
+		ready, err := SetupCertRotation(mgr, CertOptions{
+			Namespace: operatorNamespace, SecretName: secret.Name, ServiceName: "another", CertDir: s.dir, Certificate: certificate,
+			MutatingWebhookConfig: "none", ValidatingWebhookConfig: "none", controllerName: "cert-rotator-" + name,
+		})
+		s.must(err)
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(ctx) }()
+		select {
+		case <-ready:
+		case err := <-ended:
+			t.Errorf("the %s start ended: %v", name, err)
+			ended <- nil
+		case <-time.After(patience):
+			t.Errorf("the %s start is never ready", name)
+		}
+		stop()
+		s.must(<-ended)
+		if certificate.current.Load() == nil {
+			t.Errorf("the %s start serves nothing", name)
+		}
+		s.must(client.IgnoreNotFound(s.admin.Delete(t.Context(), secret)))
+	}
+}
+
+// isInSync reads the metric.
+func isInSync(t *testing.T) float64 {
+	t.Helper()
+	var out dto.Metric
+	if err := inSync.WithLabelValues().Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.GetGauge().GetValue()
+}
+
+// plain reads without options.
+type plain struct{ client.Client }
+
+func (p plain) Get(ctx context.Context, key client.ObjectKey, object client.Object) error {
+	return p.Client.Get(ctx, key, object)
+}
+
+// What refuses the Secret is an error that comes again, and the metric says so.
+func TestRefusedSecretIsNotInSync(t *testing.T) {
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return errors.New("exceeded quota: secrets")
+		},
+	})
+	f := &follower{opts: CertOptions{Namespace: operatorNamespace, SecretName: certSecret, Certificate: &Certificate{}}, reader: plain{c}, writer: c}
+	inSync.WithLabelValues().Set(1)
+	if err := f.look(t.Context()); err == nil || !strings.Contains(err.Error(), "creating Secret trellis-system/trellis-webhook-server-cert: exceeded quota") {
+		t.Errorf("got %v", err)
+	}
+	if got := isInSync(t); got != 0 {
+		t.Errorf("in sync: %v", got)
 	}
 }
 

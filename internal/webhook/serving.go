@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,7 +48,11 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 type follower struct {
 	opts    CertOptions
 	watched *watched
-	writer  client.Writer
+	// reader reads what is watched.
+	reader interface {
+		Get(context.Context, client.ObjectKey, client.Object) error
+	}
+	writer client.Writer
 	ready   chan struct{}
 	// pair is what the certificate was made from, and trusted that ready is closed.
 	pair    [2][]byte
@@ -60,7 +65,7 @@ func follow(mgr ctrl.Manager, opts CertOptions) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{opts: opts, watched: objects, writer: mgr.GetClient(), ready: make(chan struct{})}
+	f := &follower{opts: opts, watched: objects, reader: objects, writer: mgr.GetClient(), ready: make(chan struct{})}
 	return f, mgr.Add(f)
 }
 
@@ -93,32 +98,47 @@ func (f *follower) Start(ctx context.Context) error {
 	}
 }
 
-// look takes a new certificate over. A Secret that is empty or gone takes nothing away: the rotator is about to fill it.
+// look takes a new certificate over, and says in the metric whether what is served is kept.
 func (f *follower) look(ctx context.Context) error {
+	kept, err := f.takeOver(ctx)
+	if kept && err == nil {
+		inSync.WithLabelValues().Set(1)
+	} else {
+		inSync.WithLabelValues().Set(0)
+	}
+	return err
+}
+
+// takeOver takes a new certificate over. A Secret that is gone is made again. It is empty then, and takes nothing away: the rotator is about to fill it.
+func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	var secret corev1.Secret
-	if err := f.watched.Get(ctx, secretOf(f.opts), &secret); err != nil {
-		return client.IgnoreNotFound(err)
+	if err := f.reader.Get(ctx, secretOf(f.opts), &secret); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return false, err
+		}
+		log.FromContext(ctx).Info("the Secret of the webhooks' certificate is gone and is made again", "secret", secretOf(f.opts))
+		return false, createSecret(ctx, f.writer, secretOf(f.opts))
 	}
 	if err := f.use([2][]byte{secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]}); err != nil {
-		return err
+		return false, err
 	}
 	authority := secret.Data[authorityKey]
 	if len(authority) == 0 {
-		return nil
+		return false, nil
 	}
 	if err := f.injectAuthority(ctx, authority); err != nil {
-		return err
+		return false, err
 	}
 	if f.trusted || f.opts.Certificate.current.Load() == nil {
-		return nil
+		return true, nil
 	}
 	trusted, err := f.isTrusted(ctx, authority)
 	if err != nil || !trusted {
-		return err
+		return false, err
 	}
 	f.trusted = true
 	close(f.ready)
-	return nil
+	return true, nil
 }
 
 // use serves with a certificate, if there is one and it is new.

@@ -34,6 +34,8 @@ const (
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
 	// ConditionWithinPodLimit is False when the deployment asks for more pods than one graph may have, past admission.
 	ConditionWithinPodLimit = "WithinPodLimit"
+	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted.
+	ConditionOrphansAdopted = "OrphansAdopted"
 	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
 	// and are ignored.
 	ConditionMemoryReadable = "MemoryReadable"
@@ -94,6 +96,12 @@ const (
 
 // ReasonAllReplicasPlaced says that every packed replica is placed (ConditionPlaced). While it is False the reason is the planner's code.
 const ReasonAllReplicasPlaced = "AllReplicasPlaced"
+
+// ReasonCreationRefused says that scaling groups or pods of the deployment cannot be created (ConditionPlaced).
+const ReasonCreationRefused = "CreationRefused"
+
+// ReasonOrphansLeft says that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
+const ReasonOrphansLeft = "OrphansLeft"
 
 // ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
 const ReasonInvalid = "Invalid"

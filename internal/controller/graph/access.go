@@ -46,7 +46,9 @@ func newAccess() access { return access{accounts: map[string]origin{}, roles: ma
 // ones that the cache lacks, applyExtras finds out when it creates them.
 func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *graph.Graph) (access, error) {
 	a := newAccess()
-	own := func(o client.Object) bool { return metav1.IsControlledBy(o, dgd) || isLeftover(o, dgd) }
+	own := func(o client.Object) bool {
+		return metav1.IsControlledBy(o, dgd) || isLeftover(o, dgd) || isOrphan(o, dgd)
+	}
 	for _, set := range []struct {
 		objects []graph.Object
 		ours    func(client.Object) bool

@@ -30,9 +30,13 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph)
 	failures := []error{r.applyExtras(ctx, o, wanted)} // first: a pod cannot be created before its account
 	for _, sg := range wanted.ScalingGroups() {
 		existing := &trellisv1alpha1.ScalingGroup{}
-		failures = append(failures, r.applyChild(ctx, o.dgd, sg, existing, func() bool {
+		err := r.applyChild(ctx, o.dgd, sg, existing, func() bool {
 			return equality.Semantic.DeepEqual(sg.Spec, existing.Spec)
-		}))
+		})
+		if err != nil {
+			err = &groupFailure{err}
+		}
+		failures = append(failures, err)
 	}
 	for _, service := range wanted.KubernetesServices() {
 		existing := &corev1.Service{}
@@ -44,14 +48,20 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *graph.Graph)
 	return errors.Join(failures...)
 }
 
+// groupFailure is what keeps a scaling group from being created or applied.
+type groupFailure struct{ error }
+
+// Unwrap returns the cause.
+func (g *groupFailure) Unwrap() error { return g.error }
+
 // notOurs says that an object of somebody else has the name of a child.
 type notOurs struct{ what string }
 
 // Error implements error.
 func (n *notOurs) Error() string { return n.what }
 
-// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. It never takes
-// over an object of another owner: a create fails where there is one that the cache does not show.
+// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan of its name
+// becomes the child. It never takes over an object of another owner: a create fails where there is one that the cache does not show.
 func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object, same func() bool) error {
 	key := client.ObjectKeyFromObject(child)
 	kind := child.GetObjectKind().GroupVersionKind().Kind
@@ -82,14 +92,22 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	if isLeftover(existing, dgd) {
 		return r.removeLeftover(ctx, dgd, existing, kind)
 	}
-	if !metav1.IsControlledBy(existing, dgd) {
+	orphaned := isOrphan(existing, dgd)
+	if orphaned {
+		if may, err := r.mayApplyOrphan(ctx, dgd, child, existing); err != nil || !may {
+			return err
+		}
+	} else if !metav1.IsControlledBy(existing, dgd) {
 		return &notOurs{fmt.Sprintf("%s %s exists and does not belong to this deployment; it is left alone. Rename the deployment or delete that object", kind, key.Name)}
 	}
-	if same() && subset(child.GetLabels(), existing.GetLabels()) && subset(child.GetAnnotations(), existing.GetAnnotations()) {
+	if !orphaned && same() && subset(child.GetLabels(), existing.GetLabels()) && subset(child.GetAnnotations(), existing.GetAnnotations()) {
 		return nil
 	}
 	child.SetUID(existing.GetUID())
 	if err := r.change(ctx, child); err != nil {
+		if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
+			return orphanOf(child, err.Error())
+		}
 		return fmt.Errorf("applying %s %s: %w", kind, key.Name, err)
 	}
 	return nil

@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,7 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionValid,
 	nvidiav1beta1.ConditionMemoryReadable,
 	nvidiav1beta1.ConditionWithinPodLimit,
+	nvidiav1beta1.ConditionOrphansAdopted,
 	nvidiav1beta1.ConditionPrerequisitesMet,
 	nvidiav1beta1.ConditionTopologyConstraintInSync,
 	nvidiav1beta1.ConditionTopologyLevelsAvailable,
@@ -146,7 +148,7 @@ func lostLevels(o observed) []string {
 
 // placedCondition says whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
 // operator started, the condition stays as it is.
-func placedCondition(o observed, p *problem) *condition {
+func placedCondition(o observed, p *problem, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	switch {
 	case p != nil && len(o.groups) == 0:
@@ -158,10 +160,10 @@ func placedCondition(o observed, p *problem) *condition {
 	case !o.judged:
 		return nil
 	case o.result.Creating && len(o.result.Waiting) == 0:
-		return no(kind, gang.CodeCreating, "the scaling groups are being created")
+		return creatingGroups(failure)
 	case len(o.result.Waiting) > 0:
-		return no(kind, gang.LeadingCode(o.result.Waiting),
-			aboutClaims(o, gang.WaitingMessage(o.result.Placed, o.result.Wanted, o.result.Waiting)))
+		waiting := withRefusals(o)
+		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting)))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
 	case o.result.Wanted == 0:
@@ -170,6 +172,38 @@ func placedCondition(o observed, p *problem) *condition {
 		return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed in %s", o.result.Wanted, o.result.Domain)))
 	}
 	return yes(kind, nvidiav1beta1.ReasonAllReplicasPlaced, aboutClaims(o, fmt.Sprintf("all %d packed replicas are placed", o.result.Wanted)))
+}
+
+// creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being created.
+func creatingGroups(failure error) *condition {
+	const kind = nvidiav1beta1.ConditionPlaced
+	groups := allAs[*groupFailure](failure)
+	if len(groups) == 0 {
+		return no(kind, gang.CodeCreating, "the scaling groups are being created")
+	}
+	failures := make([]error, 0, len(groups))
+	for _, one := range groups {
+		failures = append(failures, one)
+	}
+	if err := errors.Join(failures...); !waitsForLeftovers(err) {
+		return no(kind, nvidiav1beta1.ReasonCreationRefused, limit.Text("scaling groups cannot be created: "+err.Error(), limit.Condition))
+	}
+	return no(kind, gang.CodeCreating, "the scaling groups are created when those of an earlier deployment of this name are gone")
+}
+
+// withRefusals are the waiting replicas, and of those whose pods cannot be created, why.
+func withRefusals(o observed) []gang.Waiting {
+	out := slices.Clone(o.result.Waiting)
+	for i := range out {
+		sg := o.groups[out[i].Service]
+		if sg == nil || out[i].Code != gang.CodeCreating {
+			continue
+		}
+		if why := (service{group: sg}).refused(); why != "" {
+			out[i].Code, out[i].Message = nvidiav1beta1.ReasonCreationRefused, "its pods cannot be created: "+why
+		}
+	}
+	return out
 }
 
 // readyCondition sums up what the services lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that do not

@@ -143,6 +143,9 @@ type observed struct {
 	provider providerView
 	// workload is what has come of it under a provider that makes the pods itself; nil under others.
 	workload *provider.Observation
+	// orphans are objects of earlier deployments of this name that have no owner; notAdopted is what stays of them, known once children are applied.
+	orphans    []client.Object
+	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
 }
@@ -158,21 +161,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if dgd.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // ownership deletes everything
 	}
-	if err := r.deleteLeftovers(ctx, dgd); err != nil {
+	labelled, err := r.allLabelled(ctx, dgd)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.deleteLeftovers(ctx, dgd, labelled); err != nil {
 		return ctrl.Result{}, err
 	}
 	o, err := r.observe(ctx, dgd)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if o.orphans, err = r.orphansAmong(labelled, dgd); err != nil {
+		return ctrl.Result{}, err
+	}
 	wanted, problem := decide(o, r.Platform)
 	if problem == nil {
+		if adopting, err := r.adoptGroups(ctx, o, wanted); adopting {
+			return ctrl.Result{}, err
+		}
 		if o.prerequisites, err = r.lookForPrerequisites(ctx, dgd, wanted); err != nil {
 			return ctrl.Result{}, err
 		}
 		if err = r.apply(ctx, o, wanted); err == nil {
 			r.reportAdopted(o, wanted)
 		}
+		o.notAdopted = notAdopted(o.orphans, wanted, err)
 	}
 	again, reportErr := r.report(ctx, o, statusOf(o, wanted, problem, err))
 	if reportErr != nil {

@@ -42,19 +42,28 @@ func waitsForLeftovers(failure error) bool {
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
 }
 
-// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
-// left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
-func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
-	var found []client.Object
+// allLabelled lists the objects of every kind of child that have the deployment's label, whoever owns them.
+func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
+	var out []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
 		items, err := r.labelled(ctx, dgd, list)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, item := range items {
-			if object := item.(client.Object); isLeftover(object, dgd) && object.GetDeletionTimestamp() == nil {
-				found = append(found, object)
-			}
+			out = append(out, item.(client.Object))
+		}
+	}
+	return out, nil
+}
+
+// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
+// left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
+func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
+	var found []client.Object
+	for _, object := range labelled {
+		if isLeftover(object, dgd) && object.GetDeletionTimestamp() == nil {
+			found = append(found, object)
 		}
 	}
 	if len(found) == 0 {

@@ -14,7 +14,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // statusOf sums up what the deployment has come to. wanted is nil when there is a problem; failure is what kept its children from
@@ -30,25 +29,12 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	status.Provider = o.provider.Name
 
 	set(&status, o, topologyCondition(o))
-	if drift := driftCondition(o); drift != nil {
-		set(&status, o, drift)
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionTopologyConstraintInSync)
-	}
-	if p != nil && p.reason == nvidiav1beta1.ReasonInvalid {
-		set(&status, o, no(nvidiav1beta1.ConditionValid, p.reason, p.message))
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionValid)
-	}
-	if why := nvidiav1alpha1.PayloadProblem(o.dgd); why != "" {
-		set(&status, o, no(nvidiav1beta1.ConditionMemoryReadable, nvidiav1beta1.ReasonMemoryIgnored, limit.Text(why, limit.Condition)))
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionMemoryReadable)
-	}
-	if o.overLimit != "" {
-		set(&status, o, no(nvidiav1beta1.ConditionWithinPodLimit, nvidiav1beta1.ReasonPodLimitExceeded, o.overLimit))
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionWithinPodLimit)
+	setOrRemove(&status, o, nvidiav1beta1.ConditionTopologyConstraintInSync, driftCondition(o))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionValid, validCondition(p))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionMemoryReadable, memoryCondition(o))
+	setOrRemove(&status, o, nvidiav1beta1.ConditionWithinPodLimit, limitCondition(o))
+	if wanted != nil { // otherwise it is not known what there is to adopt
+		setOrRemove(&status, o, nvidiav1beta1.ConditionOrphansAdopted, orphansCondition(o))
 	}
 	set(&status, o, providerCondition(o))
 	meta.RemoveStatusCondition(&status.Conditions, formerProviderReady)
@@ -57,13 +43,44 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	} else if p == nil {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionPrerequisitesMet)
 	}
-	set(&status, o, placedCondition(o, p))
+	set(&status, o, placedCondition(o, p, failure))
 	ready := readyCondition(o, services, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionPlaced))
 	set(&status, o, ready)
 	status.State = stateOf(ready, p, failure)
 	followRollout(&status, o, wanted)
 	sortConditions(status.Conditions)
 	return status
+}
+
+// setOrRemove sets a condition that is present only while there is something to say.
+func setOrRemove(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, kind string, c *condition) {
+	if c == nil {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+		return
+	}
+	set(status, o, c)
+}
+
+func validCondition(p *problem) *condition {
+	if p == nil || p.reason != nvidiav1beta1.ReasonInvalid {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionValid, p.reason, p.message)
+}
+
+func memoryCondition(o observed) *condition {
+	why := nvidiav1alpha1.PayloadProblem(o.dgd)
+	if why == "" {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionMemoryReadable, nvidiav1beta1.ReasonMemoryIgnored, why)
+}
+
+func limitCondition(o observed) *condition {
+	if o.overLimit == "" {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionWithinPodLimit, nvidiav1beta1.ReasonPodLimitExceeded, o.overLimit)
 }
 
 func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {

@@ -43,6 +43,9 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	} {
 		b.Watches(kind, owners, builder.WithPredicates(changedForOwners()))
 	}
+	for _, kind := range childKinds() {
+		b.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfOrphan))
+	}
 	failed := handler.EnqueueRequestsFromMapFunc(r.failedIn)
 	b.Watches(&corev1.ResourceQuota{}, failed, builder.WithPredicates(blocked.QuotaEased()))
 	b.Watches(&corev1.Service{}, failed, builder.WithPredicates(blocked.NotOurs(func(o client.Object) bool { return metav1.GetControllerOf(o) != nil })))

@@ -31,12 +31,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
 const (
-	// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name.
+	// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name, and those that it may adopt.
 	indexPodsByGroup = "trellis.pods.group"
 	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
 	indexPodsByNode = "trellis.pods.node"
@@ -86,7 +85,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	owner := func(o client.Object) string {
-		name, _, _ := graph.GroupOf(o.(*corev1.Pod))
+		name, _ := groupNamedBy(o.(*corev1.Pod))
 		return name
 	}
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByGroup, func(o client.Object) []string {
@@ -154,9 +153,9 @@ func (r *Reconciler) refusedIn(ctx context.Context, quota client.Object) []recon
 	return out
 }
 
-// groupOf is the scaling group of a pod.
+// groupOf is the scaling group of a pod, or the one that may adopt it.
 func groupOf(_ context.Context, pod client.Object) []reconcile.Request {
-	if name, _, ok := graph.GroupOf(pod.(*corev1.Pod)); ok {
+	if name, ok := groupNamedBy(pod.(*corev1.Pod)); ok {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
 	}
 	return nil
@@ -176,9 +175,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if sg.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector deletes the pods
 	}
-	pods, earlier, failure := r.podsOf(ctx, req.NamespacedName, sg.UID)
+	pods, failure := r.podsOf(ctx, req.NamespacedName, sg)
 	if failure == nil {
-		failure = r.deleteLeftovers(ctx, req.NamespacedName, sg.UID, earlier)
+		failure = r.deleteLeftovers(ctx, req.NamespacedName, sg.UID, pods.earlier)
 	}
 	if failure != nil || apierrors.IsNotFound(err) {
 		return ctrl.Result{}, failure
@@ -187,7 +186,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		again, err := r.countWorkload(ctx, sg, workload)
 		return ctrl.Result{RequeueAfter: again}, err
 	}
-	replicas := replicasOf(sg, pods, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	adopting, refused := r.adopt(ctx, sg, pods.orphans)
+	if adopting && refused == nil {
+		return ctrl.Result{}, nil
+	}
+	replicas := replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
 	if err := r.lookForSets(ctx, sg, replicas); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -196,12 +199,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	steps := r.fit(ctx, sg, replicas, failing.without(next))
-	steps.waitFor(earlier)
+	steps.waitFor(pods.earlier, pods.orphans)
 	allowed, err := r.mayMake(ctx, sg, &steps)
 	if err != nil || allowed.gone {
 		return ctrl.Result{}, err
 	}
-	failure = r.apply(ctx, sg, steps)
+	failure = errors.Join(refused, r.apply(ctx, sg, steps))
 	result := ctrl.Result{RequeueAfter: earliest(allowed.again, failing.again)}
 	if failure == nil && steps.onlyMake() {
 		if steps.more {

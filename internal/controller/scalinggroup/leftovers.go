@@ -19,22 +19,30 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// podsOf returns the pods of the group with this UID, and those of earlier groups of its name. With no UID there is no such group, and all are
-// of earlier ones.
-func (r *Reconciler) podsOf(ctx context.Context, group types.NamespacedName, uid types.UID) (own, earlier []*corev1.Pod, err error) {
+// found are the pods that name a group: its own, those of earlier groups of its name, which keep names from being taken, and orphans, which it
+// adopts.
+type found struct{ own, earlier, orphans []*corev1.Pod }
+
+// podsOf lists the pods that name a group. With no UID there is no such group, and all that have an owner are of earlier ones.
+func (r *Reconciler) podsOf(ctx context.Context, name types.NamespacedName, sg *trellisv1alpha1.ScalingGroup) (found, error) {
+	var out found
 	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(group.Namespace), client.MatchingFields{indexPodsByGroup: group.Name}); err != nil {
-		return nil, nil, fmt.Errorf("listing the pods of the group: %w", err)
+	if err := r.Client.List(ctx, pods, client.InNamespace(name.Namespace), client.MatchingFields{indexPodsByGroup: name.Name}); err != nil {
+		return out, fmt.Errorf("listing the pods of the group: %w", err)
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if _, of, _ := graph.GroupOf(pod); of == uid {
-			own = append(own, pod)
-		} else if isLeftover(pod, group.Name, uid) {
-			earlier = append(earlier, pod)
+		_, of, owned := graph.GroupOf(pod)
+		switch {
+		case owned && of == sg.UID:
+			out.own = append(out.own, pod)
+		case isLeftover(pod, name.Name, sg.UID), isOrphan(pod, sg) && pod.DeletionTimestamp != nil:
+			out.earlier = append(out.earlier, pod)
+		case isOrphan(pod, sg):
+			out.orphans = append(out.orphans, pod)
 		}
 	}
-	return own, earlier, nil
+	return out, nil
 }
 
 // isLeftover says that a pod belongs to an earlier group of this name. Those of a LeaderWorkerSet are not ours to delete: it would make them again.
@@ -64,10 +72,10 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, group types.Namespaced
 	return inParallel(todo)
 }
 
-// waitFor leaves out pods whose names pods of earlier groups still have.
-func (s *steps) waitFor(earlier []*corev1.Pod) {
+// waitFor leaves out pods whose names other pods still have.
+func (s *steps) waitFor(others ...[]*corev1.Pod) {
 	taken := map[string]bool{}
-	for _, pod := range earlier {
+	for _, pod := range slices.Concat(others...) {
 		taken[pod.Name] = true
 	}
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool { return taken[pod.Name] })

@@ -43,10 +43,13 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)
 	}
-	if metav1.IsControlledBy(live, sg) {
+	switch {
+	case metav1.IsControlledBy(live, sg), isOrphan(live, sg) && live.DeletionTimestamp != nil: // its end brings the next reconcile
 		return nil
-	}
-	if isLeftover(live, sg.Name, sg.UID) { // not in the cache yet; its end brings the next reconcile
+	case isOrphan(live, sg):
+		_, err := r.adopt(ctx, sg, []*corev1.Pod{live})
+		return err
+	case isLeftover(live, sg.Name, sg.UID): // not in the cache yet; its end brings the next reconcile
 		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
 	}
 	return fmt.Errorf("creating pod %s: a pod of this name exists and is not this group's; it is left alone", pod.Name)

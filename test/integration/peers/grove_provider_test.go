@@ -124,6 +124,17 @@ func TestGroveWorkload(t *testing.T) {
 	if delay := template.TerminationDelay.Duration; delay < 365*24*time.Hour {
 		t.Errorf("Grove ends the gang of a deployment with a service without replicas after %s", delay)
 	}
+
+	t.Log("its owner was deleted with --cascade=orphan: the next one of that name adopts it")
+	orphaned := groveObject(t, "PodCliqueSet", "whole")
+	orphaned.SetOwnerReferences(nil)
+	if _, err := resourceOf(orphaned).Update(t.Context(), orphaned, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	apply()
+	if adopted := groveObject(t, "PodCliqueSet", "whole"); !metav1.IsControlledBy(adopted, s.dgd) || adopted.GetUID() != orphaned.GetUID() {
+		t.Errorf("not adopted: %v", adopted.GetOwnerReferences())
+	}
 }
 
 func TestGroveProbe(t *testing.T) {

@@ -12,11 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
@@ -120,12 +123,38 @@ func TestKAIFormsGangs(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 
-	t.Log("a PodGroup of somebody else is left alone")
-	pg, object := podGroup(t, "forms")
-	object.SetOwnerReferences(nil)
-	if _, err := resourceOf(object).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	t.Log("one of ours without an owner is adopted, unless the deployment is gone; one of somebody else is left alone")
+	setOwners := func(owners ...metav1.OwnerReference) {
+		t.Helper()
+		_, object := podGroup(t, "forms")
+		object.SetOwnerReferences(owners)
+		if _, err := resourceOf(object).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	setOwners()
+	gone := s.gang(base[1])
+	gone.Graph = gone.Graph.DeepCopy()
+	gone.Graph.UID = "another"
+	if err := p.Form(t.Context(), gone); err == nil || !strings.Contains(err.Error(), "is not adopted: forms is gone or being deleted") {
+		t.Errorf("it was adopted for a deployment that is gone: %v", err)
+	}
+	form(s.gang(base[1]))
+	if _, object := podGroup(t, "forms"); !metav1.IsControlledBy(object, s.dgd) {
+		t.Errorf("not adopted: %v", object.GetOwnerReferences())
+	}
+	setOwners()
+	adopter := adoption.Adopter{Client: typed, Live: typed, Owner: s.dgd, Kind: nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment")}
+	for range 2 {
+		if err := p.Adopt(t.Context(), adopter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pg, object := podGroup(t, "forms")
+	if !metav1.IsControlledBy(object, s.dgd) || len(object.GetOwnerReferences()) != 1 {
+		t.Errorf("not adopted: %v", object.GetOwnerReferences())
+	}
+	setOwners(metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "somebodys", UID: "1", Controller: ptr.To(true)})
 	if err := p.Form(t.Context(), s.gang(base[1])); err == nil || !strings.Contains(err.Error(), "left alone") {
 		t.Errorf("%s was taken over: %v", pg.Name, err)
 	}

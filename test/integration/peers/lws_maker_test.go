@@ -95,8 +95,17 @@ func TestMakerLeavesOthersAlone(t *testing.T) {
 	if err := typed.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Make(t.Context(), sg, []int32{1}, as); err == nil || !strings.Contains(err.Error(), "is not this group's; it is left alone") {
-		t.Errorf("a foreign set was taken: %v", err)
+	ownerless := "is not this group's; it is left alone. It cannot be adopted, since its pods name an earlier scaling group. To delete all of that: " +
+		"kubectl delete -n default leaderworkersets.leaderworkerset.x-k8s.io " + foreign.GetName()
+	if err := m.Make(t.Context(), sg, []int32{1}, as); err == nil || !strings.HasSuffix(err.Error(), ownerless) {
+		t.Errorf("a foreign set was taken, or it is not said how it is deleted: %v", err)
+	}
+	foreign.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "somebodys", UID: "1", Controller: ptr.To(true)}})
+	if err := typed.Update(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Make(t.Context(), sg, []int32{1}, as); err == nil || !strings.HasSuffix(err.Error(), "is not this group's; it is left alone") {
+		t.Errorf("a foreign set was taken, or it is said how it is deleted: %v", err)
 	}
 	if found, err := m.Unmake(t.Context(), sg, 1); found || err != nil {
 		t.Errorf("a foreign set was deleted: %v %v", found, err)

@@ -8,6 +8,7 @@ package write
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
+	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
@@ -65,15 +68,30 @@ func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 	return object, nil
 }
 
-// Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It never takes over an object of another
-// owner, and does not write what is right already. What came back has to say all that was sent.
-func (w Writer) Apply(ctx context.Context, owner metav1.Object, want, have *unstructured.Unstructured) error {
+// Orphaned reports whether an object that was read past the cache was made by Trellis, and has no owner any more.
+func Orphaned(object *unstructured.Unstructured) bool {
+	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == graph.FieldOwner })
+}
+
+// Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It adopts an orphan. It never takes over an object of
+// another owner, and does not write what is right already. What came back has to say all that was sent.
+func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unstructured.Unstructured) error {
 	if have != nil {
-		if !metav1.IsControlledBy(have, owner) {
+		orphaned := Orphaned(have)
+		if !orphaned && !metav1.IsControlledBy(have, owner) {
 			return fmt.Errorf("%s %s exists and does not belong to %s; it is left alone", want.GetKind(), want.GetName(), owner.GetName())
 		}
-		if external.Covers(want, have) {
+		if !orphaned && external.Covers(want, have) {
 			return nil
+		}
+		if orphaned {
+			current, err := leftovers.Current(ctx, w.Live, owner)
+			if err != nil {
+				return err
+			}
+			if !current {
+				return fmt.Errorf("%s %s is not adopted: %s is gone or being deleted", want.GetKind(), want.GetName(), owner.GetName())
+			}
 		}
 		want.SetUID(have.GetUID())
 	}

@@ -48,6 +48,7 @@ var (
 	_ provider.Router    = Placer{}
 	_ provider.Trimmer   = Placer{}
 	_ provider.Forgetter = Placer{}
+	_ provider.Adopter   = Placer{}
 )
 
 // New returns the provider.

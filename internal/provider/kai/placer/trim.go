@@ -10,9 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
+	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
@@ -45,6 +48,15 @@ func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, po
 	}
 	of.Replicas = nil
 	return p.Form(ctx, of)
+}
+
+// Adopt implements provider.Adopter.
+func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
+	have, err := p.Get(ctx, kai.PodGroupKind, by.Owner.GetNamespace(), by.Owner.GetName())
+	if err != nil || have == nil || !write.Orphaned(have) {
+		return err
+	}
+	return by.Adopt(ctx, have, provider.Unwatched)
 }
 
 func (p Placer) isForming(of gang.Members, pod *corev1.Pod) bool {

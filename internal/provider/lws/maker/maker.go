@@ -24,6 +24,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
@@ -91,18 +92,13 @@ func (m Maker) Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.
 	if own == nil {
 		own = m.Live
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))
-	err := own.List(ctx, list, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelScalingGroup: sg.Name})
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, nil
-	}
+	sets, err := list(ctx, own, sg)
 	if err != nil {
-		return nil, fmt.Errorf("listing the LeaderWorkerSets of the group: %w", err)
+		return nil, err
 	}
 	out := map[int32]client.Object{}
-	for i := range list.Items {
-		set := &list.Items[i]
+	for i := range sets.Items {
+		set := &sets.Items[i]
 		if ordinal, ok := graph.OrdinalOf(set); ok && metav1.IsControlledBy(set, sg) {
 			out[ordinal] = set
 		}
@@ -149,7 +145,42 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 	if err != nil || have == nil || metav1.IsControlledBy(have, sg) {
 		return err
 	}
-	return fmt.Errorf("creating LeaderWorkerSet %s: one of this name exists and is not this group's; it is left alone", name)
+	taken := fmt.Errorf("creating LeaderWorkerSet %s: one of this name exists and is not this group's; it is left alone", name)
+	if !adoption.Orphaned(have) || have.GetLabels()[graph.LabelScalingGroup] != sg.Name {
+		return taken
+	}
+	orphans, err := m.orphans(ctx, sg)
+	if err != nil {
+		return errors.Join(taken, err)
+	}
+	return fmt.Errorf("%w. It cannot be adopted, since its pods name an earlier scaling group. To delete all of that: kubectl delete -n %s leaderworkersets.leaderworkerset.x-k8s.io %s",
+		taken, sg.Namespace, strings.Join(orphans, " "))
+}
+
+// orphans are the names of the sets that an earlier group of the same name left without an owner.
+func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]string, error) {
+	sets, err := list(ctx, m.Live, sg)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range sets.Items {
+		if adoption.Orphaned(&sets.Items[i]) {
+			names = append(names, sets.Items[i].GetName())
+		}
+	}
+	return names, nil
+}
+
+// list reads the sets that carry the name of the group, whoever owns them; none when the kind is not served.
+func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
+	out := &unstructured.UnstructuredList{}
+	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))
+	err := reader.List(ctx, out, client.InNamespace(sg.Namespace), client.MatchingLabels{graph.LabelScalingGroup: sg.Name})
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("listing the LeaderWorkerSets of the group: %w", err)
+	}
+	return out, nil
 }
 
 // Unmake implements provider.Maker.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -36,11 +37,14 @@ type Placer struct {
 	Namespace string
 }
 
-var _ provider.Placer = Placer{}
+var (
+	_ provider.Placer  = Placer{}
+	_ provider.Adopter = Placer{}
+)
 
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups,verbs=create;get;list;watch
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=compositepodgroups,verbs=create;get
-// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=workloads,verbs=create
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=workloads,verbs=create;list;patch
 
 // Name implements provider.Provider.
 func (Placer) Name() string { return specs.PodGroup.Name }
@@ -94,6 +98,23 @@ func (p Placer) Form(ctx context.Context, of gang.Members) error {
 		return nil
 	}
 	return p.formTree(ctx, podgroup.Tree(of, w, members))
+}
+
+// Adopt implements provider.Adopter: the graph owns its Workloads. Groups belong to their pods.
+func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
+	workloads := &schedulingv1beta1.WorkloadList{}
+	if err := p.Live.List(ctx, workloads, client.InNamespace(by.Owner.GetNamespace()),
+		client.MatchingLabels{graph.LabelGraph: graph.LabelValue(by.Owner.GetName())}); err != nil {
+		return fmt.Errorf("listing the Workloads of the graph: %w", err)
+	}
+	for i := range workloads.Items {
+		if w := &workloads.Items[i]; adoption.Orphaned(w) {
+			if err := by.Adopt(ctx, w, provider.Unwatched); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // formGroup creates a group, or makes sure that the one there is of that name will do.

@@ -1,0 +1,57 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// groupNamedBy is the name of the scaling group of a pod: of the one that owns it or made it, or, for a pod without a controller, the one that its
+// labels name, which may adopt it.
+func groupNamedBy(pod *corev1.Pod) (name string, ok bool) {
+	if name, _, ok = graph.GroupOf(pod); ok {
+		return name, true
+	}
+	if metav1.GetControllerOfNoCopy(pod) != nil {
+		return "", false
+	}
+	name = pod.Labels[graph.LabelScalingGroup]
+	return name, name != ""
+}
+
+// isOrphan reports whether a pod has no controller, and the labels and the name that the group gives its own. A pod with the labels and another name
+// is a copy that somebody made, and stays his.
+func isOrphan(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
+	ordinal, index, ok := graph.ReplicaOf(pod)
+	return ok && metav1.GetControllerOfNoCopy(pod) == nil && !graph.InSets(sg) && pod.Name == graph.PodName(sg, ordinal, index) &&
+		pod.Labels[graph.LabelScalingGroup] == sg.Name && pod.Labels[graph.LabelGraph] == graph.LabelValue(sg.Spec.Graph)
+}
+
+// adopt makes the group the owner of pods that an earlier one of its name left behind, those that run included. done: it was tried for some, and their
+// events bring the next reconcile.
+func (r *Reconciler) adopt(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, orphans []*corev1.Pod) (done bool, err error) {
+	if len(orphans) == 0 {
+		return false, nil
+	}
+	adopter := adoption.Adopter{Client: r.Client, Live: r.Live, Owner: sg, Kind: trellisv1alpha1.GroupVersion.WithKind("ScalingGroup")}
+	if current, err := adopter.Current(ctx); err != nil || !current {
+		return true, err
+	}
+	todo := make([]func() error, 0, len(orphans))
+	for _, pod := range orphans {
+		todo = append(todo, func() error {
+			log.FromContext(ctx).Info("adopting a pod", "pod", pod.Name)
+			return adopter.Adopt(ctx, pod)
+		})
+	}
+	return true, inParallel(todo)
+}

@@ -1,0 +1,63 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// inSync says whether what is served is what the next start, and another replica, would serve. It has no series without webhooks and conversion.
+var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "trellis_webhook_certificate_in_sync",
+	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",
+}, nil)
+
+func init() { metrics.Registry.MustRegister(inSync) }
+
+// Collectors returns the metrics of the certificate, to be read about.
+func Collectors() []prometheus.Collector { return []prometheus.Collector{inSync} }
+
+// createWithin bounds the requests of a start, which is not worth more: it is repeated.
+const createWithin = 10 * time.Second
+
+// ensureSecret makes the Secret before the rotator starts, which ends the program where it finds none.
+func ensureSecret(mgr ctrl.Manager, opts CertOptions) error {
+	ctx, cancel := context.WithTimeout(context.Background(), createWithin)
+	defer cancel()
+	name, secrets := secretOf(opts), &corev1.SecretList{}
+	// The operator may list Secrets of this name, and not get them.
+	if err := mgr.GetAPIReader().List(ctx, secrets, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name}); err != nil {
+		return fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	if len(secrets.Items) > 0 {
+		return nil
+	}
+	return createSecret(ctx, mgr.GetClient(), name)
+}
+
+// createSecret makes the Secret empty, as it is shipped; the rotator fills it. One that exists by now is another replica's.
+func createSecret(ctx context.Context, writer client.Writer, name types.NamespacedName) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: name.Namespace, Name: name.Name,
+			Labels: map[string]string{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"},
+		},
+		Type: corev1.SecretTypeOpaque,
+	}
+	if err := writer.Create(ctx, secret, client.FieldOwner(fieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Secret %s: %w", name, err)
+	}
+	return nil
+}
