@@ -6,10 +6,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -79,18 +81,24 @@ func (w *world) must(err error) {
 	}
 }
 
-// removeTrellis deletes definitions and webhooks, and returns them as they are shipped.
-func (w *world) removeTrellis() installation {
+// removeHooks deletes the webhook configurations, and returns them as they were.
+func (w *world) removeHooks() (hooks []client.Object) {
 	w.t.Helper()
-	var was installation
 	for _, object := range []client.Object{
 		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "trellis-mutating-webhook-configuration"}},
 		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "trellis-validating-webhook-configuration"}},
 	} {
 		w.must(w.c.Get(w.t.Context(), client.ObjectKeyFromObject(object), object))
-		was.hooks = append(was.hooks, object.DeepCopyObject().(client.Object))
+		hooks = append(hooks, object.DeepCopyObject().(client.Object))
 		w.must(w.c.Delete(w.t.Context(), object))
 	}
+	return hooks
+}
+
+// removeTrellis deletes definitions and webhooks, and returns them as they are shipped.
+func (w *world) removeTrellis() installation {
+	w.t.Helper()
+	was := installation{hooks: w.removeHooks()}
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	w.must(w.c.List(w.t.Context(), crds))
 	for i := range crds.Items {
@@ -141,20 +149,24 @@ func (w *world) migrated(definition string) error {
 // storedAs checks how many objects etcd holds, all of them in one version.
 func (w *world) storedAs(version string, deployments, adapters int) {
 	w.t.Helper()
+	w.stored("dynamographdeployments", map[string]int{version: deployments})
+	w.stored("dynamographdeploymentscalingadapters", map[string]int{version: adapters})
+}
+
+// stored checks how many objects of a resource etcd holds, by the version they are stored in.
+func (w *world) stored(resource string, want map[string]int) {
+	w.t.Helper()
 	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(w.cluster.Dir(), "etcd.sock"))
 	}}}
 	defer socket.CloseIdleConnections()
-	for resource, want := range map[string]int{"dynamographdeployments": deployments, "dynamographdeploymentscalingadapters": adapters} {
-		objects, err := stored.InEtcd(w.t.Context(), socket, "http://etcd", "nvidia.com", resource)
-		w.must(err)
-		if len(objects) != want {
-			w.t.Errorf("etcd holds %d of %s, want %d", len(objects), resource, want)
-		}
-		for _, object := range objects {
-			if object.APIVersion != "nvidia.com/"+version {
-				w.t.Errorf("%s %s is stored as %s, want %s", resource, object.Metadata.Name, object.APIVersion, version)
-			}
-		}
+	objects, err := stored.InEtcd(w.t.Context(), socket, "http://etcd", "nvidia.com", resource)
+	w.must(err)
+	got := map[string]int{}
+	for _, object := range objects {
+		got[strings.TrimPrefix(object.APIVersion, "nvidia.com/")]++
+	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("etcd holds of %s by version %v, want %v", resource, got, want)
 	}
 }
