@@ -5,12 +5,15 @@ package definitions
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // Upstream are the files of the Dynamo operator's own definitions of the kinds that Trellis takes over. They are kept whole, in both versions, but
@@ -88,4 +91,35 @@ func LoadUpstream(file string) (*apiextensionsv1.CustomResourceDefinition, error
 		}
 	}
 	return out, nil
+}
+
+// InstalledUpstream returns a definition in Upstream as the Dynamo operator installs it: the derived one, or the full one where dir, a folder laid
+// out as Upstream says, is not empty. New objects are stored in a version. Conversion is called at the operator's Service.
+func InstalledUpstream(dir, file, storage string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd, err := readUpstream(dir, file)
+	if err != nil {
+		return nil, err
+	}
+	for i := range crd.Spec.Versions {
+		crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == storage
+	}
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ConversionReviewVersions: []string{"v1"},
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
+			Namespace: "dynamo-system", Name: "dynamo-operator-webhook-service", Path: ptr.To("/convert"),
+		}},
+	}}
+	return crd, nil
+}
+
+func readUpstream(dir, file string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	if dir == "" {
+		return LoadUpstream(file)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
+	if err != nil {
+		return nil, err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	return crd, yaml.Unmarshal(raw, crd)
 }
