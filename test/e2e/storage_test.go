@@ -125,16 +125,29 @@ func (w *world) removeTrellis() installation {
 func (w *world) bring(was installation) {
 	w.t.Helper()
 	for i := range was.definitions {
-		now := &apiextensionsv1.CustomResourceDefinition{}
-		w.must(w.c.Get(w.t.Context(), client.ObjectKeyFromObject(&was.definitions[i]), now))
-		now.Spec = was.definitions[i].Spec
-		w.must(w.c.Update(w.t.Context(), now))
+		w.define(&was.definitions[i])
 	}
 	for _, object := range was.hooks {
 		object.SetResourceVersion("")
 		object.SetUID("")
 		w.create(object)
 	}
+}
+
+// define installs a definition, over the one of its name if there is one, and returns when it is served.
+func (w *world) define(crd *apiextensionsv1.CustomResourceDefinition) {
+	w.t.Helper()
+	now := &apiextensionsv1.CustomResourceDefinition{}
+	err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(crd), now)
+	if apierrors.IsNotFound(err) {
+		crd = crd.DeepCopy()
+		crd.ResourceVersion, crd.UID = "", ""
+		w.must(apiserver.Install(w.config(), crd))
+		return
+	}
+	w.must(err)
+	now.Spec = crd.Spec
+	w.must(w.c.Update(w.t.Context(), now))
 }
 
 // migrated says what is still stored in an older version.
