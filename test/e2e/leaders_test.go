@@ -60,23 +60,32 @@ func TestUnreliableWatches(t *testing.T) {
 	w.liveRandomly(steps, seed, false)
 }
 
-// Two operators both take themselves for the leader, and one of them sees everything late. Each places gangs as if it were alone. No gang is
-// split and no host is over its capacity, and the end is that of one.
+// Two operators both take themselves for the leader. One of them sees everything late, and misses some of it until it lists again. Each places gangs
+// as if it were alone. No gang is split and no host is over its capacity, and the end is that of one. A leader that is late and misses nothing is tried
+// too with TRELLIS_CRASHES=all (make test-faults).
 func TestTwoLeaders(t *testing.T) {
 	t.Parallel()
-	steps, seed := fewSteps(t)
-	w := newWorldIn(t, bare(t, sandbox.Gates), "leaders", lifeHosts...)
-	w.startOperator(t, w.config())
-	w.startOperator(t, w.unreliably(seed, false))
-	w.liveRandomly(steps, seed, false)
-	w.remove(w.dgd("g"))
-	w.until("its capacity is free", func() error {
-		if n := len(w.all()); n > 0 {
-			return fmt.Errorf("%d pods are left", n)
+	for name, omits := range map[string]bool{"missed": true, "late": false} {
+		if !omits && !allCrashes {
+			continue
 		}
-		return nil
-	})
-	w.crowd(int(steps))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps, seed := fewSteps(t)
+			w := newWorldIn(t, bare(t, sandbox.Gates), "leaders-"+name, lifeHosts...)
+			w.startOperator(t, w.config())
+			w.startOperator(t, w.unreliably(seed, omits))
+			w.liveRandomly(steps, seed, false)
+			w.remove(w.dgd("g"))
+			w.until("its capacity is free", func() error {
+				if n := len(w.all()); n > 0 {
+					return fmt.Errorf("%d pods are left", n)
+				}
+				return nil
+			})
+			w.crowd(int(steps))
+		})
+	}
 }
 
 // crowd has graphs that fill the cluster come and lose pods all at once.
