@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/crash"
 )
 
 // startOperator runs an operator in this process for the world's namespace, until the test ends.
 func (w *world) startOperator(t *testing.T, config *rest.Config) {
 	t.Helper()
-	_, stop := operate(t, config, w.name, &saboteur{name: w.name, ledger: &ledger{releases: map[types.UID]int{}}})
+	_, stop := operate(t, config, w.name, &crash.Saboteur{Name: w.name, Ledger: &crash.Ledger{}})
 	t.Cleanup(stop)
 }
 
@@ -66,7 +66,7 @@ func TestUnreliableWatches(t *testing.T) {
 func TestTwoLeaders(t *testing.T) {
 	t.Parallel()
 	for name, omits := range map[string]bool{"missed": true, "late": false} {
-		if !omits && !allCrashes {
+		if !omits && !crash.All {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

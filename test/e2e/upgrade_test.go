@@ -24,6 +24,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/crash"
 )
 
 // earlier is a namespace as commit 886ffe1 left it in a cluster (testdata/released.yaml): two deployments, all that was made for them, and their nodes. The
@@ -54,7 +55,7 @@ func TestUpgradeRollsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stop := operate(t, restConfig, earlier, &saboteur{name: earlier, ledger: &ledger{releases: map[types.UID]int{}}})
+	_, stop := operate(t, restConfig, earlier, &crash.Saboteur{Name: earlier, Ledger: &crash.Ledger{}})
 	defer stop()
 
 	t.Log("everything is taken over as it is")
