@@ -1,8 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peercrds derives test/integration/peers/definitions/data from the real custom resource definitions of KAI Scheduler, Grove and
-// LeaderWorkerSet. They are to be in one folder as definitions.Types names them. Run it from the repository's root:
+// Command peercrds derives test/integration/peers/definitions/data from the real custom resource definitions of KAI Scheduler, Grove,
+// LeaderWorkerSet and the Dynamo operator. They are to be in one folder as definitions.Types and definitions.Upstream name them. Run it from the
+// repository's root:
 //
 //	go run ./hack/peercrds DIR
 package main
@@ -60,15 +61,11 @@ func texts(from string) (map[string]string, error) {
 	digests := map[string]string{}
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, name := range names {
-		raw, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(name)))
+		full, digest, err := read(from, name)
 		if err != nil {
 			return nil, err
 		}
-		full := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(raw, full); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		digests[name] = fmt.Sprintf("%x", sha256.Sum256(raw))
+		digests[name] = digest
 		crds = append(crds, definitions.Derive(full, definitions.Types[name]))
 	}
 	pods, err := definitions.Collect(crds)
@@ -81,6 +78,38 @@ func texts(from string) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	out["podspec.txt"], err = pods.Text()
-	return out, err
+	if out["podspec.txt"], err = pods.Text(); err != nil {
+		return nil, err
+	}
+	return out, addUpstream(from, out)
+}
+
+// addUpstream adds the files of the Dynamo operator's definitions.
+func addUpstream(from string, out map[string]string) error {
+	for _, name := range definitions.Upstream {
+		full, digest, err := read(from, name)
+		if err != nil {
+			return err
+		}
+		for _, crd := range definitions.DeriveUpstream(full) {
+			file := definitions.UpstreamFile(name, crd.Spec.Versions[0].Name)
+			if out[file], err = definitions.Text(crd, path.Base(name), digest, definitions.PodSpecs{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read returns a definition and the digest of its file.
+func read(from, name string) (*apiextensionsv1.CustomResourceDefinition, string, error) {
+	raw, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, "", err
+	}
+	full := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(raw, full); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", name, err)
+	}
+	return full, fmt.Sprintf("%x", sha256.Sum256(raw)), nil
 }

@@ -17,7 +17,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -25,43 +24,20 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/preflight"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
-// upstream are the definitions of the Dynamo operator: those in the folder that TRELLIS_PEER_DEFINITIONS names, or else definitions of the same
-// names and versions that take any fields. Who converts for them is not there any more.
+// upstream are the definitions of the Dynamo operator: those derived from its own (see package definitions), or the full ones in the folder that
+// TRELLIS_PEER_DEFINITIONS names. Who converts for them is not there any more.
 func upstream(t *testing.T, storage string) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	dir := filepath.Join(os.Getenv("TRELLIS_PEER_DEFINITIONS"), "dynamo")
-	if os.Getenv("TRELLIS_PEER_DEFINITIONS") == "" {
-		dir = filepath.Join("..", "..", "config", "crd", "bases")
-	}
 	var out []*apiextensionsv1.CustomResourceDefinition
-	for _, resource := range []string{"dynamographdeployments", "dynamographdeploymentscalingadapters"} {
-		raw, err := os.ReadFile(filepath.Join(dir, "nvidia.com_"+resource+".yaml"))
+	for _, file := range definitions.Upstream {
+		crd, err := definitions.InstalledUpstream(os.Getenv("TRELLIS_PEER_DEFINITIONS"), file, storage)
 		if err != nil {
 			t.Fatal(err)
 		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(raw, crd); err != nil {
-			t.Fatal(err)
-		}
-		for i := range crd.Spec.Versions {
-			v := &crd.Spec.Versions[i]
-			v.Storage = v.Name == storage
-			if os.Getenv("TRELLIS_PEER_DEFINITIONS") == "" {
-				anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
-				v.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": anything, "status": anything}}
-				v.AdditionalPrinterColumns, v.SelectableFields = nil, nil
-				if v.Subresources != nil {
-					v.Subresources.Scale = nil
-				}
-			}
-		}
-		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
-			ConversionReviewVersions: []string{"v1"},
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "dynamo-system", Name: "dynamo-operator", Path: ptr.To("/convert")}},
-		}}
 		out = append(out, crd)
 	}
 	return out

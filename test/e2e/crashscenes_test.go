@@ -16,6 +16,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
@@ -127,20 +128,20 @@ func TestCrashInAnyScene(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		turn++
 		for i, provider := range providers {
-			if !allCrashes && i != turn%len(providers) {
+			if !crash.All && i != turn%len(providers) {
 				continue
 			}
-			once := crash{at: 1 + r.IntN(scenes[name].writes), applied: r.IntN(2) == 0}
+			once := crash.Point{At: 1 + r.IntN(scenes[name].writes), Applied: r.IntN(2) == 0}
 			t.Run(strings.ToLower(string(provider))+"-"+name, func(t *testing.T) {
 				t.Parallel()
 				sc := scenes[name]
-				if !allCrashes {
+				if !crash.All {
 					sc.play(t, provider, name, once)
 					return
 				}
-				total := sc.play(t, provider, name, crash{})
+				total := sc.play(t, provider, name, crash.Point{})
 				t.Logf("%d writes", total)
-				for _, c := range crashesOf(total, 0, 1) {
+				for _, c := range crash.Points(total, 0, 1) {
 					t.Run(c.String(), func(t *testing.T) {
 						t.Parallel()
 						sc.play(t, provider, name, c)
@@ -153,56 +154,33 @@ func TestCrashInAnyScene(t *testing.T) {
 
 // play brings the graph up, changes it with an operator that dies at a write, and starts another one then. It returns the writes until the end or
 // the crash. A crash at 0 does not happen.
-func (sc scene) play(t *testing.T, provider sandbox.Provider, name string, c crash) int {
+func (sc scene) play(t *testing.T, provider sandbox.Provider, name string, c crash.Point) int {
 	name += "-" + c.String()
 	w := newWorldIn(t, bare(t, provider), name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
 	config := w.config()
-	releases := &ledger{releases: map[types.UID]int{}}
-	s := &saboteur{name: name, ledger: releases, provider: string(provider)}
+	releases := &crash.Ledger{}
+	s := &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)}
 	ended, stop := operate(t, config, name, s)
 	defer func() { stop() }()
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.until("it runs", func() error { return w.endsAs(end) })
 	before, watcher := w.uids(), w.follow()
-	s.arm(c)
+	s.Arm(c)
 	sc.change(w)
 	w.until("it ends as if nothing had happened", func() error {
 		select {
 		case <-ended:
-			ended, stop = operate(t, config, name, &saboteur{name: name, ledger: releases, provider: string(provider)})
+			ended, stop = operate(t, config, name, &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)})
 		default:
 		}
 		if err := sc.missing(w, before); err != nil {
-			return fmt.Errorf("after a crash at %q: %w", s.died(), err)
+			return fmt.Errorf("after a crash at %q: %w", s.Died(), err)
 		}
 		return nil
 	})
 	watcher.stop()
-	releases.mu.Lock()
-	defer releases.mu.Unlock()
-	for uid, n := range releases.releases {
-		if n > 1 {
-			t.Errorf("pod %s was released %d times", uid, n)
-		}
+	for uid, n := range releases.Repeated() {
+		t.Errorf("pod %s was released %d times", uid, n)
 	}
-	return s.counted()
-}
-
-// arm counts from here on, and dies at a write; at 0 never.
-func (s *saboteur) arm(c crash) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writes, s.at, s.applied = 0, c.at, c.applied
-}
-
-func (s *saboteur) died() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.what
-}
-
-func (s *saboteur) counted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.writes
+	return s.Counted()
 }

@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // startOperator runs an operator in this process for the world's namespace, until the test ends.
 func (w *world) startOperator(t *testing.T, config *rest.Config) {
 	t.Helper()
-	_, stop := operate(t, config, w.name, &saboteur{name: w.name, ledger: &ledger{releases: map[types.UID]int{}}})
+	_, stop := operate(t, config, w.name, &crash.Saboteur{Name: w.name, Ledger: &crash.Ledger{}})
 	t.Cleanup(stop)
 }
 
@@ -62,24 +62,33 @@ func TestUnreliableWatches(t *testing.T) {
 	w.liveRandomly(steps, seed, false)
 }
 
-// Two operators both take themselves for the leader, and one of them sees everything late. Each places gangs as if it were alone. No gang is
-// split and no host is over its capacity, and the end is that of one.
+// Two operators both take themselves for the leader. One of them sees everything late, and misses some of it until it lists again. Each places gangs
+// as if it were alone. No gang is split and no host is over its capacity, and the end is that of one. A leader that is late and misses nothing is tried
+// too with TRELLIS_CRASHES=all (make test-faults).
 func TestTwoLeaders(t *testing.T) {
 	tier.All(t)
 	t.Parallel()
-	steps, seed := fewSteps(t)
-	w := newWorldIn(t, bare(t, sandbox.Gates), "leaders", lifeHosts...)
-	w.startOperator(t, w.config())
-	w.startOperator(t, w.unreliably(seed, false))
-	w.liveRandomly(steps, seed, false)
-	w.remove(w.dgd("g"))
-	w.until("its capacity is free", func() error {
-		if n := len(w.all()); n > 0 {
-			return fmt.Errorf("%d pods are left", n)
+	for name, omits := range map[string]bool{"missed": true, "late": false} {
+		if !omits && !crash.All {
+			continue
 		}
-		return nil
-	})
-	w.crowd(int(steps))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps, seed := fewSteps(t)
+			w := newWorldIn(t, bare(t, sandbox.Gates), "leaders-"+name, lifeHosts...)
+			w.startOperator(t, w.config())
+			w.startOperator(t, w.unreliably(seed, omits))
+			w.liveRandomly(steps, seed, false)
+			w.remove(w.dgd("g"))
+			w.until("its capacity is free", func() error {
+				if n := len(w.all()); n > 0 {
+					return fmt.Errorf("%d pods are left", n)
+				}
+				return nil
+			})
+			w.crowd(int(steps))
+		})
+	}
 }
 
 // crowd has graphs that fill the cluster come and lose pods all at once.

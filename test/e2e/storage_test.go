@@ -6,10 +6,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -81,13 +83,20 @@ func (w *world) must(err error) {
 	}
 }
 
+// removeHooks deletes the webhook configurations, and returns them as they were.
+func (w *world) removeHooks() (hooks []client.Object) {
+	w.t.Helper()
+	hooks = w.hooks()
+	for _, object := range hooks {
+		w.must(w.c.Delete(w.t.Context(), object))
+	}
+	return hooks
+}
+
 // removeTrellis deletes definitions and webhooks, and returns them as they are shipped.
 func (w *world) removeTrellis() installation {
 	w.t.Helper()
-	was := installation{hooks: w.hooks()}
-	for _, object := range was.hooks {
-		w.must(w.c.Delete(w.t.Context(), object))
-	}
+	was := installation{hooks: w.removeHooks()}
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	w.must(w.c.List(w.t.Context(), crds))
 	for i := range crds.Items {
@@ -123,16 +132,29 @@ func (w *world) hooks() []client.Object {
 func (w *world) bring(was installation) {
 	w.t.Helper()
 	for i := range was.definitions {
-		now := &apiextensionsv1.CustomResourceDefinition{}
-		w.must(w.c.Get(w.t.Context(), client.ObjectKeyFromObject(&was.definitions[i]), now))
-		now.Spec = was.definitions[i].Spec
-		w.must(w.c.Update(w.t.Context(), now))
+		w.define(&was.definitions[i])
 	}
 	for _, object := range was.hooks {
 		object.SetResourceVersion("")
 		object.SetUID("")
 		w.create(object)
 	}
+}
+
+// define installs a definition, over the one of its name if there is one, and returns when it is served.
+func (w *world) define(crd *apiextensionsv1.CustomResourceDefinition) {
+	w.t.Helper()
+	now := &apiextensionsv1.CustomResourceDefinition{}
+	err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(crd), now)
+	if apierrors.IsNotFound(err) {
+		crd = crd.DeepCopy()
+		crd.ResourceVersion, crd.UID = "", ""
+		w.must(apiserver.Install(w.config(), crd))
+		return
+	}
+	w.must(err)
+	now.Spec = crd.Spec
+	w.must(w.c.Update(w.t.Context(), now))
 }
 
 // migrated says what is still stored in an older version.
@@ -147,20 +169,24 @@ func (w *world) migrated(definition string) error {
 // storedAs checks how many objects etcd holds, all of them in one version.
 func (w *world) storedAs(version string, deployments, adapters int) {
 	w.t.Helper()
+	w.stored("dynamographdeployments", map[string]int{version: deployments})
+	w.stored("dynamographdeploymentscalingadapters", map[string]int{version: adapters})
+}
+
+// stored checks how many objects of a resource etcd holds, by the version they are stored in.
+func (w *world) stored(resource string, want map[string]int) {
+	w.t.Helper()
 	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(w.cluster.Dir(), "etcd.sock"))
 	}}}
 	defer socket.CloseIdleConnections()
-	for resource, want := range map[string]int{"dynamographdeployments": deployments, "dynamographdeploymentscalingadapters": adapters} {
-		objects, err := stored.InEtcd(w.t.Context(), socket, "http://etcd", "nvidia.com", resource)
-		w.must(err)
-		if len(objects) != want {
-			w.t.Errorf("etcd holds %d of %s, want %d", len(objects), resource, want)
-		}
-		for _, object := range objects {
-			if object.APIVersion != "nvidia.com/"+version {
-				w.t.Errorf("%s %s is stored as %s, want %s", resource, object.Metadata.Name, object.APIVersion, version)
-			}
-		}
+	objects, err := stored.InEtcd(w.t.Context(), socket, "http://etcd", "nvidia.com", resource)
+	w.must(err)
+	got := map[string]int{}
+	for _, object := range objects {
+		got[strings.TrimPrefix(object.APIVersion, "nvidia.com/")]++
+	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("etcd holds of %s by version %v, want %v", resource, got, want)
 	}
 }

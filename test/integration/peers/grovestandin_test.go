@@ -21,7 +21,7 @@ import (
 // podCliqueSet is what the operator has written, nil before.
 func (w *world) podCliqueSet() (*grove.PodCliqueSet, *unstructured.Unstructured) {
 	w.t.Helper()
-	object, err := client.Resource(resources["PodCliqueSet"]).Namespace(watched).Get(w.t.Context(), w.name, metav1.GetOptions{})
+	object, err := client.Resource(resources["PodCliqueSet"]).Namespace(w.ns).Get(w.t.Context(), w.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func (w *world) groveMade() []*unstructured.Unstructured {
 	w.t.Helper()
 	pcs, _ := w.podCliqueSet()
 	get := func(kind, name string) *unstructured.Unstructured {
-		object, err := client.Resource(resources[kind]).Namespace(watched).Get(w.t.Context(), name, metav1.GetOptions{})
+		object, err := client.Resource(resources[kind]).Namespace(w.ns).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func (w *world) groveMade() []*unstructured.Unstructured {
 			cliques = append(cliques, clique)
 		}
 		if object == nil {
-			object = groveMakesGroup(w.t, watched, w.name, name, *group.Replicas, cliques...)
+			object = groveMakesGroup(w.t, w.ns, w.name, name, *group.Replicas, cliques...)
 		}
 		out = append(out, object)
 	}
@@ -86,7 +86,7 @@ func (w *world) groveMade() []*unstructured.Unstructured {
 		name := w.name + "-0-" + clique.Name
 		object := get("PodClique", name)
 		if object == nil {
-			object = groveMakes(w.t, watched, w.name, clique, name)
+			object = groveMakes(w.t, w.ns, w.name, clique, name)
 		}
 		out = append(out, object)
 	}
@@ -161,7 +161,7 @@ func (w *world) grovePod(service, clique string, replica int, host string) *core
 			continue
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: watched, GenerateName: fmt.Sprintf("%s-0-%s-%d-%s-", w.name, strings.ToLower(service), replica, clique), Labels: c.Labels, Annotations: c.Annotations,
+			Namespace: w.ns, GenerateName: fmt.Sprintf("%s-0-%s-%d-%s-", w.name, strings.ToLower(service), replica, clique), Labels: c.Labels, Annotations: c.Annotations,
 		}, Spec: c.Spec.PodSpec}
 		pod.Labels[grove.LabelPartOf], pod.Labels[grove.LabelReplica] = w.name, strconv.Itoa(replica)
 		if host != "" {

@@ -248,7 +248,7 @@ func TestConstraintsByAnnotation(t *testing.T) {
 		t.Run(provider, func(t *testing.T) {
 			w := newWorld(t, "by-"+strings.ToLower(provider), racks(2, 8, "a/r0", "a/r1")...)
 			made(t, &nvidiav1alpha1.DynamoGraphDeployment{
-				ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name, Annotations: map[string]string{
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name, Annotations: map[string]string{
 					graph.AnnotationProvider: provider, constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
 				}},
 				Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: services{"Worker": worker(2, 1, 8, "")}},

@@ -71,7 +71,7 @@ func (w *world) tree(want string) {
 // podGroupNow is "" when there is none.
 func (w *world) podGroupNow() string {
 	w.t.Helper()
-	object, err := client.Resource(resources["PodGroup"]).Namespace(watched).Get(w.t.Context(), w.name, metav1.GetOptions{})
+	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.t.Context(), w.name, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
@@ -157,7 +157,7 @@ func TestRules(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.provider), i, strings.ToLower(e.workload)), r.nodes...)
 				if e.workload != "" {
-					w.sets = &lwsWorld{T: t, ns: watched, selector: graph.LabelGraph + "=" + w.name}
+					w.sets = &lwsWorld{T: t, ns: w.ns, selector: graph.LabelGraph + "=" + w.name}
 				}
 				of := services{}
 				for name, s := range r.services {
@@ -184,7 +184,7 @@ func (w *world) inSets() {
 	for _, object := range sets {
 		owner := metav1.GetControllerOf(object)
 		sg := &trellisv1alpha1.ScalingGroup{}
-		if err := typed.Get(w.t.Context(), types.NamespacedName{Namespace: watched, Name: owner.Name}, sg); err != nil || sg.UID != owner.UID {
+		if err := typed.Get(w.t.Context(), types.NamespacedName{Namespace: w.ns, Name: owner.Name}, sg); err != nil || sg.UID != owner.UID {
 			w.t.Errorf("%s is owned by %v: %v", object.GetName(), owner, err)
 		}
 	}

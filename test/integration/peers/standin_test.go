@@ -40,7 +40,7 @@ func (w *world) act() error {
 
 func (w *world) pods() ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	err := typed.List(w.t.Context(), pods, ctrlclient.InNamespace(watched), w.ours())
+	err := typed.List(w.t.Context(), pods, ctrlclient.InNamespace(w.ns), w.ours())
 	return pods.Items, err
 }
 
@@ -97,7 +97,7 @@ func (w *world) member(pod *corev1.Pod) error {
 		}
 		return nil
 	}
-	object, err := client.Resource(resources["PodGroup"]).Namespace(watched).Get(w.t.Context(), pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
+	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.t.Context(), pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
 	if err != nil {
 		return errors.New("it was released before its PodGroup was there: " + err.Error())
 	}

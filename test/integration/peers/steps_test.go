@@ -166,7 +166,7 @@ func (w *world) event(reason, part string) {
 	w.t.Helper()
 	w.until("there is an event "+reason, func() error {
 		events := &eventsv1.EventList{}
-		if err := typed.List(w.t.Context(), events, ctrlclient.InNamespace(watched)); err != nil {
+		if err := typed.List(w.t.Context(), events, ctrlclient.InNamespace(w.ns)); err != nil {
 			return err
 		}
 		for i := range events.Items {

@@ -73,8 +73,8 @@ func operate(config *rest.Config) (stop func(), err error) {
 // world is one scenario's part of the cluster: a deployment, the ClusterTopology (zone, rack, host) it names and the nodes of that, all of one
 // name.
 type world struct {
-	t    *testing.T
-	name string
+	t        *testing.T
+	ns, name string
 	// refuses: the scheduler binds nothing, and says why.
 	refuses string
 	// sets plays LeaderWorkerSet where that makes the pods of multinode services; else nil.
@@ -107,7 +107,13 @@ const (
 
 func newWorld(t *testing.T, name string, hosts ...host) *world {
 	t.Helper()
-	w := &world{t: t, name: name}
+	return newWorldIn(t, watched, name, hosts...)
+}
+
+// newWorldIn is a world whose deployment is in a namespace that an operator manages.
+func newWorldIn(t *testing.T, ns, name string, hosts ...host) *world {
+	t.Helper()
+	w := &world{t: t, ns: ns, name: name}
 	w.addHosts(hosts...)
 	made(t, &grovev1alpha1.ClusterTopology{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -144,16 +150,16 @@ func (w *world) addHosts(hosts ...host) {
 // tearDown leaves nothing that would take capacity or be looked after: there is no garbage collector here.
 func (w *world) tearDown() {
 	ctx := context.Background()
-	_ = typed.Delete(ctx, &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name}})
+	_ = typed.Delete(ctx, &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name}})
 	for _, kind := range []string{"PodCliqueSet", "PodGroup"} {
-		_ = client.Resource(resources[kind]).Namespace(watched).Delete(ctx, w.name, metav1.DeleteOptions{})
+		_ = client.Resource(resources[kind]).Namespace(w.ns).Delete(ctx, w.name, metav1.DeleteOptions{})
 	}
-	_ = client.Resource(resources[lws.Kind.Kind]).Namespace(watched).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: graph.LabelGraph + "=" + w.name})
+	_ = client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: graph.LabelGraph + "=" + w.name})
 	for _, kind := range []string{"ClusterTopologyBinding", "Topology"} {
 		_ = client.Resource(resources[kind]).Delete(ctx, w.name, metav1.DeleteOptions{})
 	}
-	_ = typed.DeleteAllOf(ctx, newGroup(), ctrlclient.InNamespace(watched), w.ours())
-	_ = typed.DeleteAllOf(ctx, &corev1.Pod{}, ctrlclient.InNamespace(watched), w.ours(), ctrlclient.GracePeriodSeconds(0))
+	_ = typed.DeleteAllOf(ctx, newGroup(), ctrlclient.InNamespace(w.ns), w.ours())
+	_ = typed.DeleteAllOf(ctx, &corev1.Pod{}, ctrlclient.InNamespace(w.ns), w.ours(), ctrlclient.GracePeriodSeconds(0))
 }
 
 func (w *world) ours() ctrlclient.MatchingLabels {
@@ -163,7 +169,7 @@ func (w *world) ours() ctrlclient.MatchingLabels {
 func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
 	w.t.Helper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	if err := typed.Get(w.t.Context(), ctrlclient.ObjectKey{Namespace: watched, Name: w.name}, dgd); err != nil {
+	if err := typed.Get(w.t.Context(), ctrlclient.ObjectKey{Namespace: w.ns, Name: w.name}, dgd); err != nil {
 		w.t.Fatal(err)
 	}
 	return dgd
@@ -182,7 +188,7 @@ func (w *world) deploy(provider, level, preferred string, of services) {
 		annotations[graph.AnnotationWorkload] = specs.LeaderWorkerSet
 	}
 	made(w.t, &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: w.name, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name, Annotations: annotations},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: level, PreferredPackDomain: preferred},
 			Services:           of,
@@ -199,8 +205,8 @@ func (w *world) describe() {
 	ctx := context.Background()
 	dgd, pods := &nvidiav1alpha1.DynamoGraphDeployment{}, &corev1.PodList{}
 	err := errors.Join(
-		typed.Get(ctx, ctrlclient.ObjectKey{Namespace: watched, Name: w.name}, dgd),
-		typed.List(ctx, pods, ctrlclient.InNamespace(watched), w.ours()),
+		typed.Get(ctx, ctrlclient.ObjectKey{Namespace: w.ns, Name: w.name}, dgd),
+		typed.List(ctx, pods, ctrlclient.InNamespace(w.ns), w.ours()),
 	)
 	w.t.Logf("read with error %v, conditions: %+v", err, dgd.Status.Conditions)
 	for i := range pods.Items {

@@ -45,6 +45,34 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// The Dynamo operator's definitions read back in both versions, with status and without prose. What describes pods takes any fields.
+func TestLoadUpstream(t *testing.T) {
+	for _, file := range Upstream {
+		crd, err := LoadUpstream(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(crd.Spec.Versions) != 2 || !crd.Spec.Versions[1].Storage || crd.Spec.Versions[1].Subresources.Status == nil {
+			t.Errorf("%s: versions %+v", file, crd.Spec.Versions)
+		}
+		for _, v := range crd.Spec.Versions {
+			paths := flat{}
+			flatten(*v.Schema.OpenAPIV3Schema, "", paths)
+			for at, s := range paths {
+				if s.Description != "" || slices.ContainsFunc(s.XValidations, func(r apiextensionsv1.ValidationRule) bool { return r.Message != "" }) {
+					t.Errorf("%s: %s has prose", file, at)
+				}
+				if strings.Contains(at, "ontainers[].") {
+					t.Errorf("%s: %s is of a pod", file, at)
+				}
+			}
+			if _, has := paths["status"]; !has || len(paths) < 10 {
+				t.Errorf("%s: %d paths in %s", file, len(paths), v.Name)
+			}
+		}
+	}
+}
+
 // What is written reads back as it was.
 func TestTextReadsBack(t *testing.T) {
 	for file := range Types {
@@ -155,6 +183,32 @@ func TestOfTheReal(t *testing.T) {
 		}
 		if digest := fmt.Sprintf("%x", sha256.Sum256(raw)); !strings.Contains(string(head[:200]), digest) {
 			t.Errorf("%s names another digest", file)
+		}
+	}
+}
+
+func TestUpstreamOfTheReal(t *testing.T) {
+	if realDir == "" {
+		t.Skip("TRELLIS_PEER_DEFINITIONS is not set")
+	}
+	for _, file := range Upstream {
+		raw, err := os.ReadFile(filepath.Join(realDir, filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(raw, full); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range DeriveUpstream(full) {
+			text, err := Text(want, filepath.Base(file), fmt.Sprintf("%x", sha256.Sum256(raw)), PodSpecs{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := UpstreamFile(file, want.Spec.Versions[0].Name)
+			if got, err := data.ReadFile("data/" + name); err != nil || string(got) != text {
+				t.Errorf("%s is out of date (%v); run go run ./hack/peercrds", name, err)
+			}
 		}
 	}
 }

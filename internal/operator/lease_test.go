@@ -1,0 +1,173 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+)
+
+// replica is an operator that takes part in the leader election, with a clock of its own as far as its lease shows: the times that it writes into
+// the lease are ahead of the real ones.
+type replica struct {
+	mu sync.Mutex
+	// ahead may be negative; written counts the accepted writes of the lease; cut: the API server cannot be reached.
+	ahead   time.Duration
+	written int
+	cut     bool
+	// ended gets what the operator ends with.
+	ended chan error
+	stop  context.CancelFunc
+}
+
+func (r *replica) set(ahead time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ahead = ahead
+}
+
+func (r *replica) disconnect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = true
+}
+
+func (r *replica) writes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.written
+}
+
+// runReplica starts an operator for one namespace.
+func runReplica(t *testing.T, config *rest.Config, namespace string) *replica {
+	t.Helper()
+	r := &replica{ended: make(chan error, 1)}
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return tripper(func(request *http.Request) (*http.Response, error) { return r.pass(next, request) })
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() {
+		r.ended <- Run(ctx, config, Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000, Provider: specs.Auto,
+			LeaderElect: true, RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, NewClient: client.New,
+		})
+	}()
+	t.Cleanup(cancel)
+	return r
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+func (r *replica) pass(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	ahead, cut := r.ahead, r.cut
+	r.mu.Unlock()
+	if cut {
+		return nil, errors.New("no route to the API server")
+	}
+	if request.Method == http.MethodGet || !strings.Contains(request.URL.Path, "/leases") {
+		return next.RoundTrip(request)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := json.NewDecoder(request.Body).Decode(lease); err != nil {
+		return nil, err
+	}
+	for _, at := range []**metav1.MicroTime{&lease.Spec.AcquireTime, &lease.Spec.RenewTime} {
+		if *at != nil {
+			shifted := metav1.NewMicroTime((*at).Add(ahead))
+			*at = &shifted
+		}
+	}
+	raw, err := json.Marshal(lease)
+	if err != nil {
+		return nil, err
+	}
+	request = request.Clone(request.Context())
+	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	response, err := next.RoundTrip(request)
+	if err == nil && response.StatusCode < http.StatusMultipleChoices {
+		r.mu.Lock()
+		r.written++
+		r.mu.Unlock()
+	}
+	return response, err
+}
+
+// TestLeaderWhoseClockJumps: the times in the lease are a day ahead or behind, and jump while the leader renews it. The standby goes by its own clock and
+// by whether the lease changes: it does not take over as long as the leader renews, and takes over when it does not, though the lease seems to be
+// valid for a day. A leader that cannot renew ends.
+func TestLeaderWhoseClockJumps(t *testing.T) {
+	config := shared.Config(t)
+	c, err := client.New(config, client.Options{Scheme: NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, b := newNamespace(t, c), &bare{t: t, config: config, c: c}
+	leader := runReplica(t, config, namespace)
+	renewed := func(ahead time.Duration) {
+		t.Helper()
+		leader.set(ahead)
+		before := leader.writes()
+		b.until("the leader renews its lease", time.Minute, func() error {
+			if leader.writes() < before+3 {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+	}
+	renewed(0)
+	standby := runReplica(t, config, namespace)
+	for _, ahead := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour, 0, 24 * time.Hour} {
+		renewed(ahead)
+		if n := standby.writes(); n > 0 {
+			t.Fatalf("the standby wrote the lease while the leader renewed it, %s ahead", ahead)
+		}
+	}
+	lease := &coordinationv1.Lease{}
+	b.must(c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: leaderElectionID}, lease))
+	if until := time.Until(lease.Spec.RenewTime.Time); until < 23*time.Hour {
+		t.Fatalf("the lease was renewed %s from now, want a day: the test shifts nothing", until)
+	}
+
+	t.Log("the leader loses the API server: it ends, and the standby leads")
+	leader.disconnect()
+	if err := <-leader.ended; err == nil || !strings.Contains(err.Error(), "leader election lost") {
+		t.Errorf("the leader ended with %v", err)
+	}
+	b.must(c.Create(t.Context(), &nvidiav1alpha1.DynamoGraphDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"},
+		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": graphs.Worker(1, 1, 1, "")}},
+	}))
+	b.until("the standby acts", 3*time.Minute, func() error {
+		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "g-worker"}, &trellisv1alpha1.ScalingGroup{})
+	})
+	standby.stop()
+	if err := <-standby.ended; err != nil {
+		t.Errorf("the standby ended with %v", err)
+	}
+}

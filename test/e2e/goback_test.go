@@ -1,0 +1,200 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/stored"
+)
+
+// onlyInBeta has a sidecar of which v1alpha1 can say less than is set here.
+const onlyInBeta = `apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: newer, namespace: back}
+spec:
+  components:
+  - name: Frontend
+    type: frontend
+    replicas: 1
+    frontendSidecar: side
+    podTemplate:
+      spec:
+        nodeSelector: {e2e.trellis.dev/pool: back}
+        containers:
+        - {name: main, image: "example.com/frontend:1"}
+        - {name: side, image: "example.com/side:1", ports: [{name: side, containerPort: 9999}]}
+`
+
+// TestBackToV1alpha1Only: the way of docs/migrate.md back to a release that knows v1alpha1 only, for commit 886ffe1. Today's operator rewrites
+// everything as v1alpha1, the definitions of that commit are applied, and every object is whole. With TRELLIS_TESTS=all the operator of that commit is
+// built from the repository's history, and takes everything over.
+func TestBackToV1alpha1Only(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t, "back")
+	w := newWorldIn(t, e, "back", racks(2, 8, "a/r0", "a/r1")...)
+	w.create(w.graphOf("packed", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": withAdapter(frontend(1))}))
+	w.applyText(onlyInBeta)
+	w.ready("packed")
+	w.ready("newer")
+	before, pods := w.asV1alpha1("packed", "newer"), w.uids()
+
+	t.Log("the definitions are refused as long as something may be stored as v1beta1")
+	if err := w.applyReleased(); err == nil || !strings.Contains(err.Error(), "storedVersions") {
+		t.Errorf("applying the earlier definitions: %v", err)
+	}
+
+	t.Log("today's operator rewrites everything as v1alpha1")
+	w.runBlock("migrate.md", `"path":"/spec/versions/0/storage"`)
+	for _, name := range convert.Definitions {
+		w.until("everything is stored as v1alpha1", func() error {
+			if crd := get(w, &apiextensionsv1.CustomResourceDefinition{}, "", name); !slices.Equal(crd.Status.StoredVersions, []string{"v1alpha1"}) {
+				return fmt.Errorf("%s: %v", name, crd.Status.StoredVersions)
+			}
+			return nil
+		})
+	}
+	w.storedAs("v1alpha1", 2, 1)
+
+	t.Log("the earlier definitions are applied: every object is as it was, and no pod is touched")
+	e.stopOperator(t)
+	w.removeHooks()
+	w.runBlock("migrate.md", `"op":"remove","path":"/spec/versions/1"`)
+	w.must(w.applyReleased())
+	w.until("v1beta1 is served no more", func() error {
+		newer := w.objectsIn(onlyInBeta)[0]
+		if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(newer), newer); err == nil {
+			return fmt.Errorf("it is")
+		}
+		return nil
+	})
+	if diff := cmp.Diff(before, w.asV1alpha1("packed", "newer")); diff != "" {
+		t.Errorf("objects (-before, +after):\n%s", diff)
+	}
+	w.samePods(pods, "")
+	w.runEarlier()
+}
+
+// runBlock runs the commands of a page that contain a text.
+func (w *world) runBlock(page, contains string) {
+	w.t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	w.must(err)
+	for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(raw), -1) {
+		if !strings.Contains(block[1], contains) {
+			continue
+		}
+		command := exec.CommandContext(w.t.Context(), "bash", "-euo", "pipefail", "-c", block[1])
+		command.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig(), "PATH="+w.cluster.Assets()+":"+os.Getenv("PATH"), "KUBECACHEDIR="+w.t.TempDir())
+		if out, err := command.CombinedOutput(); err != nil {
+			w.t.Fatalf("%s\n%v\n%s", block[1], err, out)
+		}
+		return
+	}
+	w.t.Fatalf("%s has no commands with %q", page, contains)
+}
+
+// asV1alpha1 returns the annotations and specs of deployments, and the spec of the adapter.
+func (w *world) asV1alpha1(names ...string) map[string]any {
+	w.t.Helper()
+	out := map[string]any{}
+	read := func(kind, name string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		u.SetAPIVersion("nvidia.com/v1alpha1")
+		u.SetKind(kind)
+		w.until("it can be read", func() error { return w.c.Get(w.t.Context(), key(w.name, name), u) })
+		return u
+	}
+	for _, name := range names {
+		u := read("DynamoGraphDeployment", name)
+		out[name], out[name+" annotations"] = u.Object["spec"], u.GetAnnotations()
+	}
+	out["adapter"] = read("DynamoGraphDeploymentScalingAdapter", "packed-frontend").Object["spec"]
+	return out
+}
+
+// applyReleased applies the definitions of 886ffe1 as kubectl apply --server-side --force-conflicts does.
+func (w *world) applyReleased() error {
+	crds, err := stored.ReleasedDefinitions()
+	w.must(err)
+	for _, crd := range crds {
+		raw, err := json.Marshal(crd)
+		w.must(err)
+		u := &unstructured.Unstructured{}
+		w.must(u.UnmarshalJSON(raw))
+		unstructured.RemoveNestedField(u.Object, "status")
+		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+		if err := w.c.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("trellis-sandbox"), client.ForceOwnership); err != nil {
+			return fmt.Errorf("%s: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+// runEarlier has the operator of 886ffe1 take over, where it can be built.
+func (w *world) runEarlier() {
+	w.t.Helper()
+	if os.Getenv("TRELLIS_TESTS") != "all" {
+		w.t.Log("the operator of that commit is run with TRELLIS_TESTS=all")
+		return
+	}
+	dir := w.t.TempDir()
+	for _, command := range []string{
+		"git archive 886ffe1 | tar -x -C " + dir,
+		"cd " + dir + " && go build -trimpath -o manager ./cmd/trellis-manager",
+	} {
+		build := exec.CommandContext(w.t.Context(), "bash", "-euo", "pipefail", "-c", command)
+		build.Dir = filepath.Join("..", "..")
+		if out, err := build.CombinedOutput(); err != nil {
+			w.t.Fatalf("%s: %v\n%s\nIn a clone without the commit, fetch it: git fetch --unshallow", command, err, out)
+		}
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	w.must(err)
+	ctx, stop := context.WithCancel(w.t.Context())
+	operator := exec.CommandContext(ctx, filepath.Join(dir, "manager"), "--kubeconfig="+w.cluster.Kubeconfig(), "--namespace=trellis-system",
+		"--webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0")
+	operator.Stdout, operator.Stderr = log, log
+	w.must(operator.Start())
+	w.t.Cleanup(func() {
+		stop()
+		_ = operator.Wait()
+		if text, err := os.ReadFile(log.Name()); err == nil && w.t.Failed() {
+			w.t.Logf("the operator of 886ffe1:\n%s", text[max(0, len(text)-8000):])
+		}
+	})
+	w.t.Log("the earlier operator takes over: its pods run, and it follows the adapter")
+	w.ready("packed")
+	w.ready("newer")
+	w.mustKubectl("scale", "dgdsa/packed-frontend", "--replicas=2")
+	w.until("the adapter's number is followed", func() error {
+		n := 0
+		for _, pod := range w.all() {
+			if strings.HasPrefix(pod.Name, "packed-frontend-") && pod.Status.Phase == corev1.PodRunning {
+				n++
+			}
+		}
+		if n != 2 {
+			return fmt.Errorf("%d pods run", n)
+		}
+		return nil
+	})
+	w.ready("packed")
+}

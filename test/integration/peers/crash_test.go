@@ -1,0 +1,221 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/testutil/crash"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+)
+
+// scene is something that happens to a deployment with two replicas of Worker and a Frontend, which run, and how it ends. The operator dies at one of
+// its writes meanwhile.
+type scene struct {
+	// writes are about how many the operator makes; a random one of them is died at.
+	writes int
+	// change is nil for the scene in which the deployment is made.
+	change func(w *world)
+	// workers at the end, and the image they run. renewed: none of their pods was there before.
+	workers int
+	image   string
+	renewed bool
+}
+
+const (
+	firstImage  = "example.com/vllm:1"
+	secondImage = "example.com/vllm:2"
+)
+
+var scenes = map[string]scene{
+	"made":       {writes: 20, workers: 2, image: firstImage},
+	"updated":    {writes: 20, workers: 2, image: secondImage, renewed: true, change: func(w *world) { w.image("Worker", secondImage) }},
+	"scaled-in":  {writes: 8, workers: 1, image: firstImage, change: func(w *world) { w.scale("Worker", 1) }},
+	"scaled-out": {writes: 10, workers: 3, image: firstImage, change: func(w *world) { w.scale("Worker", 3) }},
+	"restarted":  {writes: 25, workers: 2, image: firstImage, renewed: true, change: func(w *world) { w.patch(`{"spec":{"restart":{"id":"one"}}}`) }},
+	"bereft":     {writes: 10, workers: 2, image: firstImage, change: func(w *world) { w.free(&w.replica("Worker", 1)[1]) }},
+}
+
+// undertakings are who gets pods made and onto nodes in the scenes, besides Trellis.
+var undertakings = map[string]struct {
+	provider string
+	sets     bool
+}{
+	"kai": {provider: specs.KAI.Name}, "sets": {provider: specs.Gates.Name, sets: true}, "kai-sets": {provider: specs.KAI.Name, sets: true},
+}
+
+// TestCrashInAnyScene has the operator die while a deployment is made, updated, scaled, restarted, or loses a pod, under KAI, with LeaderWorkerSets, and
+// with both. It dies at a random write, with the write lost or only its answer; TRELLIS_LIFE_SEED repeats one. With TRELLIS_CRASHES=all (make
+// test-faults) it dies at every one. Otherwise each scene is played under one of the three.
+func TestCrashInAnyScene(t *testing.T) {
+	seed := time.Now().UnixNano()
+	if n, err := strconv.ParseInt(os.Getenv("TRELLIS_LIFE_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("TRELLIS_LIFE_SEED=%d", seed)
+	r := rand.New(rand.NewPCG(uint64(seed), 0))
+	turn := r.IntN(len(undertakings))
+	for _, name := range slices.Sorted(maps.Keys(scenes)) {
+		turn++
+		for i, under := range slices.Sorted(maps.Keys(undertakings)) {
+			if !crash.All && i != turn%len(undertakings) {
+				continue
+			}
+			once := crash.Point{At: 1 + r.IntN(scenes[name].writes), Applied: r.IntN(2) == 0}
+			t.Run(under+"-"+name, func(t *testing.T) {
+				t.Parallel()
+				sc := scenes[name]
+				if !crash.All {
+					sc.play(t, under, name, once)
+					return
+				}
+				total := sc.play(t, under, name, crash.Point{})
+				t.Logf("%d writes", total)
+				for _, c := range crash.Points(total, 0, 1) {
+					t.Run(c.String(), func(t *testing.T) {
+						t.Parallel()
+						sc.play(t, under, name, c)
+					})
+				}
+			})
+		}
+	}
+}
+
+// play brings the deployment up, changes it with an operator that dies at a write, and starts another one then. It returns the writes until the end or
+// the crash. A crash at 0 does not happen.
+func (sc scene) play(t *testing.T, under, name string, c crash.Point) int {
+	ns := "crash-" + under + "-" + name + "-" + c.String()
+	made(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	releases := &crash.Ledger{}
+	s := &crash.Saboteur{Name: ns, Ledger: releases}
+	if sc.change == nil {
+		s.Arm(c)
+	}
+	ended, stop := operateIn(t, ns, s)
+	defer func() { stop() }()
+	w := newWorldIn(t, ns, ns, racks(2, 8, "a/r0", "b/r0", "b/r1", "b/r2")...)
+	if undertakings[under].sets {
+		w.sets = &lwsWorld{T: t, ns: ns, selector: graph.LabelGraph + "=" + w.name}
+	}
+	w.deploy(undertakings[under].provider, "zone", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
+	endsAs := func(sc scene, before map[types.UID]bool) {
+		w.until("it ends as if nothing had happened", func() error {
+			select {
+			case <-ended:
+				ended, stop = operateIn(t, ns, &crash.Saboteur{Name: ns, Ledger: releases})
+			default:
+			}
+			if err := sc.amiss(w, before); err != nil {
+				return fmt.Errorf("after a crash at %q: %w", s.Died(), err)
+			}
+			return nil
+		})
+	}
+	endsAs(scenes["made"], nil)
+	if sc.change != nil {
+		before := graphs.UIDs(w.of("Worker"))
+		s.Arm(c)
+		sc.change(w)
+		endsAs(sc, before)
+	}
+	w.inSets()
+	for uid, n := range releases.Repeated() {
+		t.Errorf("pod %s was released %d times", uid, n)
+	}
+	return s.Counted()
+}
+
+// operateIn runs an operator for one namespace until the returned function, or the saboteur, has ended it.
+func operateIn(t *testing.T, ns string, s *crash.Saboteur) (ended <-chan struct{}, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.Kill = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := operator.Run(ctx, restConfig, operator.Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 500, Burst: 1000, Provider: specs.Auto,
+			RequeueAfter: requeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, LookEvery: lookEvery, NewClient: s.NewClient,
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("the operator ended: %v", err)
+		}
+	}()
+	return done, func() { cancel(); <-done }
+}
+
+// amiss is what is not yet as the scene ends.
+func (sc scene) amiss(w *world, before map[types.UID]bool) error {
+	if dgd := w.dgd(); dgd.Status.ObservedGeneration != dgd.Generation || dgd.Status.State != nvidiav1alpha1.StateSuccessful ||
+		!meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced) {
+		return fmt.Errorf("state %s, %+v", dgd.Status.State, dgd.Status.Conditions)
+	}
+	replicas, zones := map[int32][]corev1.Pod{}, map[string]bool{}
+	for _, pod := range w.of("Worker") {
+		ordinal, _, _ := graph.ReplicaOf(&pod)
+		replicas[ordinal] = append(replicas[ordinal], pod)
+		zones[pod.Spec.NodeSelector[zoneKey]] = true
+		switch {
+		case pod.Status.Phase != corev1.PodRunning:
+			return fmt.Errorf("%s is %s", pod.Name, pod.Status.Phase)
+		case pod.Spec.Containers[0].Image != sc.image:
+			return fmt.Errorf("%s runs %s", pod.Name, pod.Spec.Containers[0].Image)
+		case sc.renewed && before[pod.UID]:
+			return fmt.Errorf("%s is from before", pod.Name)
+		}
+	}
+	for ordinal, pods := range replicas {
+		if len(pods) != 2 || pods[0].Spec.NodeSelector[rackKey] != pods[1].Spec.NodeSelector[rackKey] || pods[0].Spec.NodeSelector[rackKey] == "" {
+			return fmt.Errorf("replica %d has %d pods in %v", ordinal, len(pods), pods[0].Spec.NodeSelector)
+		}
+	}
+	if len(replicas) != sc.workers || len(zones) != 1 || len(w.of("Frontend")) != 1 {
+		return fmt.Errorf("%d replicas in %d zones and %d frontends", len(replicas), len(zones), len(w.of("Frontend")))
+	}
+	return w.listed(slices.Sorted(maps.Keys(replicas)))
+}
+
+// listed compares what was written for the peers with the replicas there are.
+func (w *world) listed(ordinals []int32) error {
+	if w.sets != nil {
+		var want []string
+		for _, ordinal := range ordinals {
+			want = append(want, fmt.Sprintf("%s-worker-r%d", w.name, ordinal))
+		}
+		if got := w.sets.sets(); got != strings.Join(want, " ") {
+			return fmt.Errorf("the sets are %s", got)
+		}
+	}
+	if w.dgd().Annotations[graph.AnnotationProvider] != specs.KAI.Name {
+		return nil
+	}
+	want := "g needs 2 in one zone\n  g-frontend-all pods 1\n  g-worker-all needs 1"
+	for _, ordinal := range ordinals {
+		want += fmt.Sprintf("\n    g-worker-%d pods 2 in one rack", ordinal)
+	}
+	if got := w.podGroupNow(); got != want {
+		return fmt.Errorf("the PodGroup is\n%s", got)
+	}
+	return nil
+}
