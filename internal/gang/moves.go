@@ -10,17 +10,30 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
+// left is the former domain of a replica that does not return there first, and why.
+type left struct {
+	from topology.Path
+	why  string
+}
+
 // Moved says from where to where a replica moves, and why it does not go back; "" when it does, or has no domain of its own. The replica has its
 // new capacity on the cluster.
 func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
 	service, waiting := r.waiting(replica)
-	if waiting == nil || len(waiting.Hint) == 0 {
+	if waiting == nil {
 		return ""
 	}
+	left, leaves := r.left[Key{replica.Service, replica.Ordinal}]
+	if !leaves {
+		left.from = waiting.Hint
+	}
 	level := max(service.Required, service.Preferred, r.Graph.Required, r.Graph.Preferred)
-	from, to := waiting.Hint.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
-	if level == topology.NoLevel || from.Equal(to) {
+	from, to := left.from.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
+	if len(from) == 0 || level == topology.NoLevel || from.Equal(to) {
 		return ""
+	}
+	if leaves {
+		return fmt.Sprintf("from %s to %s: %s", from, to, left.why)
 	}
 	why := "its graph is placed elsewhere"
 	if len(r.Graph.Anchor) == 0 || r.Graph.Anchor.Equal(from.Truncate(r.Graph.Anchor.Level())) {

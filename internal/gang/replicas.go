@@ -157,7 +157,10 @@ func (r *Request) addReplica(g *groupView, service *placement.Service, state rep
 		}
 		return
 	}
-	replica := placement.Replica{Ordinal: state.ordinal, Hint: g.hints[int32(state.ordinal)], Avoid: r.avoid[replicaName(g.sg, state.ordinal)]}
+	replica := placement.Replica{Ordinal: state.ordinal, Avoid: r.avoid(g, service.Name, state.ordinal)}
+	if _, leaves := r.left[Key{service.Name, state.ordinal}]; !leaves {
+		replica.Hint = g.hints[int32(state.ordinal)]
+	}
 	if len(state.open) > 0 {
 		replica.Anchor = state.path
 		r.halves[Key{service.Name, state.ordinal}] = state

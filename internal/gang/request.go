@@ -46,11 +46,13 @@ type Request struct {
 	replacing map[string]bool
 	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
 	gangs map[Key]string
-	// failing, objections, idle, preempting and avoid are as observed.
+	// failing, objections, idle, preempting and stayed (Observation.Avoid) are as observed.
 	failing          string
 	objections       map[types.UID]Objection
 	idle, preempting map[string]string
-	avoid            map[string][]string
+	stayed           map[string][]string
+	// left are replicas that do not return to their former domain first, and why.
+	left map[Key]left
 	// surplus replicas are more than the service wants for good: they wait for capacity beside an update and nobody is notified.
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
@@ -65,8 +67,8 @@ type Request struct {
 func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
-		halves:     map[Key]replicaState{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, avoid: o.Avoid,
+		halves: map[Key]replicaState{}, left: map[Key]left{},
+		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, stayed: o.Avoid,
 		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	r.Creating = missingGroups(o)
@@ -177,7 +179,7 @@ func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaS
 			service.Anchor = state.path.Truncate(service.Required)
 		}
 	}
-	about := &groupView{sg: sg, hints: hintsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}, ahead: lookAhead}
+	about := &groupView{sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}, ahead: lookAhead}
 	for _, state := range states {
 		if !r.surplus[Key{service.Name, state.ordinal}] {
 			r.Wanted++
@@ -194,6 +196,7 @@ func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaS
 type groupView struct {
 	sg     *trellisv1alpha1.ScalingGroup
 	hints  map[int32]topology.Path
+	last   map[int32][]string
 	lost   lostLevels
 	states []replicaState
 	// wanted are the shapes of pods that are still to be made, by role.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
@@ -184,5 +185,56 @@ func TestCapacityThatIsNotEnoughDoesNotEndTheWaitForVictims(t *testing.T) {
 	b.s.wakeFreed()
 	if due, _ := b.s.queue.take(b.clock.Now()); len(due) > 0 || len(placer.taken) > 0 {
 		t.Errorf("due: %v, requeued: %v", due, placer.taken)
+	}
+}
+
+// The kubelet of a host rejects what is placed there, again and again. The first time the replica goes back to its former domain; from the second time on
+// the host comes last, whether it is the only one there or not, until the failures are forgotten.
+func TestARejectingHostComesLast(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 1, 0)
+	sg := o.Groups[0]
+	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
+	b.taken("a1")
+	at := func(rejections int32) (node, said string) {
+		t.Helper()
+		sg.Status.FailedReplicas = []trellisv1alpha1.FailedReplica{{Hosts: []trellisv1alpha1.RejectingHost{{Name: "a0", Rejections: rejections}}}}
+		for len(b.said.Events) > 0 {
+			<-b.said.Events
+		}
+		d := b.s.decide(t.Context(), o)
+		if len(d.releases) != 1 {
+			t.Fatalf("it waits: %+v", d.result.Waiting)
+		}
+		select {
+		case said = <-b.said.Events:
+		default:
+		}
+		node, _ = b.s.cluster.Reserved("g1-work-0")
+		b.s.giveBack(o.Pods[0])
+		return node, said
+	}
+	if node, _ := at(1); node != "a0" {
+		t.Errorf("after one rejection it goes to %s, want its former domain", node)
+	}
+	node, said := at(2)
+	if node != "b0" || said != "Normal ReplicaMoved work-0 moves as a whole from z/a to z/b: node a0 has rejected its pods and comes last for it" {
+		t.Errorf("after two rejections it goes to %s; said: %s", node, said)
+	}
+	b.taken("b0", "b1")
+	if node, _ := at(2); node != "a0" {
+		t.Errorf("with nothing else free it goes to %s", node)
+	}
+	b.freed("a1")
+	if node, said := at(2); node != "a1" || said != "" {
+		t.Errorf("with another host of its domain free it goes to %s; said: %s", node, said)
+	}
+	b.host("a2", "a", 1)
+	b.freed("b0")
+	if node, _ := at(2); node != "b0" {
+		t.Errorf("it goes to %s, want the tightest rack, whatever its former one", node)
+	}
+	b.taken("b0")
+	if d := b.s.decide(t.Context(), o); d.releases[0].Pin.Node != "a1" {
+		t.Errorf("the kube-scheduler may choose the host: %+v", d.releases[0].Pin)
 	}
 }

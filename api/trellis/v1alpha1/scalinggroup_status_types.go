@@ -80,6 +80,26 @@ type FailedReplica struct {
 	// Restart is the ID of the last restart at that time. With another one the failures are forgotten.
 	// +optional
 	Restart string `json:"restart,omitempty"`
+	// Hosts whose kubelets rejected pods of the replica, the one that did so most often first. From the second time on a host comes last for the
+	// replica, and the replica does not return to its former domain first.
+	// +kubebuilder:validation:MaxItems=4
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Hosts []RejectingHost `json:"hosts,omitempty"`
+}
+
+// RejectingHost is a node whose kubelet rejected pods of a replica: they ended before any of their containers ran.
+type RejectingHost struct {
+	// Name of the node.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Rejections of the replica's pods, 1 or more; several at once count as one.
+	Rejections int32 `json:"rejections"`
+	// Reason that the kubelet gave last, such as UnexpectedAdmissionError.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
 
 // ReplicaPlacement is where one replica sits, or last sat.

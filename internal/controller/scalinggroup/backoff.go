@@ -96,7 +96,8 @@ func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 		return
 	}
 	f.Failures++
-	f.Reason = limit.Text("pod "+pod.Name+": "+whyEnded(pod), maxWhy)
+	f.Reason = limit.Text("pod "+pod.Name+onNode(pod)+": "+whyEnded(pod), maxWhy)
+	f.Hosts = withRejections(f.Hosts, r.rejected())
 	f.NewestPod = newest
 	delay := min(firstRecreate<<min(f.Failures-1, 20), lastRecreate)
 	f.RetryAt = metav1.NewTime(b.now.Add(delay + time.Second - 1).Truncate(time.Second)) // stored in whole seconds

@@ -28,7 +28,7 @@ const (
 // healthCondition says which replicas failed and which pods do not start; nil when there is nothing to say.
 func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
 	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
-	failed, stuck := b.messages(replicas), stuckPods(replicas)
+	failed, stuck := b.messages(sg, replicas), stuckPods(replicas)
 	switch {
 	case len(failed) > 0:
 		c.Reason = trellisv1alpha1.ReasonReplicaFailed
@@ -51,7 +51,7 @@ func named(texts []string, what string) []string {
 }
 
 // messages of the replicas that failed and are not Ready again.
-func (b *backOff) messages(replicas map[int32]*replica) []string {
+func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []string {
 	var out []string
 	for _, f := range b.failed {
 		if _, ready := replicas[f.Replica].readySince(); ready {
@@ -65,7 +65,7 @@ func (b *backOff) messages(replicas map[int32]*replica) []string {
 		if b.waits(f) {
 			next = "it is recreated at " + f.RetryAt.UTC().Format(time.RFC3339)
 		}
-		out = append(out, fmt.Sprintf("replica %d %s, %s: %s", f.Replica, times, next, f.Reason))
+		out = append(out, fmt.Sprintf("replica %d %s, %s: %s%s", f.Replica, times, next, f.Reason, lastHost(sg, f)))
 	}
 	return out
 }

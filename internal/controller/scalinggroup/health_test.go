@@ -63,13 +63,13 @@ func TestHealth(t *testing.T) {
 		},
 		"a failure, and a pod that does not start": {
 			[]state{waits("InvalidImageName", strings.Repeat("long ", 100)), failed},
-			"ReplicaFailed replica 1 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-1: it has failed; pod g-worker-0: container main: InvalidImageName: " + strings.Repeat("long ", 24) + "lon...",
+			"ReplicaFailed replica 1 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-1 on node node: it has failed; pod g-worker-0: container main: InvalidImageName: " + strings.Repeat("long ", 24) + "lon...",
 		},
 		"preempted, or evicted by the API": {[]state{displacedPod}, ""},
 		"its node is gone":                 {[]state{nodeless}, ""},
 		"ended in peace": {
 			[]state{func(pod *corev1.Pod) { running(pod); pod.Status.Phase = corev1.PodSucceeded }},
-			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0: all its containers have completed",
+			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: all its containers have completed",
 		},
 	}
 	for name, c := range cases {

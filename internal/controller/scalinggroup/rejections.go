@@ -1,0 +1,88 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
+)
+
+const (
+	// maxHosts bounds the hosts that are stored of one replica: those that rejected its pods most often stay.
+	maxHosts = 4
+	// maxRejection bounds the stored reason of a rejection, in bytes.
+	maxRejection = 64
+)
+
+// rejected says why the kubelets of hosts rejected pods of the replica, by host. Such pods ended before any container of theirs ran: the kubelet had
+// no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu, ...), whatever the node's
+// object says.
+func (r *replica) rejected() map[string]string {
+	hosts := map[string]string{}
+	for _, pod := range r.lost {
+		if pod.DeletionTimestamp == nil && rejected(pod) {
+			hosts[pod.Spec.NodeName] = pod.Status.Reason
+		}
+	}
+	return hosts
+}
+
+func rejected(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason == "" || pod.Spec.NodeName == "" || displaced(pod) {
+		return false
+	}
+	return !slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
+	})
+}
+
+// withRejections counts one more rejection of each of the hosts.
+func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]string) []trellisv1alpha1.RejectingHost {
+	if len(hosts) == 0 {
+		return known
+	}
+	out := slices.Clone(known)
+	for name, reason := range hosts {
+		at := slices.IndexFunc(out, func(h trellisv1alpha1.RejectingHost) bool { return h.Name == name })
+		if at < 0 {
+			at = len(out)
+			out = append(out, trellisv1alpha1.RejectingHost{Name: name})
+		}
+		out[at].Rejections++
+		out[at].Reason = limit.Text(reason, maxRejection)
+	}
+	slices.SortFunc(out, func(a, b trellisv1alpha1.RejectingHost) int {
+		return cmp.Or(cmp.Compare(b.Rejections, a.Rejections), cmp.Compare(a.Name, b.Name))
+	})
+	return out[:min(len(out), maxHosts)]
+}
+
+// lastHost says of the host that rejected most pods of a failed replica that it comes last; "" while none does, or where Trellis does not
+// choose hosts.
+func lastHost(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica) string {
+	last := gang.LastHosts(f)
+	if len(last) == 0 || !graph.Gated(sg) {
+		return ""
+	}
+	text := fmt.Sprintf("; node %s, which has rejected its pods %d times,", last[0], f.Hosts[0].Rejections)
+	if len(last) > 1 {
+		return text + fmt.Sprintf(" and %d more come last for it", len(last)-1)
+	}
+	return text + " comes last for it"
+}
+
+func onNode(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		return ""
+	}
+	return " on node " + pod.Spec.NodeName
+}
