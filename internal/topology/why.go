@@ -111,6 +111,11 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if n.reservedFor != "" {
 		return Exclusion{Kind: KindReserved, Detail: n.reservedFor}, true
 	}
+	return c.mismatch(n, s)
+}
+
+// mismatch judges what the pods' own rules say of a node, whether or not it takes pods now.
+func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
 	for i := range n.spec.taints {
 		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !c.tolerated(s, t) {
 			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true
