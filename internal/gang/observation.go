@@ -10,6 +10,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -22,6 +23,8 @@ type Observation struct {
 	Pods   []*corev1.Pod
 	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
 	Profile *grovev1alpha1.ClusterTopology
+	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.
+	Admission newpod.Objects
 	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
 	Releasing map[string]topology.Path
 	// Idle are released pods that nothing tries to bind, by pod ID, and why.

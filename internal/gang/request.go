@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -86,7 +86,7 @@ func NewRequest(o Observation) *Request {
 	r.anchorGraph(states)
 	for _, sg := range groups {
 		if graph.Gated(sg) {
-			r.addService(sg, states[sg.Spec.Service], o.Profile)
+			r.addService(sg, states[sg.Spec.Service], &o)
 		}
 	}
 	r.blockBaseGang()
@@ -161,7 +161,7 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 	}
 }
 
-func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, profile *grovev1alpha1.ClusterTopology) {
+func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaState, o *Observation) {
 	service := placement.Service{
 		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
 		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(graph.MinAvailable(sg)),
@@ -179,7 +179,10 @@ func (r *Request) addService(sg *trellisv1alpha1.ScalingGroup, states []replicaS
 			service.Anchor = state.path.Truncate(service.Required)
 		}
 	}
-	about := &groupView{sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), lost: lostLevel(sg.Spec.Topology, profile), states: states, wanted: map[string]*topology.Shape{}, ahead: lookAhead}
+	about := &groupView{
+		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), lost: lostLevel(sg.Spec.Topology, o.Profile), states: states, admission: &o.Admission,
+		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
+	}
 	for _, state := range states {
 		if !r.surplus[Key{service.Name, state.ordinal}] {
 			r.Wanted++
@@ -199,6 +202,8 @@ type groupView struct {
 	last   map[int32][]string
 	lost   lostLevels
 	states []replicaState
+	// admission is what pods that are still to be made go through.
+	admission *newpod.Objects
 	// wanted are the shapes of pods that are still to be made, by role.
 	wanted map[string]*topology.Shape
 	// ahead is how many further pods that are still to be made the plan reckons with.

@@ -13,7 +13,7 @@ import (
 
 // shapeLike is the shape that a pod of a role which is still to be made will have once it is through admission, which adds tolerations,
 // defaults of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and revision
-// that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none.
+// that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none: then webhooks are not known.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape
@@ -30,7 +30,8 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 			}
 		}
 	}
-	return template()
+	stored, _ := g.admission.Admit(template())
+	return stored
 }
 
 // addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be alike to those of their role that

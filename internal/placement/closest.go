@@ -4,6 +4,9 @@
 package placement
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -41,36 +44,80 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	s.giveBack(mark)
 }
 
-// nearest returns the domain that holds most pods of the unit, and how many.
+// maxCompared is how many domains that are alike otherwise are compared by what is free on their hosts; the first ones in path order.
+const maxCompared = 32
+
+// nearest returns the domain that holds most pods of the unit, and how many: counted, for a unit of one kind of pods, and else packed for real. bounds
+// is what each holds by counting, and afterwards what was found.
 func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
+	all := make([]int, len(domains))
+	for i := range all {
+		all[i] = i
+	}
 	if u.demands() == 1 && len(u.subs) == 0 {
-		at := 0
-		for i := range bounds {
-			if bounds[i] > bounds[at] {
-				at = i
-			}
-		}
+		at := s.firstClosest(u, domains, bounds, all)
 		return domains[at], bounds[at]
 	}
-	best, holds := topology.Nowhere, -1
-	done := make([]bool, len(domains))
+	var packed []int
 	for range min(closestTries, len(domains)) {
-		at := -1
-		for i := range bounds {
-			if !done[i] && (at < 0 || bounds[i] > bounds[at]) {
-				at = i
-			}
+		at := s.firstClosest(u, domains, bounds, all)
+		if slices.Contains(packed, at) {
+			break // no other one can hold more
 		}
-		if bounds[at] <= holds {
-			break
+		packed, bounds[at] = append(packed, at), s.partial(u, domains[at])
+	}
+	slices.Sort(packed)
+	at := s.firstClosest(u, domains, bounds, packed)
+	return domains[at], bounds[at]
+}
+
+// firstClosest is the index, among some, of the domain that comes nearest to holding a unit: of those that hold most of its pods the one with most
+// hosts that suit its scarcest pods, then the one with most free there, then the first.
+func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int, among []int) int {
+	hosts := func(i int) int {
+		if len(u.total) == 0 {
+			return 0
 		}
-		done[at] = true
-		bounds[at] = s.partial(u, domains[at])
-		if bounds[at] > holds {
-			best, holds = domains[at], bounds[at]
+		return u.total[0].view.Suiting(domains[i])
+	}
+	var equal []int
+	for _, i := range among {
+		order := 1
+		if len(equal) > 0 {
+			order = cmp.Or(cmp.Compare(holds[i], holds[equal[0]]), cmp.Compare(hosts(i), hosts(equal[0])))
+		}
+		switch {
+		case order > 0:
+			equal = append(equal[:0], i)
+		case order == 0 && len(equal) < maxCompared:
+			equal = append(equal, i)
 		}
 	}
-	return best, holds
+	if len(equal) == 1 || len(u.total) == 0 {
+		return equal[0]
+	}
+	best, most := equal[0], s.freeFor(u.total[0].view, domains[equal[0]])
+	for _, i := range equal[1:] {
+		if free := s.freeFor(u.total[0].view, domains[i]); free > most {
+			best, most = i, free
+		}
+	}
+	return best
+}
+
+// freeFor adds up what is free, on the hosts of a domain that suit the pods, of the resource that is scarcest by nature.
+func (s *search) freeFor(view *topology.View, d topology.DomainID) (free int64) {
+	at := scarcest(view.Shape().Requests())
+	if at < 0 || view.Suiting(d) == 0 {
+		return 0
+	}
+	s.tree.AllNodes(d, func(n topology.NodeID) bool {
+		if left, _ := view.Left(n, at); left > 0 && view.Suits(n) {
+			free += left
+		}
+		return true
+	})
+	return free
 }
 
 // atMost bounds from above how many pods of the unit a domain holds: shape by shape.

@@ -130,7 +130,7 @@ func TestMessages(t *testing.T) {
 			group: group("g", 0, none, nil, group("one", 2, none, pods("o", 2, gpus(8))), group("two", 2, none, pods("t", 1, gpus(8))),
 				group("three", 2, none, pods("h", 1, gpus(8)))),
 			wantWhy: "needs 4 pods x 8 nvidia.com/gpu in one zone; z holds 3 of 4; there two " +
-				"needs 1 pod x 8 nvidia.com/gpu in one rack inside z; z/b/r1 holds 0 of 1 (1 host short of nvidia.com/gpu); 1 other rack holds no more"},
+				"needs 1 pod x 8 nvidia.com/gpu in one rack inside z; z/b/r2 holds 0 of 1 (2 hosts short of nvidia.com/gpu); 1 other rack holds no more"},
 		"an anchor": {levels: ls, nodes: []string{"a z/b/r1 8 used=8"},
 			group:   &Group{Required: 2, Preferred: none, Within: topology.Path{"z", "b", "r1"}, Pods: pods("p", 1, gpus(8))},
 			wantWhy: "needs 1 pod x 8 nvidia.com/gpu in z/b/r1; it holds 0 of 1 (1 host short of nvidia.com/gpu)"},

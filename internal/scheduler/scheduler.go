@@ -106,6 +106,8 @@ type Scheduler struct {
 	avoided avoided
 	// reserver reserves hosts of a domain for a gang that has been waiting for long.
 	reserver domainReserver
+	// admission is what pods that are still to be made go through.
+	admission admission
 	// backoffs are the pauses of graphs whose gangs were requeued.
 	backoffs backoffs
 	// failures are the graphs of which a release failed.
@@ -216,8 +218,11 @@ func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 	for i := range pods.Items {
 		o.Pods = append(o.Pods, &pods.Items[i])
 	}
-	profile, err := s.profile(ctx, o.Groups)
-	o.Profile = profile
+	var err error
+	if o.Profile, err = s.profile(ctx, o.Groups); err != nil {
+		return o, err
+	}
+	o.Admission, err = s.admission.of(ctx, s.reader, dgd.Namespace, o.Groups)
 	return o, err
 }
 

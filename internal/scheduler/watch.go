@@ -80,6 +80,9 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
+	if err := s.admission.watch(ctx, s.cache); err != nil {
+		return err
+	}
 	return s.watchDevices(ctx)
 }
 

@@ -31,7 +31,7 @@ func shot(c *Cluster, trees []Levels, selectors []map[string]string, shapes []*S
 			}
 			for _, s := range shapes {
 				v := t.View(s)
-				line += fmt.Sprintf(" fit %d big %d", v.Fit(d), v.Biggest(d))
+				line += fmt.Sprintf(" fit %d big %d suiting %d", v.Fit(d), v.Biggest(d), v.Suiting(d))
 				for _, n := range t.Nodes(d) {
 					line += fmt.Sprintf(",%d", v.NodeFit(n))
 				}

@@ -16,6 +16,10 @@ type View struct {
 	// admits remembers whether the node lets such pods in, judged for the spec version in seen.
 	admits []bool
 	seen   []uint64
+	// suiting is how many nodes of each domain suit such pods. suits says of each node whether it does, judged as admits, and suited whether it
+	// was counted so.
+	suiting       []int32
+	suits, suited []bool
 	// sum is what each domain counts. Nodes of absurd amounts count up to the largest int32 each, which add up to more.
 	sum []int64
 	// biggest caches the largest child of each domain; below 0: ask again.
@@ -68,6 +72,20 @@ func (v *View) Fit(d DomainID) int {
 	v.tree.cluster.work++
 	v.refresh()
 	return int(v.sum[d])
+}
+
+// Suiting is how many nodes of a domain suit such pods, whatever else is on them: those that are ready, and match the selectors, affinity and
+// tolerations of the pods. A node that is cordoned or reserved may be among them.
+func (v *View) Suiting(d DomainID) int {
+	v.tree.cluster.work++
+	v.refresh()
+	return int(v.suiting[d])
+}
+
+// Suits says whether a node is one of those.
+func (v *View) Suits(n NodeID) bool {
+	v.refresh()
+	return v.suited[n]
 }
 
 // NodeFit is how many pods of the shape a node holds now.
@@ -163,6 +181,7 @@ func (v *View) refresh() {
 // recount counts everything afresh.
 func (v *View) recount() {
 	v.sum, v.biggest, v.fit, v.home = v.sum[:0], v.biggest[:0], v.fit[:0], v.home[:0]
+	v.suiting, v.suited = v.suiting[:0], v.suited[:0]
 	v.indexes, v.noted = nil, v.noted[:0]
 	v.grow()
 	for n := range v.fit {
@@ -170,22 +189,28 @@ func (v *View) recount() {
 		v.fit[id], v.home[id] = v.count(id)
 		if v.home[id] != Nowhere {
 			v.sum[v.home[id]] += int64(v.fit[id])
+			v.suited[id] = v.suits[id]
+			v.suiting[v.home[id]] += int32(btoi(v.suited[id]))
 		}
 	}
 	for d := len(v.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
 		v.sum[v.tree.domains[d].parent] += v.sum[d]
+		v.suiting[v.tree.domains[d].parent] += v.suiting[d]
 	}
 	v.cursor, v.epoch = v.tree.cluster.log.end(), v.tree.epoch
 }
 
 func (v *View) grow() {
 	v.sum = fill(v.sum, len(v.tree.domains), 0)
+	v.suiting = fill(v.suiting, len(v.tree.domains), 0)
+	v.suited = fill(v.suited, len(v.tree.cluster.nodes), false)
 	v.biggest = fill(v.biggest, len(v.tree.domains), -1)
 	v.noted = fill(v.noted, len(v.tree.domains), false)
 	v.fit = fill(v.fit, len(v.tree.cluster.nodes), 0)
 	v.home = fill(v.home, len(v.tree.cluster.nodes), Nowhere)
 	v.seen = fill(v.seen, len(v.fit), 0)
 	v.admits = fill(v.admits, len(v.fit), false)
+	v.suits = fill(v.suits, len(v.fit), false)
 }
 
 // fill makes a list at least n long.
@@ -202,6 +227,11 @@ func fill[T any](list []T, n int, with T) []T {
 // update recounts one node and corrects the sums around it.
 func (v *View) update(id NodeID) {
 	fit, home := v.count(id)
+	if suits := home != Nowhere && v.suits[id]; suits != v.suited[id] || home != v.home[id] {
+		v.countSuiting(v.home[id], -btoi(v.suited[id]))
+		v.countSuiting(home, btoi(suits))
+		v.suited[id] = suits
+	}
 	if home == v.home[id] {
 		if fit != v.fit[id] {
 			v.shift(home, int64(fit)-int64(v.fit[id]))
@@ -222,12 +252,23 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 	}
 	if v.seen[id] != n.version {
 		_, excluded := v.tree.cluster.exclusion(n, v.shape)
-		v.admits[id], v.seen[id] = !excluded, n.version
+		v.admits[id], v.suits[id], v.seen[id] = !excluded, !excluded, n.version
+		if excluded && n.spec.present && !n.spec.notReady && (n.spec.cordoned || n.reservedFor != "") {
+			_, mismatch := v.tree.cluster.mismatch(n, v.shape)
+			v.suits[id] = !mismatch
+		}
 	}
 	if v.admits[id] {
 		fit = v.tree.cluster.fits(n, v.held)
 	}
 	return fit, home
+}
+
+// countSuiting counts a node more or less that suits the pods, in a domain and all around it.
+func (v *View) countSuiting(at DomainID, by int) {
+	for ; by != 0 && at != Nowhere; at = v.tree.domains[at].parent {
+		v.suiting[at] += int32(by)
+	}
 }
 
 // shift adds to a domain and all around it.

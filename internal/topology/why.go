@@ -117,6 +117,11 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if slices.Contains(s.avoid, n.name) {
 		return Exclusion{Kind: KindAvoided}, true
 	}
+	return c.mismatch(n, s)
+}
+
+// mismatch judges what the pods' own rules say of a node, whether or not it takes pods now.
+func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
 	for i := range n.spec.taints {
 		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !c.tolerated(s, t) {
 			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true

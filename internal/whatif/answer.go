@@ -33,6 +33,8 @@ type Graph struct {
 	Exist  []*corev1.Pod
 
 	selector map[string]string
+	// admitted is a pod that would be made, as it would be stored.
+	admitted func(*corev1.Pod) *corev1.Pod
 	// shapes of the pods that the planner was asked to place.
 	shapes []*topology.Shape
 }
@@ -90,7 +92,7 @@ type replicaKey struct {
 func (p *Planner) answer(r *request) Graph {
 	g := Graph{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
-		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector,
+		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector, admitted: p.admitted,
 		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
 	}
 	if len(r.result.Domain) > 0 {

@@ -6,7 +6,7 @@
 // It decides nothing itself. A deployment goes through the same calls as in the operator, in the same order:
 //
 //	validation ──> graph.Resolve ──> ScalingGroups ──> gang.NewRequest ──> placement.PlanGraph
-//	                    (pods: graph.BuildPod, where they do not exist yet)        on a topology.Cluster
+//	                    (pods: graph.BuildPod and newpod.Admit, where they do not exist yet)   on a topology.Cluster
 //
 // so that its answer is the operator's, as long as it sees the same objects. What it adds is bookkeeping around them: scaling groups that
 // nobody has created get an identity, pods that exist count as living members, replicas that need no plan are reported where they are, and

@@ -48,7 +48,7 @@ func (p *Planner) planFree(r *request) {
 func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *corev1.Pod {
 	switch {
 	case len(existing) == 0:
-		return p.ranked(graph.BuildPod(sg, int32(ordinal), 0))
+		return p.admitted(graph.BuildPod(sg, int32(ordinal), 0))
 	case len(existing) > 1 || existing[0].Spec.NodeName != "" || leaving(existing[0]):
 		return nil
 	}

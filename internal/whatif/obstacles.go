@@ -242,12 +242,13 @@ func amount(requests []topology.Request, resource string) int64 {
 	return 0
 }
 
-// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps.
+// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps, then what is no host for such pods at all: it is
+// too small, or their selector or affinity leaves it out.
 func (o *Obstacle) effort() int {
 	switch {
 	case o.Why.Kind == topology.KindCordoned:
 		return 0
-	case o.TooSmall:
+	case o.TooSmall || o.Why.Kind == topology.KindNodeSelector || o.Why.Kind == topology.KindNodeAffinity:
 		return 1 << 20
 	case o.Why.Kind != topology.KindResource:
 		return 1 << 10

@@ -35,6 +35,8 @@ func (g *Graph) PlannedPods() []*corev1.Pod {
 			pod := build.Pod(int32(replica.Ordinal), index)
 			if old := existing[pod.Name]; old != nil {
 				pod = old.DeepCopy()
+			} else {
+				pod = g.admitted(pod)
 			}
 			if pod.Spec.NodeName == "" && nodes[pod.Name] != "" {
 				pod.Spec.NodeName = nodes[pod.Name]

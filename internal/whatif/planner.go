@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/replicas"
@@ -31,12 +32,19 @@ type Planner struct {
 	world   World
 	cluster *topology.Cluster
 	index   index
-	options placement.Options
+	// admission is what makes the pods that do not exist yet what they would be.
+	admission newpod.Objects
+	options   placement.Options
 }
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
 func NewPlanner(w World) *Planner {
-	p := &Planner{world: w, cluster: gang.NewCluster(), index: newIndex(&w)}
+	p := &Planner{
+		world: w, cluster: gang.NewCluster(), index: newIndex(&w),
+		admission: newpod.Objects{PriorityClasses: w.Priorities, RuntimeClasses: w.Runtimes, LimitRanges: w.Limits},
+	}
+	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))
+	p.cluster.Serve(topology.ServedBy(w.Devices))
 	for _, node := range inOrder(w.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) {
 		p.cluster.SetNode(node)
 	}
@@ -95,10 +103,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if why := validation.OverLimit(dgd, validation.DefaultMaxPods); why != "" {
 		warnings = append(warnings, "planned up to the default of the operator only: "+why)
 	}
-	for _, class := range p.unknownClasses(dgd) {
-		warnings = append(warnings, fmt.Sprintf("PriorityClass %q is not among the objects: planned without priority, so that nothing frees capacity", class))
-	}
-	return warnings
+	return append(warnings, p.ofPods(dgd)...)
 }
 
 // Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed
@@ -153,7 +158,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	}
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
-	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups))}}
+	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)), Admission: p.admission}}
 	for _, sg := range groups {
 		pods := p.index.members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)

@@ -4,16 +4,16 @@
 package whatif
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // wanted makes the pods of a group that do not exist and that the operator would make now, gates and all. A replica of which pods are let
@@ -37,58 +37,53 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 			}
 			pod := build.Pod(int32(ordinal), index)
 			own(pod, sg)
-			out = append(out, p.ranked(pod))
+			out = append(out, p.admitted(pod))
 		}
 	}
 	return out
 }
 
-// Priority classes that every cluster has.
-var builtInClasses = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-
-// ranked is the pod with the priority that admission would give it. One that admission has seen is left as it is.
+// ranked is a pod that exists with the priority that admission would give it. One that admission has seen is left as it is.
 func (p *Planner) ranked(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.Priority != nil {
 		return pod
 	}
-	class := p.class(pod.Spec.PriorityClassName)
-	if class == nil {
-		return pod
-	}
 	pod = pod.DeepCopy()
-	pod.Spec.Priority, pod.Spec.PreemptionPolicy = ptr.To(class.Value), class.PreemptionPolicy
+	p.admission.Rank(pod)
 	return pod
 }
 
-// class of that name; for none, the one that is the cluster's default. Nil when it is not known.
-func (p *Planner) class(name string) *schedulingv1.PriorityClass {
-	i := slices.IndexFunc(p.world.Priorities, func(c *schedulingv1.PriorityClass) bool {
-		return c.Name == name || name == "" && c.GlobalDefault
-	})
-	if i >= 0 {
-		return p.world.Priorities[i]
-	}
-	if value, builtIn := builtInClasses[name]; builtIn {
-		return &schedulingv1.PriorityClass{Value: value}
-	}
-	return nil
+// admitted is a pod that would be made, as it would be stored.
+func (p *Planner) admitted(pod *corev1.Pod) *corev1.Pod {
+	stored, _ := p.admission.Admit(pod)
+	return stored
 }
 
-// unknownClasses are the priority classes that a deployment's pods name and that nobody has.
-func (p *Planner) unknownClasses(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+// ofPods says what of a deployment's pods is not known, not counted, or would be refused.
+func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	r, err := p.request(dgd)
 	if err != nil {
 		return nil
 	}
-	var names []string
+	var notes []string
+	uncounted := map[string]bool{}
 	for _, sg := range r.observation.Groups {
 		for i := range sg.Spec.Roles {
-			name := sg.Spec.Roles[i].Template.Spec.PriorityClassName
-			if name != "" && p.class(name) == nil {
-				names = append(names, name)
+			pod := &corev1.Pod{Spec: sg.Spec.Roles[i].Template.Spec}
+			pod.Namespace = sg.Namespace
+			stored, some := p.admission.Admit(pod)
+			notes = append(notes, some...)
+			for _, name := range p.cluster.Served(topology.ShapeOf(stored)) {
+				uncounted[name] = true
+			}
+			if len(stored.Spec.ResourceClaims) > 0 {
+				notes = append(notes, "its resource claims are not counted: whether a node has their devices, the kube-scheduler decides")
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	for _, name := range slices.Sorted(maps.Keys(uncounted)) {
+		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides")
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
 }

@@ -263,3 +263,30 @@ func TestObstacles(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// A host that the pods' selector or affinity leaves out is never easy to free: the domain is named whose hosts are short of something.
+func TestObstaclesOfAMismatch(t *testing.T) {
+	w := newWorld(2)
+	for _, n := range w.Nodes[4:] {
+		n.Labels["pool"] = "x"
+		n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1")
+	}
+	dgd := deployment("g", 1)
+	spec := &dgd.Component("Worker").PodTemplate.Spec
+	spec.NodeSelector = map[string]string{"pool": "x"}
+	spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("2")
+	p := NewPlanner(w)
+	g, err := p.Plan(dgd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, list := p.Obstacles(g, g.Replicas[0].Reason.Refusal)
+	got := []string{domain.String()}
+	for _, o := range list {
+		got = append(got, o.Node+": "+o.Why.String())
+	}
+	want := []string{"b/r0", "b-r0-0: short of cpu", "b-r0-1: short of cpu"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +29,13 @@ type World struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
 	Topologies []*grovev1alpha1.ClusterTopology
+	// Priorities, Runtimes and Limits are what admission looks at when a pod is made.
 	Priorities []*schedulingv1.PriorityClass
+	Runtimes   []*nodev1.RuntimeClass
+	Limits     []*corev1.LimitRange
+	// Devices serve resources that nodes do not offer, and Ignored are those that the kube-scheduler ignores: see [topology.IgnoredResources].
+	Devices []*resourcev1.DeviceClass
+	Ignored []string
 	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +23,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/newpod"
 )
 
 // Object is one object of a file.
@@ -46,6 +49,9 @@ var kinds = map[schema.GroupKind]versions{
 	{Kind: "Node"}: {"v1": func() client.Object { return &corev1.Node{} }},
 	{Kind: "Pod"}:  {"v1": func() client.Object { return &corev1.Pod{} }},
 	{Group: schedulingv1.GroupName, Kind: "PriorityClass"}: {"v1": func() client.Object { return &schedulingv1.PriorityClass{} }},
+	{Kind: "LimitRange"}:                               {"v1": func() client.Object { return &corev1.LimitRange{} }},
+	{Group: nodev1.GroupName, Kind: "RuntimeClass"}:    {"v1": func() client.Object { return &nodev1.RuntimeClass{} }},
+	{Group: resourcev1.GroupName, Kind: "DeviceClass"}: {"v1": func() client.Object { return &resourcev1.DeviceClass{} }},
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
 		grovev1alpha1.GroupVersion.Version: func() client.Object { return &grovev1alpha1.ClusterTopology{} },
 	},
@@ -143,7 +149,7 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 	case *corev1.Node:
 		defaultNode(o)
 	case *corev1.Pod:
-		defaultPod(o)
+		newpod.Defaults(o)
 	case *nvidiav1alpha1.DynamoGraphDeployment, *nvidiav1beta1.DynamoGraphDeployment:
 		dgd, err := defaultGraph(raw)
 		if err != nil {

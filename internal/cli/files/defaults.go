@@ -99,30 +99,3 @@ func defaultNode(node *corev1.Node) {
 		node.Status.Allocatable = node.Status.Capacity
 	}
 }
-
-// defaultPod is what the API server does to a new pod, as far as it decides what capacity the pod takes: limits are requests, and on the host's
-// network every port is a host port.
-func defaultPod(pod *corev1.Pod) {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			defaultContainer(&containers[i], pod.Spec.HostNetwork)
-		}
-	}
-}
-
-func defaultContainer(c *corev1.Container, hostNetwork bool) {
-	for name, limit := range c.Resources.Limits {
-		if _, set := c.Resources.Requests[name]; set {
-			continue
-		}
-		if c.Resources.Requests == nil {
-			c.Resources.Requests = corev1.ResourceList{}
-		}
-		c.Resources.Requests[name] = limit
-	}
-	for i := range c.Ports {
-		if p := &c.Ports[i]; hostNetwork && p.HostPort == 0 {
-			p.HostPort = p.ContainerPort
-		}
-	}
-}

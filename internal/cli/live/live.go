@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,8 +28,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// priorityClasses are of use, and a plan does without them.
-const priorityClasses = "priorityclasses.scheduling.k8s.io"
+// optional kinds are of use, and a plan does without them.
+var optional = []string{priorityClasses, runtimeClasses, limitRanges, deviceClasses, operators}
+
+const (
+	priorityClasses = "priorityclasses.scheduling.k8s.io"
+	runtimeClasses  = "runtimeclasses.node.k8s.io"
+	limitRanges     = "limitranges"
+	deviceClasses   = "deviceclasses.resource.k8s.io"
+	operators       = "deployments.apps"
+)
 
 // page is how many objects are asked for at a time.
 const page = 1000
@@ -41,7 +51,7 @@ type Snapshot struct {
 
 // Complete is an error that names the missing rights, or nil.
 func (s *Snapshot) Complete() error {
-	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool { return right == "list "+priorityClasses })
+	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool { return slices.Contains(optional, strings.TrimPrefix(right, "list ")) })
 	if len(needed) == 0 {
 		return nil
 	}
@@ -71,6 +81,22 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 		{priorityClasses, func() (err error) {
 			s.Priorities, err = listAll(ctx, c, made[schedulingv1.PriorityClassList],
 				func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)
+			return err
+		}},
+		{runtimeClasses, func() (err error) {
+			s.Runtimes, err = listAll(ctx, c, made[nodev1.RuntimeClassList], func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)
+			return err
+		}},
+		{limitRanges, func() (err error) {
+			s.Limits, err = listAll(ctx, c, made[corev1.LimitRangeList], func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)
+			return err
+		}},
+		{deviceClasses, func() (err error) {
+			s.Devices, err = listAll(ctx, c, made[resourcev1.DeviceClassList], func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, whole)
+			return err
+		}},
+		{operators, func() (err error) {
+			s.Ignored, err = ignoredResources(ctx, c)
 			return err
 		}},
 		{"scalinggroups.trellis.dev", func() (err error) {

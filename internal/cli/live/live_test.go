@@ -6,11 +6,15 @@ package live
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,6 +65,15 @@ func (c cluster) List(_ context.Context, list client.ObjectList, options ...clie
 		l.Items = make([]trellisv1alpha1.ScalingGroup, 1)
 	case *corev1.NodeList:
 		l.Items = make([]corev1.Node, 1)
+	case *appsv1.DeploymentList:
+		l.Items = make([]appsv1.Deployment, 1)
+		l.Items[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--leader-elect", "--ignored-resources=example.com/a,vendor.example", "--ignored-resources="}}}
+	case *nodev1.RuntimeClassList:
+		l.Items = make([]nodev1.RuntimeClass, 1)
+	case *corev1.LimitRangeList:
+		l.Items = make([]corev1.LimitRange, 1)
+	case *resourcev1.DeviceClassList:
+		l.Items = make([]resourcev1.DeviceClass, 1)
 	}
 	return nil
 }
@@ -80,6 +93,9 @@ func TestRead(t *testing.T) {
 	}
 	if got := names(s.Pods); got != "x ours" || len(s.Nodes) != 1 || len(s.Groups) != 1 || len(s.Graphs) != 1 {
 		t.Errorf("pods %s, %d nodes, %d groups, %d graphs", got, len(s.Nodes), len(s.Groups), len(s.Graphs))
+	}
+	if len(s.Runtimes) != 1 || len(s.Limits) != 1 || len(s.Devices) != 1 || !slices.Equal(s.Ignored, []string{"example.com/a", "vendor.example"}) {
+		t.Errorf("%d runtime classes, %d limit ranges, %d device classes; ignored %q", len(s.Runtimes), len(s.Limits), len(s.Devices), s.Ignored)
 	}
 	if s.Pods[1].Labels["ours"] == "" || len(s.Pods[1].Labels) != 2 {
 		t.Errorf("labels of a pod on a later page: %v", s.Pods[1].Labels)

@@ -22,6 +22,7 @@ type options struct {
 	cli.Output
 	files   []string
 	cluster bool
+	ignored []string
 }
 
 // NewCommand returns kubectl trellis plan.
@@ -31,8 +32,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "plan (-f FILE... | --cluster dgd NAME...)",
 		Short: "Say where deployments would be placed, or why not, without creating anything",
 		Long: "Plans DynamoGraphDeployments one after the other, in the order of the files, as the operator would: what one takes is gone for the next.\n" +
-			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses and DynamoGraphDeployments; other kinds are skipped. With --cluster all but\n" +
-			"the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of the same name, put in their place.\n\n" +
+			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses, RuntimeClasses, LimitRanges, DeviceClasses and DynamoGraphDeployments; other\n" +
+			"kinds are skipped. With --cluster all but the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of\n" +
+			"the same name, put in their place.\n\n" +
 			"Exit code: 0 everything is placed, 2 something is not, 1 the input is wrong.",
 		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
 			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +
@@ -45,6 +47,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.AddFlags(cmd, "")
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "file, folder, or - for the standard input; may be given several times")
 	cmd.Flags().BoolVar(&o.cluster, "cluster", false, "take nodes, pods and topologies from the cluster")
+	cmd.Flags().StringSliceVar(&o.ignored, "ignored-resources", nil,
+		"resources that do not keep pods off nodes, as the operator's flag has it (default with --cluster: what the operator is started with)")
 	return cmd
 }
 

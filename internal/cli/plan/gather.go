@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,7 +107,7 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 		if o.Config.Namespace != nil && *o.Config.Namespace != "" {
 			namespace = *o.Config.Namespace
 		}
-		return world, namespace, nil
+		return whatif.World{Ignored: o.ignored}, namespace, nil
 	}
 	client, namespace, err := cli.NewClient(o.Config)
 	if err != nil {
@@ -115,12 +117,18 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 	if err != nil {
 		return world, "", err
 	}
+	for _, right := range snapshot.Denied {
+		fmt.Fprintf(o.ErrOut, "Warning: you may not %s in the whole cluster: planned without\n", right)
+	}
+	if len(o.ignored) > 0 {
+		snapshot.Ignored = o.ignored
+	}
 	return snapshot.World, namespace, snapshot.Complete()
 }
 
 func namespaced(object any) bool {
 	switch object.(type) {
-	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass:
+	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass, *nodev1.RuntimeClass, *resourcev1.DeviceClass:
 		return false
 	}
 	return true
@@ -179,6 +187,12 @@ func (in *Input) add(object files.Object) {
 		in.world.Pods = replaced(in.world.Pods, o)
 	case *schedulingv1.PriorityClass:
 		in.world.Priorities = replaced(in.world.Priorities, o)
+	case *nodev1.RuntimeClass:
+		in.world.Runtimes = replaced(in.world.Runtimes, o)
+	case *corev1.LimitRange:
+		in.world.Limits = replaced(in.world.Limits, o)
+	case *resourcev1.DeviceClass:
+		in.world.Devices = replaced(in.world.Devices, o)
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
 	case *nvidiav1beta1.DynamoGraphDeployment:

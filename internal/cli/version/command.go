@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/version"
 )
 
@@ -23,9 +24,6 @@ const (
 	// patience with a cluster that does not answer, unless --request-timeout says otherwise.
 	patience = 5 * time.Second
 )
-
-// managerLabels select the manager's Deployment, of the chart and of config/default alike.
-var managerLabels = client.MatchingLabels{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
 
 type options struct {
 	cli.Output
@@ -75,9 +73,9 @@ func (o *options) ask(ctx context.Context) (found []Operator, problem string) {
 		return []Operator{}, err.Error()
 	}
 	list := appsv1.DeploymentList{}
-	err = c.List(ctx, &list, managerLabels)
+	err = c.List(ctx, &list, live.Operator)
 	if apierrors.IsForbidden(err) {
-		err = c.List(ctx, &list, managerLabels, client.InNamespace(defaultNamespace))
+		err = c.List(ctx, &list, live.Operator, client.InNamespace(defaultNamespace))
 	}
 	if err != nil {
 		return []Operator{}, err.Error()
