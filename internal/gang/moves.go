@@ -19,7 +19,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	}
 	level := max(service.Required, service.Preferred, r.Graph.Required, r.Graph.Preferred)
 	from, to := waiting.Hint.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
-	if level == topology.NoLevel || from.Equal(to) {
+	if level == topology.NoLevel || from.Contains(to) { // the status may have the former domain down to a broader level only
 		return ""
 	}
 	why := "its graph is placed elsewhere"

@@ -53,7 +53,7 @@ type follower struct {
 		Get(context.Context, client.ObjectKey, client.Object) error
 	}
 	writer client.Writer
-	ready   chan struct{}
+	ready  chan struct{}
 	// pair is what the certificate was made from, and trusted that ready is closed.
 	pair    [2][]byte
 	trusted bool
