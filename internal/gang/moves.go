@@ -29,7 +29,8 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	}
 	level := max(service.Required, service.Preferred, r.Graph.Required, r.Graph.Preferred)
 	from, to := left.from.Truncate(level), PinnedDomain(c, r.Graph.Levels, replica).Truncate(level)
-	if len(from) == 0 || level == topology.NoLevel || from.Equal(to) {
+	// The status may have the former domain down to a broader level only.
+	if len(from) == 0 || level == topology.NoLevel || from.Contains(to) {
 		return ""
 	}
 	if leaves {

@@ -45,7 +45,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 		replicas = append(replicas, r)
 	}
 	var remembered []int
-	for _, p := range sg.Status.Placements {
+	for _, p := range Placements(&sg.Status) {
 		remembered = append(remembered, int(p.Replica))
 	}
 	group := rollout.For(sg)

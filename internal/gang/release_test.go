@@ -28,3 +28,18 @@ func TestWidest(t *testing.T) {
 		}
 	}
 }
+
+// A replica whose former domain is known down to a broader level only has moved when it leaves that.
+func TestMovedFromAShortenedDomain(t *testing.T) {
+	c := topology.NewCluster()
+	for name, hint := range map[string]topology.Path{"a": {"a"}, "a/r1": {"a", "r1"}, "b": {"b"}, "a/r2": {"a", "r2"}} {
+		r := &Request{Graph: placement.Graph{
+			Required: topology.NoLevel, Preferred: topology.NoLevel, Levels: topology.Levels{{Domain: "zone", Key: "zone"}, {Domain: "rack", Key: "rack"}},
+			Services: []placement.Service{{Name: "Worker", Required: 1, Preferred: topology.NoLevel, Waiting: []placement.Replica{{Hint: hint}}}},
+		}}
+		moved := r.Moved(c, placement.ReplicaResult{Service: "Worker", Domain: topology.Path{"a", "r1"}})
+		if want := name == "b" || name == "a/r2"; (moved != "") != want {
+			t.Errorf("from %s to a/r1: %q", name, moved)
+		}
+	}
+}

@@ -212,7 +212,7 @@ type groupView struct {
 
 func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
 	hints := map[int32]topology.Path{}
-	for _, p := range sg.Status.Placements {
+	for _, p := range Placements(&sg.Status) {
 		hints[p.Replica] = parsePath(p.Domain)
 	}
 	return hints

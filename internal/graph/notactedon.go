@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // What names the queue of KAI Scheduler: on the deployment itself, under the providers that KAI schedules for. KAI reads the label on pods.
@@ -33,7 +34,7 @@ const ownAnnotations = "metadata.annotations"
 
 // NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
 // service's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has
-// words of its own for those. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
+// words of its own for those. A path that ends in "@Name" would be acted on under another provider than the one of that name. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []string {
 	provider := specs.Named(ChooseProvider(dgd, preset).Name)
 	var paths []string
@@ -47,6 +48,10 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 			_, set := annotations[key]
 			acted := path == ownAnnotations && (key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && provider.Queued || slices.Contains(provider.ActsOn, key))
 			add(set && !acted, path+"["+key+"]")
+		}
+		for _, key := range rollout.Annotations { // who makes the pods replaces them
+			value, set := annotations[key]
+			add(set && !provider.Planned && value != rollout.StrategyRollingUpdate, path+"["+key+"]@"+provider.Name)
 		}
 	}
 	annotations(ownAnnotations, dgd.Annotations)

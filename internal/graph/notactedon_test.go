@@ -70,6 +70,34 @@ spec:
 	}
 }
 
+// TestUpdatesOfGrove: how replicas are replaced is Grove's to say under Grove, and Trellis' under all others. A rolling update is what Grove does.
+func TestUpdatesOfGrove(t *testing.T) {
+	const text = `
+metadata: {annotations: {trellis.dev/provider: PROVIDER, nvidia.com/deployment-strategy: RollingUpdate, nvidia.com/deployment-rolling-update-max-surge: "1"}}
+spec:
+  annotations: {nvidia.com/deployment-strategy: Recreate}
+  services:
+    one: {annotations: {nvidia.com/deployment-strategy: Recreate, nvidia.com/deployment-rolling-update-max-unavailable: "0"}}
+    two: {annotations: {nvidia.com/deployment-strategy: RollingUpdate}}
+`
+	for _, provider := range specs.All {
+		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+		if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "PROVIDER", provider.Name)), dgd); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if provider.Name == specs.Grove.Name {
+			want = []string{
+				"metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]@Grove", "spec.annotations[nvidia.com/deployment-strategy]@Grove",
+				"spec.services[one].annotations[nvidia.com/deployment-strategy]@Grove", "spec.services[one].annotations[nvidia.com/deployment-rolling-update-max-unavailable]@Grove",
+			}
+		}
+		if diff := cmp.Diff(want, notActedOn(hub.Of(dgd), "")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", provider.Name, diff)
+		}
+	}
+}
+
 // TestMinAvailableIsActedOn: of services that are placed as gangs. The pods of others wait for nothing.
 func TestMinAvailableIsActedOn(t *testing.T) {
 	const text = `

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -29,9 +30,15 @@ type idlePods struct {
 	objected map[string]time.Time
 	// ended are the pods without a reservation, and why.
 	ended map[string]string
-	// served are the schedulers that have bound a pod or said why not, and those that Trellis itself asks to bind pods.
-	served map[string]bool
+	// served are the schedulers that have bound a pod or said why not.
+	served *lru.Cache
 }
+
+// Of schedulers that were seen at work as many are remembered, the latest ones, and names of up to so many bytes: anybody who may create pods gives names.
+const (
+	maxServed      = 1024
+	maxServedBytes = 253
+)
 
 type idleSince struct {
 	time time.Time
@@ -40,13 +47,21 @@ type idleSince struct {
 }
 
 func newIdlePods(patience time.Duration) idlePods {
-	return idlePods{patience: patience, since: map[string]idleSince{}, objected: map[string]time.Time{}, ended: map[string]string{}, served: map[string]bool{corev1.DefaultSchedulerName: true, specs.KAI.SchedulerName: true}}
+	return idlePods{patience: patience, since: map[string]idleSince{}, objected: map[string]time.Time{}, ended: map[string]string{}, served: lru.New(maxServed)}
+}
+
+// isServed says that a scheduler was seen at work, or is one that Trellis itself asks to bind pods.
+func (p *idlePods) isServed(name string) bool {
+	_, seen := p.served.Get(name)
+	return seen || name == corev1.DefaultSchedulerName || name == specs.KAI.SchedulerName
 }
 
 // track takes in a pod's new state.
 func (p *idlePods) track(pod *corev1.Pod, id string, now time.Time) {
 	if pod.Spec.NodeName != "" || gang.WhyUnschedulable(pod) != "" {
-		p.served[schedulerOf(pod)] = true
+		if name := schedulerOf(pod); len(name) <= maxServedBytes {
+			p.served.Add(name, true)
+		}
 	}
 	if !gang.WaitsForScheduler(pod) || gang.WhyUnschedulable(pod) != "" {
 		p.forget(id)
@@ -107,7 +122,7 @@ func (p *idlePods) look(pod *corev1.Pod, id string, now time.Time) (why string, 
 	switch {
 	case len(pod.Spec.SchedulingGates) > 0:
 		why = fmt.Sprintf("pod %s has the scheduling gate %q, which is not Trellis'", pod.Name, pod.Spec.SchedulingGates[0].Name)
-	case p.served[name]:
+	case p.isServed(name):
 		patience *= servedPatience
 		why = fmt.Sprintf("the scheduler %q has not tried to bind pod %s for %s", name, pod.Name, patience)
 	default:

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -225,5 +226,28 @@ func TestReservationEndsWhenAQuotaRefusesThePodForLong(t *testing.T) {
 	}
 	if n := len(b.s.idle.objected) + len(b.s.idle.ended) + len(b.s.idle.since); n > 0 {
 		t.Errorf("%d pods are remembered for ever", n)
+	}
+}
+
+// Anybody who may create pods names schedulers. Of those that are seen at work the latest are remembered, and none with an endless name.
+func TestSchedulersAreForgotten(t *testing.T) {
+	p, now := newIdlePods(time.Minute), time.Now()
+	bound := func(scheduler string) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: scheduler, NodeName: "n"}}
+	}
+	for i := range 50000 {
+		p.track(bound(fmt.Sprintf("scheduler-%d", i)), "a", now)
+		p.track(bound("always"), "b", now)
+	}
+	p.track(bound(strings.Repeat("long", 1000)), "c", now)
+	if p.served.Len() > maxServed {
+		t.Errorf("%d are remembered", p.served.Len())
+	}
+	for name, want := range map[string]bool{
+		"always": true, corev1.DefaultSchedulerName: true, "kai-scheduler": true, "scheduler-49999": true, "scheduler-0": false, strings.Repeat("long", 1000): false,
+	} {
+		if p.isServed(name) != want {
+			t.Errorf("%.20s: %t", name, !want)
+		}
 	}
 }

@@ -29,6 +29,31 @@ type cause struct {
 	nodes  []string
 }
 
+// maxCauses is how many nodes are a cause of their own. A graph that more have become free for is looked at in any case: one may be in line for long
+// while many nodes come and go.
+const maxCauses = 64
+
+// freed adds a node that has become free.
+func (c *cause) freed(node string) {
+	switch {
+	case c.always || slices.Contains(c.nodes, node):
+	case len(c.nodes) == maxCauses:
+		c.always, c.nodes = true, nil
+	default:
+		c.nodes = append(c.nodes, node)
+	}
+}
+
+// join adds another cause of the same graph.
+func (c *cause) join(other *cause) {
+	if other.always {
+		c.always, c.nodes = true, nil
+	}
+	for _, node := range other.nodes {
+		c.freed(node)
+	}
+}
+
 func newQueue() *queue {
 	return &queue{
 		due: map[types.NamespacedName]*cause{}, taken: map[types.NamespacedName]*cause{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
@@ -83,8 +108,7 @@ func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.Namespac
 			continue
 		}
 		if mayUse(name, w) {
-			c := q.causeOf(name)
-			c.nodes = append(c.nodes, node)
+			q.causeOf(name).freed(node)
 		} else if at, ok := q.later[name]; !ok || later.Before(at) {
 			q.later[name] = later
 		}
@@ -171,7 +195,7 @@ func (q *queue) take(now time.Time) (due []types.NamespacedName, next time.Durat
 	for name, c := range q.due {
 		due = append(due, name)
 		if before := q.taken[name]; before != nil { // still in line
-			c.always, c.nodes = c.always || before.always, append(c.nodes, before.nodes...)
+			c.join(before)
 		}
 		q.taken[name] = c
 	}

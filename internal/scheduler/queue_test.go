@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +117,29 @@ func TestQueueKnowsTheCause(t *testing.T) {
 	taken(q, begin)
 	if _, always := q.cause(named("g")); !always {
 		t.Error("an event of the graph's own is only looked at for the node")
+	}
+}
+
+// A graph that is long in line keeps a few nodes that became free meanwhile, each once; after more of them it is looked at in any case.
+func TestCausesAreBounded(t *testing.T) {
+	q, nodes := newQueue(), 3
+	everybody := func(types.NamespacedName, waiting) bool { return true }
+	q.setWaiting(named("g"), true, waiting{})
+	free := func() {
+		for range 1000 {
+			for n := range nodes {
+				q.wakeFor(fmt.Sprint("a", n), begin, everybody)
+			}
+			taken(q, begin)
+		}
+	}
+	free()
+	if got, always := q.cause(named("g")); always || !slices.Equal(got, []string{"a0", "a1", "a2"}) {
+		t.Errorf("because of %d nodes, in any case: %v", len(got), always)
+	}
+	nodes = maxCauses + 1
+	free()
+	if got, always := q.cause(named("g")); !always || len(got) > 0 {
+		t.Errorf("because of %d nodes, in any case: %v", len(got), always)
 	}
 }

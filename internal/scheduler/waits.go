@@ -84,7 +84,7 @@ func groupsByService(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGr
 	out := map[string]placedGroup{}
 	for _, sg := range groups {
 		placed := map[int32]bool{}
-		for _, p := range sg.Status.Placements {
+		for _, p := range gang.Placements(&sg.Status) {
 			placed[p.Replica] = true
 		}
 		out[sg.Spec.Service] = placedGroup{sg, placed}

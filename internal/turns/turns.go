@@ -13,6 +13,7 @@ package turns
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -48,6 +49,12 @@ type priority struct {
 	// last is when a namespace was served, as a running number.
 	last map[string]uint64
 }
+
+// usuallyRemembered is how many namespaces without a graph in line are remembered.
+const usuallyRemembered = 1024
+
+// maxRemembered is that number; tests change it.
+var maxRemembered = usuallyRemembered
 
 // Len is how many graphs are in line.
 func (l *Line) Len() int { return len(l.known) }
@@ -116,8 +123,25 @@ func (l *Line) Next() (g Graph, ok bool) {
 	}
 	l.served++
 	highest.last[g.Namespace] = l.served
+	highest.forget()
 	l.Remove(g.Namespace, g.Name)
 	return g, true
+}
+
+// forget namespaces that have nothing in line, when they are many and each in line was served later: without the number they would still come first.
+func (p *priority) forget() {
+	if len(p.last)-len(p.graphs) <= maxRemembered {
+		return
+	}
+	earliest := uint64(math.MaxUint64)
+	for namespace := range p.graphs {
+		earliest = min(earliest, p.last[namespace])
+	}
+	for namespace, at := range p.last {
+		if _, inLine := p.graphs[namespace]; !inLine && at < earliest {
+			delete(p.last, namespace)
+		}
+	}
 }
 
 // before compares the oldest graphs of two namespaces.

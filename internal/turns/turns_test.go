@@ -72,6 +72,24 @@ func TestNobodyIsPassedTwice(t *testing.T) {
 	}
 }
 
+// Namespaces come and go while one is always in line: those that are gone are forgotten, and those in line keep their turns.
+func TestNamespacesThatAreGoneAreForgotten(t *testing.T) {
+	var l Line
+	for i := range 20000 {
+		l.Add(at(fmt.Sprintf("standing/%d", i), i, 0))
+		l.Add(at(fmt.Sprintf("passing-%d/1", i), i, 0))
+		first, _ := l.Next()
+		second, _ := l.Next()
+		if first.Namespace == second.Namespace {
+			t.Fatalf("turn %d: %s is served twice in succession", i, first.Namespace)
+		}
+		l.Add(at("standing/last", i, 0)) // the line is never empty
+	}
+	if n := len(l.priorities[0].last); n > 2*maxRemembered {
+		t.Errorf("%d namespaces are remembered", n)
+	}
+}
+
 // The only graph in line is created again: it is still its namespace's turn.
 func TestChangedGraphKeepsItsTurn(t *testing.T) {
 	var l Line
@@ -90,6 +108,13 @@ func TestChangedGraphKeepsItsTurn(t *testing.T) {
 // Whatever is added, removed and taken: no graph of a lower priority is taken while one of a higher is in line, each namespace brings its oldest,
 // and one with something in line is taken after at most one graph of each other namespace of its priority.
 func TestTurnsAreFair(t *testing.T) {
+	t.Run("as much is remembered as usual", turnsAreFair)
+	maxRemembered = 0
+	defer func() { maxRemembered = usuallyRemembered }()
+	t.Run("as little as may be", turnsAreFair)
+}
+
+func turnsAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
 		inLine := map[string]Graph{}

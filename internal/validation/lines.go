@@ -70,7 +70,15 @@ func kindOfField(path string) (kind, where string) {
 	if found := brackets.FindStringSubmatch(path); found != nil {
 		where = found[1]
 	}
-	return brackets.ReplaceAllString(path, "[*]"), where
+	first := true
+	kind = brackets.ReplaceAllStringFunc(path, func(part string) string {
+		keep := !first && strings.Contains(path, ".annotations"+part) // of a service: which annotation says more than which service
+		if first = false; keep {
+			return part
+		}
+		return "[*]"
+	})
+	return kind, where
 }
 
 // byKind says the same about several fields, one line a kind of field, in the order of first appearance. A field met once keeps its full path.

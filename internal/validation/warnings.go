@@ -6,6 +6,7 @@ package validation
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -40,7 +41,7 @@ var deprecatedFields = []struct {
 }
 
 // GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists, by path, the fields that have no
-// effect. There is one line a kind of field, and all lines together fit into what the API server passes on.
+// effect; one that ends in "@Name" has none under the provider of that name, and under another one it would. There is one line a kind of field, and all lines together fit into what the API server passes on.
 func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
@@ -64,8 +65,16 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 		kind, _ := kindOfField(path)
 		return deprecated[kind]
 	})
-	lines = append(lines, byKind(idle, func(kind string) string { return kind + " is accepted but not acted on" })...)
-	return Bounded(lines)
+	return Bounded(append(lines, byKind(idle, notActedOnText)...))
+}
+
+// notActedOnText says that a field has no effect; under one provider, where its path ends in @ and the provider's name.
+func notActedOnText(kind string) string {
+	path, provider, one := strings.Cut(kind, "@")
+	if one {
+		return path + " is accepted but not acted on by the provider " + provider
+	}
+	return path + " is accepted but not acted on"
 }
 
 // preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names are found.

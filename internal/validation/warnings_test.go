@@ -40,6 +40,17 @@ func TestGraphWarnings(t *testing.T) {
 				"spec.services[Worker].serviceName is ignored: the key in spec.services is the service's name",
 			},
 		},
+		"not acted on by one provider": {
+			notActedOn: []string{
+				"metadata.annotations[nvidia.com/deployment-strategy]@Grove", "metadata.annotations[nvidia.com/volcano-queue]",
+				"spec.services[A].annotations[nvidia.com/deployment-strategy]@Grove", "spec.services[B].annotations[nvidia.com/deployment-strategy]@Grove",
+			},
+			want: []string{
+				"metadata.annotations[nvidia.com/deployment-strategy] is accepted but not acted on by the provider Grove",
+				"metadata.annotations[nvidia.com/volcano-queue] is accepted but not acted on",
+				"spec.services[*].annotations[nvidia.com/deployment-strategy] is accepted but not acted on by the provider Grove (A, B)",
+			},
+		},
 		"not acted on, by kind": {
 			notActedOn: []string{"metadata.annotations[kai.scheduler/topology]", "metadata.annotations[nvidia.com/volcano-queue]", "spec.services[Frontend].modelRef", "spec.experimental", "spec.services[Worker].modelRef", "spec.services[Worker].volumeMounts[0]", "spec.services[Worker].volumeMounts[1]"},
 			want: []string{

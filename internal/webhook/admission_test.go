@@ -110,6 +110,19 @@ func TestCreateWarnsOfWhatHasNoEffect(t *testing.T) {
 	)
 }
 
+// How replicas are replaced is Grove's to say under Grove: the API server warns of it, in the words of the version that the user writes.
+func TestCreateWarnsOfUpdatesUnderGrove(t *testing.T) {
+	s := newServerWithTopology(t)
+	const annotations = "name: llm, annotations: {trellis.dev/provider: PROVIDER, nvidia.com/deployment-strategy: Recreate, nvidia.com/deployment-rolling-update-max-surge: \"1\"}"
+	for provider, want := range map[string][]string{
+		"Gates": nil,
+		"Grove": {"metadata.annotations[*] is accepted but not acted on by the provider Grove (nvidia.com/deployment-strategy, nvidia.com/deployment-rolling-update-max-surge)"},
+	} {
+		object := readDeployment(t, "gb200", packedBut("name: llm", strings.ReplaceAll(annotations, "PROVIDER", provider)))
+		s.wantWarnings(func() error { return s.admin.Create(t.Context(), object, client.DryRunAll) }, want...)
+	}
+}
+
 func TestCreateOnADryRunIsAdmittedAndNotKept(t *testing.T) {
 	s := newServerWithTopology(t)
 	good := readDeployment(t, "gb200", packed)

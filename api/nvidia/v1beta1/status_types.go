@@ -39,6 +39,8 @@ const (
 	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
 	// and are ignored.
 	ConditionMemoryReadable = "MemoryReadable"
+	// ConditionPlacementsComplete, only while it is False: the status has no space for the places of all replicas that are to be listed.
+	ConditionPlacementsComplete = "PlacementsComplete"
 	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart.
 	ConditionRolledOut = "RolledOut"
 	// ConditionProviderReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
@@ -102,6 +104,9 @@ const ReasonCreationRefused = "CreationRefused"
 
 // ReasonOrphansLeft says that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
 const ReasonOrphansLeft = "OrphansLeft"
+
+// ReasonPlacementsShortened says that fewer places are listed (ConditionPlacementsComplete).
+const ReasonPlacementsShortened = "PlacementsShortened"
 
 // ReasonInvalid says that the object holds something that admission would have refused (ConditionValid).
 const ReasonInvalid = "Invalid"
@@ -204,7 +209,8 @@ type ComponentStatus struct {
 	// RuntimeNamespace is the Dynamo namespace of the component's pods.
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
-	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first.
+	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first, and fewer where all
+	// of the deployment's take more than 256 KiB: see the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=replica

@@ -42,11 +42,17 @@ type ScalingGroupStatus struct {
 	// Restart that was last rolled out as a whole, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// Placements is the last domain of each replica. A replica that comes back tries it first; it never has to.
+	// Placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the others. A
+	// replica that comes back tries it first; it never has to.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
+	// FurtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths end at a
+	// broader level, and the condition PlacementsComplete is False.
+	// +optional
+	// +listType=atomic
+	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`
 	// FailedReplicas are the replicas of which pods ended, until they have been Ready for five minutes: the delay before each is recreated
 	// doubles with its failures.
 	// +kubebuilder:validation:MaxItems=256
@@ -100,6 +106,18 @@ type RejectingHost struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
+}
+
+// DomainPlacements are the replicas that sit, or last sat, in one domain.
+type DomainPlacements struct {
+	// Domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
+	Domain string `json:"domain"`
+	// Replicas of which all pods are bound there, as ordinals and ranges of them, e.g. "100-107,112".
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+	// Former are the replicas that last sat there, in the same form.
+	// +optional
+	Former string `json:"former,omitempty"`
 }
 
 // ReplicaPlacement is where one replica sits, or last sat.

@@ -210,6 +210,9 @@ const (
 	// ConditionPodsHealthy is False while replicas fail or pods do not start, and absent otherwise.
 	ConditionPodsHealthy = "PodsHealthy"
 
+	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas in full, and absent otherwise.
+	ConditionPlacementsComplete = "PlacementsComplete"
+
 	ReasonInSync        = "InSync"
 	ReasonChangeRefused = "ChangeRefused"
 
@@ -217,6 +220,9 @@ const (
 	ReasonReplicaFailed = "ReplicaFailed"
 	// ReasonPodsNotStarting: pods are on nodes, and their kubelets cannot get their containers to run.
 	ReasonPodsNotStarting = "PodsNotStarting"
+
+	// ReasonPlacementsShortened: paths end at a broader level, or replicas are left out.
+	ReasonPlacementsShortened = "PlacementsShortened"
 
 	ReasonUpToDate                = "UpToDate"
 	ReasonRollingOut              = "RollingOut"

@@ -98,7 +98,7 @@ func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods [
 	default:
 		r.State = StateRunning
 	}
-	for _, p := range sg.Status.Placements {
+	for _, p := range gang.Placements(&sg.Status) {
 		if int(p.Replica) == ordinal && p.Bound {
 			r.Domain = p.Domain
 		}

@@ -65,7 +65,7 @@ type Reconciler struct {
 
 	written  pace.Writes
 	uncached uncached
-	// sshKeys are the deployments, by UID, whose namespace has been given a key pair.
+	// sshKeys are the UIDs of the deployments, by name, whose namespace has been given a key pair.
 	sshKeys sync.Map
 	// joins are the locks of shared objects, by a hash of kind, namespace and name.
 	joins [256]sync.Mutex
@@ -156,6 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
 		r.written.Forget(req.NamespacedName)
 		r.uncached.forget(req.NamespacedName)
+		r.sshKeys.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if dgd.DeletionTimestamp != nil {

@@ -4,8 +4,11 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,13 +16,18 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// maxPlacements is how many replicas' places are listed per service.
-const maxPlacements = 64
+const (
+	// maxPlacements is how many replicas' places are listed per service.
+	maxPlacements = 64
+	// placementBytes is how much of the status the places of all services take at most. An API server stores objects of up to 1.5 MiB.
+	placementBytes = 256 << 10
+)
 
 // service is one service as it is, beside what it should be.
 type service struct {
@@ -134,14 +142,69 @@ func summaryOf(services []service) string {
 	return fmt.Sprintf("%d/%d", ready, len(services))
 }
 
-func servicesOf(o observed, services []service) map[string]nvidiav1beta1.ComponentStatus {
-	out := map[string]nvidiav1beta1.ComponentStatus{}
+// servicesOf counts the replicas of all services. cut has, by service, how many places are listed of how many that should be.
+func servicesOf(o observed, services []service) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
+	out = map[string]nvidiav1beta1.ComponentStatus{}
+	places := placesOf(services)
+	for _, s := range services {
+		if s.group == nil {
+			continue
+		}
+		status, p := s.status(o.dgd.Status.Components[s.name]), places[s.name]
+		for _, one := range p.listed {
+			status.Placements = append(status.Placements, nvidiav1beta1.ReplicaPlacement{Replica: one.Replica, Domain: one.Domain})
+		}
+		if len(p.listed) < len(p.bound) {
+			cut = append(cut, fmt.Sprintf("%s lists %d of %d", s.name, len(p.listed), len(p.bound)))
+		}
+		out[s.name] = status
+	}
+	return out, cut
+}
+
+// places are those that a service should list, and those that it has space for.
+type places struct {
+	bound, listed []trellisv1alpha1.ReplicaPlacement
+}
+
+// placesOf shares the space among the services: those that need less than an equal share leave the rest to the others.
+func placesOf(services []service) map[string]places {
+	all := map[string][]trellisv1alpha1.ReplicaPlacement{}
 	for _, s := range services {
 		if s.group != nil {
-			out[s.name] = s.status(o.dgd.Status.Components[s.name])
+			all[s.name] = s.bound()
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(gang.SizeOfPlacements(all[a]), gang.SizeOfPlacements(all[b])), strings.Compare(a, b))
+	})
+	left, out := placementBytes, map[string]places{}
+	for i, name := range names {
+		listed := gang.PlacementBudget{Listed: left / (len(names) - i)}.Cut(all[name]).Listed
+		left -= gang.SizeOfPlacements(listed)
+		out[name] = places{all[name], listed}
+	}
+	return out
+}
+
+// bound are the places to be listed: of the first replicas of which all pods are bound.
+func (s service) bound() []trellisv1alpha1.ReplicaPlacement {
+	var out []trellisv1alpha1.ReplicaPlacement
+	for _, p := range gang.Placements(&s.group.Status) {
+		if p.Bound && len(out) < maxPlacements {
+			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// placementsCondition says which services list fewer places; nil when all list as many as they should.
+func placementsCondition(cut []string) *condition {
+	if len(cut) == 0 {
+		return nil
+	}
+	return no(nvidiav1beta1.ConditionPlacementsComplete, nvidiav1beta1.ReasonPlacementsShortened, fmt.Sprintf(
+		"the status has no space for the places of all replicas that it lists otherwise: %s; kubectl trellis explain has all", strings.Join(cut, ", ")))
 }
 
 // status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
@@ -159,11 +222,6 @@ func (s service) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.Comp
 		out.UpdatedReplicas = 0
 	case sg.Status.ObservedGeneration != sg.Generation:
 		out.UpdatedReplicas = min(out.UpdatedReplicas, before.UpdatedReplicas)
-	}
-	for _, p := range sg.Status.Placements {
-		if p.Bound && len(out.Placements) < maxPlacements {
-			out.Placements = append(out.Placements, nvidiav1beta1.ReplicaPlacement{Replica: p.Replica, Domain: p.Domain})
-		}
 	}
 	return out
 }

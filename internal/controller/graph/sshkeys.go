@@ -29,7 +29,8 @@ const sshKeyBits = 2048
 // create Secrets and not read them, so it tries once for each deployment while it runs; the Secret belongs to no deployment, since those of
 // a namespace share it, and one that is there stays.
 func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
-	if _, done := r.sshKeys.Load(dgd.UID); done {
+	name := client.ObjectKeyFromObject(dgd)
+	if of, done := r.sshKeys.Load(name); done && of == dgd.UID {
 		return nil
 	}
 	private, public, err := sshKeyPair()
@@ -47,7 +48,7 @@ func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.Dynam
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)
 	}
-	r.sshKeys.Store(dgd.UID, true)
+	r.sshKeys.Store(name, dgd.UID)
 	return nil
 }
 

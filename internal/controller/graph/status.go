@@ -24,7 +24,9 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	if p == nil && failure == nil && !slices.ContainsFunc(services, behind) {
 		status.ObservedGeneration = o.dgd.Generation
 	}
-	status.Components, status.Summary = servicesOf(o, services), summaryOf(services)
+	components, cut := servicesOf(o, services)
+	status.Components, status.Summary = components, summaryOf(services)
+	setOrRemove(&status, o, nvidiav1beta1.ConditionPlacementsComplete, placementsCondition(cut))
 	status.Placement = placementOf(o)
 	status.Provider = o.provider.Name
 
@@ -137,7 +139,7 @@ func graphDomain(o observed) string {
 		if level < 0 {
 			return ""
 		}
-		for _, p := range sg.Status.Placements {
+		for _, p := range gang.Placements(&sg.Status) {
 			if path := strings.Split(p.Domain, "/"); p.Bound && len(path) > level {
 				return strings.Join(path[:level+1], "/")
 			}

@@ -5,6 +5,8 @@ package scalinggroup
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,6 +33,33 @@ type counting struct {
 func (c *counting) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	c.creates.Add(1)
 	return c.Client.Create(ctx, o, opts...)
+}
+
+// Nothing is remembered of groups that are gone, or the operator's memory would grow with each that comes and goes.
+func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
+	s := newServer(t)
+	sg := s.startable(group(1, 1))
+	s.must(s.c.Create(t.Context(), sg))
+	s.r.refusals.note(sg, errors.New("exceeded quota"))
+	s.r.written.Wrote(s.request().NamespacedName)
+	maps := func() (n int) {
+		for _, v := range []reflect.Value{reflect.ValueOf(&s.r.refusals).Elem(), reflect.ValueOf(&s.r.written).Elem()} {
+			for i := range v.NumField() {
+				if v.Field(i).Kind() == reflect.Map {
+					n += v.Field(i).Len()
+				}
+			}
+		}
+		return n
+	}
+	if maps() != 2 {
+		t.Fatalf("%d entries are counted", maps())
+	}
+	s.must(s.c.Delete(t.Context(), sg))
+	s.must(s.reconcile())
+	if maps() != 0 {
+		t.Errorf("%d entries are left", maps())
+	}
 }
 
 // Of 65536 replicas under a quota of 20 pods, 20 are made. What the quota refuses is asked for once a delay, however often the group is looked

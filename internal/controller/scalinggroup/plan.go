@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
@@ -63,8 +64,9 @@ func summaries(replicas map[int32]*replica) []rollout.Replica {
 
 // remembered are the ordinals whose former domain is known.
 func remembered(sg *trellisv1alpha1.ScalingGroup) []int {
-	out := make([]int, 0, len(sg.Status.Placements))
-	for _, p := range sg.Status.Placements {
+	placements := gang.Placements(&sg.Status)
+	out := make([]int, 0, len(placements))
+	for _, p := range placements {
 		out = append(out, int(p.Replica))
 	}
 	return out

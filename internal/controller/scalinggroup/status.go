@@ -39,7 +39,13 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.ReadyReplicas, r.all(podReady))
 		count(&status.AvailableReplicas, r.all(podReady))
 	}
-	status.Placements = placementsOf(sg, replicas, nodeLabels)
+	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
+	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
+	if c := placementsCondition(sg, cut); c != nil {
+		meta.SetStatusCondition(&status.Conditions, *c)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
+	}
 	rolledOut := rolledOutCondition(sg, &status, replicas, next)
 	if rolledOut.Status == metav1.ConditionTrue {
 		status.Revision = sg.Spec.Revision
@@ -94,6 +100,22 @@ func podsCondition(sg *trellisv1alpha1.ScalingGroup, failure error) metav1.Condi
 	return c
 }
 
+// placementsCondition says what the status has no space for; nil when it has all.
+func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacements) *metav1.Condition {
+	if cut.Depth == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("the domains of the replicas from %d on are stored down to level %s only, since all of them in full are larger than an object may be",
+		len(cut.Listed), sg.Spec.Topology.Levels[cut.Depth-1].Domain)
+	if cut.Dropped > 0 {
+		message += fmt.Sprintf("; those of the last %d replicas are not stored", cut.Dropped)
+	}
+	return &metav1.Condition{
+		Type: trellisv1alpha1.ConditionPlacementsComplete, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation,
+		Reason: trellisv1alpha1.ReasonPlacementsShortened, Message: message + "; kubectl trellis explain has all",
+	}
+}
+
 // placementsOf says where each replica sits that is there or to be made. One that does not sit anywhere as a whole keeps the entry of
 // where it last did.
 func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
@@ -101,7 +123,7 @@ func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
 		return nil
 	}
 	last := map[int32]string{}
-	for _, p := range sg.Status.Placements {
+	for _, p := range gang.Placements(&sg.Status) {
 		last[p.Replica] = p.Domain
 	}
 	levels := gang.LevelsOf(sg.Spec.Topology)

@@ -1,0 +1,72 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/turns"
+)
+
+// byGraph counts, in the maps of a struct and of what it points to that are keyed by the names of graphs, the entries of one graph.
+func byGraph(v reflect.Value, path string, name types.NamespacedName, into map[string]int) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && v.Elem().Kind() == reflect.Struct && v.Type().Elem().PkgPath() == reflect.TypeFor[queue]().PkgPath() {
+			byGraph(v.Elem(), path, name, into)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			byGraph(v.Field(i), path+"."+v.Type().Field(i).Name, name, into)
+		}
+	case reflect.Map:
+		if v.Type().Key() == reflect.TypeFor[types.NamespacedName]() && v.MapIndex(reflect.ValueOf(name)).IsValid() {
+			into[path]++
+		}
+	}
+}
+
+// Nothing is remembered of a graph that is gone, or the operator's memory would grow with each that comes and goes. A map by graph that is new is found
+// here: it has to be filled below, and emptied by forgetGraph.
+func TestNothingIsRememberedOfAGraphThatIsGone(t *testing.T) {
+	s, name := newBench(t, Options{}).s, types.NamespacedName{Namespace: "ns", Name: "g"}
+	s.queue.setWaiting(name, true, waiting{})
+	s.queue.add(name)
+	s.queue.take(begin)
+	s.queue.addAt(name, begin.Add(time.Hour))
+	s.line.Add(turns.Graph{Namespace: name.Namespace, Name: name.Name})
+	s.results.set(name, gang.Result{Wanted: 1})
+	s.reserver.join(name, 0, begin, begin)
+	s.backoffs.begin(name, "", begin)
+	s.failures.note(name, errors.New("refused"), begin)
+	s.waits[name] = map[gang.Key]wait{}
+	count := func() []string {
+		out := map[string]int{}
+		byGraph(reflect.ValueOf(s), "", name, out)
+		if s.line.Len() > 0 {
+			out[".line"]++
+		}
+		var fields []string
+		for field := range out {
+			fields = append(fields, field)
+		}
+		slices.Sort(fields)
+		return fields
+	}
+	want := []string{".backoffs", ".failures", ".line", ".queue.later", ".queue.taken", ".queue.waiting", ".reserver.line", ".results.byName", ".waits"}
+	if got := count(); !slices.Equal(got, want) {
+		t.Errorf("filled are %v, want %v", got, want)
+	}
+	s.forgetGraph(name)
+	if got := count(); len(got) > 0 {
+		t.Errorf("left are %v", got)
+	}
+}
