@@ -59,7 +59,7 @@ func againstPeers(ctx context.Context, s sizes, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
-	r.note("Peers: %s.", strings.Join(peers.Versions, ", "))
+	r.note("Peers: %s.", strings.Join(set.Versions(ctx), "; "))
 	if err := bindUnder(ctx, c, s.live, r); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func run(m *testing.M, set *peers.Set) (code int) {
 			_ = os.RemoveAll(dir)
 		}
 	}()
-	fmt.Println("beside " + strings.Join(peers.Versions, ", "))
+	fmt.Println("on " + strings.Join(set.Versions(ctx), "; "))
 	config, err := cluster.RESTConfig()
 	if err != nil {
 		log.Fatal(err)

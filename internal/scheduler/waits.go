@@ -124,7 +124,8 @@ func (s *Scheduler) observePlaced(o gang.Observation, r *gang.Request, replica p
 			since = created
 		}
 	}
-	timeToPlacement.WithLabelValues(classes.label(class)).Observe(now.Sub(since).Seconds())
+	waited := max(0, now.Sub(since)) // a pod is of a later time than now where the clock was set back meanwhile
+	timeToPlacement.WithLabelValues(classes.label(class)).Observe(waited.Seconds())
 }
 
 // observeBound counts how long a released pod took to be bound. Called with the lock held.

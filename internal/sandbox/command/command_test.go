@@ -112,6 +112,7 @@ func TestSandboxWithoutPeers(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir()) // no cloned sources
 			t.Setenv("PEERS_SRC", tc.sources)
 			t.Setenv("PEERS_BIN", tc.programs)
 			dir := filepath.Join(t.TempDir(), "s")

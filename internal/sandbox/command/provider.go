@@ -5,6 +5,7 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
 	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
+	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
 
 // useProvider has the operator use the sandbox's provider for graphs that name none, and the peers that it needs started.
@@ -42,11 +44,12 @@ func useProvider(opts *sandbox.Options) error {
 
 // newPeersCommand is for the Makefile: what runs with the real peers is skipped where they are not there.
 func newPeersCommand() *cobra.Command {
-	return &cobra.Command{
+	clone := false
+	cmd := &cobra.Command{
 		Use:    "peers [NAME...]",
-		Short:  "Say which sources and programs of these peers (default: those of the variable PEERS, or all) are missing; fails if any is",
+		Short:  "Print the versions of these peers (default: those of the variable PEERS, or all), or which sources and programs of theirs are missing",
 		Hidden: true,
-		RunE: func(_ *cobra.Command, names []string) error {
+		RunE: func(cmd *cobra.Command, names []string) error {
 			root, err := binaries.FindRoot(".")
 			if err != nil {
 				return err
@@ -54,10 +57,23 @@ func newPeersCommand() *cobra.Command {
 			if len(names) == 0 {
 				names = peers.Chosen()
 			}
-			_, err = peers.Find(root, names...)
-			return err
+			if clone {
+				if err := peers.Clone(cmd.Context(), progress.To(os.Stderr), names...); err != nil {
+					return err
+				}
+			}
+			set, err := peers.Find(root, names...)
+			if err != nil {
+				return err
+			}
+			for _, version := range set.Versions(cmd.Context()) {
+				fmt.Fprintln(cmd.OutOrStdout(), version)
+			}
+			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&clone, "clone", false, "clone the pinned commits of sources that are not there, unless PEERS_SRC is set")
+	return cmd
 }
 
 // providerFlag is the operator's flag for a provider of the sandbox; "" for none: Gates is what the operator chooses by itself, and

@@ -7,7 +7,7 @@
 // Each has the rights and the webhooks of its own chart, which helm renders. LeaderWorkerSet is a Go module, so it is built here. Of the others
 // the sources and the programs have to be on this machine, in the folders that two environment variables name:
 //
-//	PEERS_SRC   kai/ and grove/: their sources, for charts and custom resource definitions
+//	PEERS_SRC   kai/ and grove/: their sources, for charts and custom resource definitions; where it is not set, Clone clones the pinned commits
 //	PEERS_BIN   their programs: kai-scheduler, kai-binder, kai-podgrouper, kai-podgroupcontroller, kai-queuecontroller, grove-operator
 //
 // What is not run: KAI's operator, admission and node scale adjuster, the webhook on its queues, and Grove's authorizer.
@@ -15,9 +15,6 @@
 // Everything listens on the loopback interface but the webhook of KAI's podgroupcontroller, which has no flag for it: its port 9443 is on all.
 // All ports are fixed, so one sandbox with a peer can run at a time.
 package peers
-
-// Versions of the peers that Trellis was seen with.
-var Versions = []string{"KAI Scheduler v0.17.0", "Grove v0.1.0-alpha.11", "LeaderWorkerSet v0.9.0"}
 
 // lwsModule is LeaderWorkerSet's.
 const lwsModule = "sigs.k8s.io/lws@v0.9.0"

@@ -96,6 +96,9 @@ func Find(root string, names ...string) (*Set, error) {
 			s.peers = append(s.peers, p)
 		}
 	}
+	if err := s.useCloned(); err != nil {
+		return nil, err
+	}
 	if err := s.missing(); err != nil {
 		return nil, err
 	}
@@ -112,6 +115,18 @@ func Find(root string, names ...string) (*Set, error) {
 		}
 	}
 	return s, nil
+}
+
+// useCloned takes the sources that Clone made, where the environment names none.
+func (s *Set) useCloned() error {
+	dir, err := sourcesOf(all)
+	if err != nil || s.sources != "" {
+		return err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		s.sources = dir
+	}
+	return nil
 }
 
 // missing says what of sources and programs is not there.
@@ -147,8 +162,12 @@ func (s *Set) missing() error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %s. %s is the folder of the sources (%s), %s that of the programs (%s): see %s", strings.Join(names, " and "),
-		strings.Join(found, "; "), SourcesVariable, strings.Join(sources, ", "), ProgramsVariable, strings.Join(programs, ", "), page)
+	where := ""
+	if s.sources != "" {
+		where = " in " + s.sources
+	}
+	return fmt.Errorf("%s: %s. %s is the folder of the sources (%s), %s that of the programs (%s), built from the sources%s as their own documentation says: see %s",
+		strings.Join(names, " and "), strings.Join(found, "; "), SourcesVariable, strings.Join(sources, ", "), ProgramsVariable, strings.Join(programs, ", "), where, page)
 }
 
 // Beside are the peers as a sandbox takes them.

@@ -13,8 +13,9 @@ import (
 type peer struct {
 	name      string
 	namespace string
-	// sources is its folder in PEERS_SRC.
+	// sources is its folder in PEERS_SRC; from is where they are cloned from without that.
 	sources string
+	from    pinned
 	// chart and crds are folders in PEERS_SRC, or in the module.
 	chart string
 	crds  []string
@@ -55,6 +56,7 @@ func podGroupController() program {
 var all = []peer{
 	{
 		name: string(sandbox.KAI), namespace: "kai-scheduler", sources: "kai", chart: "kai/deployments/kai-scheduler",
+		from: pinned{"v0.17.0", "https://github.com/kai-scheduler/KAI-Scheduler", "f218c69bee5e5fc6031273ba555d09916b1ca89a"},
 		crds: []string{"kai/deployments/kai-scheduler/crds"}, port: 9443,
 		programs: []program{
 			{name: "kai-scheduler", account: "scheduler", ports: []int{28080, 28081}, args: []string{
@@ -70,6 +72,7 @@ var all = []peer{
 	},
 	{
 		name: string(sandbox.Grove), namespace: "grove-system", sources: "grove", chart: "grove/operator/charts", port: 29443,
+		from:     pinned{"v0.1.0-alpha.11", "https://github.com/ai-dynamo/grove", "8fa3ece93434d7c0005605b7dc4b0e23610af88b"},
 		crds:     []string{"grove/operator/api/core/v1alpha1/crds", "grove/scheduler/api/core/v1alpha1/crds"},
 		programs: []program{{name: "grove-operator", account: "grove-operator", config: groveConfig, ports: []int{29443, 29444, 29445}}},
 	},
