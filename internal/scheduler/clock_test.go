@@ -40,8 +40,9 @@ func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 	pod := small.Pods[0].DeepCopy()
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g2-gang"}
 	b.s.unbound.setParted(string(pod.UID), "elsewhere", now)
-	b.s.unbound.setObjected(string(pod.UID), true, now)
+	b.s.unbound.setObjected(string(pod.UID), true, "", now)
 	b.s.idle.track(pod, string(pod.UID), now)
+	b.s.idle.objected[string(pod.UID)] = now
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
 	b.s.trackStuck(pod, string(pod.UID))
 	held := boundTo(pod, "a1")
@@ -60,8 +61,8 @@ func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 		}
 	})
 	for _, path := range []string{
-		"queue.later[]", "backoffs[].until", "failures[].until", "inFlight.since[]", "unbound.stuck[]", "unbound.objected[]", "unbound.parted[].since",
-		"holds.byPod[].until", "holds.preempted[]", "idle.since[].time", "reserver.line[].since", "reserver.rests[]", "reserver.current.until",
+		"queue.later[]", "backoffs[].until", "failures[].until", "inFlight.since[]", "unbound.stuck[].since", "unbound.objected[].since", "unbound.parted[].since",
+		"holds.byPod[].until", "holds.preempted[]", "idle.since[].time", "idle.objected[]", "reserver.line[].since", "reserver.rests[]", "reserver.current.until",
 	} {
 		if !found[path] {
 			t.Errorf("the test leaves no time in %s; it found %v", path, found)
