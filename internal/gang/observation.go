@@ -31,6 +31,8 @@ type Observation struct {
 	Idle map[string]string
 	// Preempting are released pods for which others have to leave, by pod ID, and who.
 	Preempting map[string]string
+	// NotEnding are pods that were deleted and do not end in time, by pod ID, in words; see [NotEnding].
+	NotEnding map[string]string
 	// Avoid are hosts that others have not left in time for a replica, by replica as [Of] names it.
 	Avoid map[string][]string
 	// Failing is why releases of the graph fail time and again; "" when they do not.

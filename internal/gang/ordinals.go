@@ -60,7 +60,7 @@ func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replica
 	r.Wanted += beyond - min(beyond, max(0, surplus))
 	surplus -= beyond
 	for _, state := range slices.Backward(states) {
-		if surplus > 0 && len(state.open) == 0 && state.leaving == 0 {
+		if surplus > 0 && len(state.open) == 0 && len(state.leaving) == 0 {
 			r.surplus[Key{sg.Spec.Service, state.ordinal}] = true
 			surplus--
 		}

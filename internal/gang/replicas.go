@@ -18,11 +18,12 @@ import (
 
 // replicaState is one replica as its pods show it.
 type replicaState struct {
-	ordinal         int
-	closed, open    []*corev1.Pod
-	leaving, absent int
-	path            topology.Path // where its open pods are pinned
-	releasing       bool          // the release of some of the open pods is under way
+	ordinal      int
+	closed, open []*corev1.Pod
+	leaving      []*corev1.Pod
+	absent       int
+	path         topology.Path // where its open pods are pinned
+	releasing    bool          // the release of some of the open pods is under way
 }
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
@@ -50,7 +51,7 @@ func (r *Request) sortPod(state *replicaState, sg *trellisv1alpha1.ScalingGroup,
 	path, onItsWay := releasing[topology.PodID(pod)]
 	switch {
 	case Leaving(pod):
-		state.leaving++
+		state.leaving = append(state.leaving, pod)
 		return
 	case superseded(sg, pod) && !onItsWay:
 		return // as if it were still to be made
@@ -79,7 +80,7 @@ func superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 
 // replaced: the scaling group controller takes it away and recreates it, whole.
 func (state replicaState) replaced() bool {
-	return state.leaving > 0 || (state.absent > 0 && len(state.open) > 0)
+	return len(state.leaving) > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
 // neverWhole says that the gated pods were there when the open ones were bound: none of them is the successor of a lost member. All times are
@@ -122,21 +123,26 @@ func (r *Request) noteObjection(service string, state replicaState) bool {
 
 // noteIdle notes that nothing tries to bind a replica which is released.
 func (r *Request) noteIdle(service string, state replicaState) bool {
-	return r.notePods(service, state, r.idle, CodeSchedulingBlocked)
+	return r.notePods(service, state, state.open, r.idle, CodeSchedulingBlocked)
 }
 
 // notePreempting notes that pods of lower priority have to leave before a replica can be bound.
 func (r *Request) notePreempting(service string, state replicaState) bool {
-	return r.notePods(service, state, r.preempting, CodePreempting)
+	return r.notePods(service, state, state.open, r.preempting, CodePreempting)
 }
 
-// notePods notes that a replica is not bound, by what is said of the first of its pods of which something is.
-func (r *Request) notePods(service string, state replicaState, why map[string]string, code string) bool {
-	at := slices.IndexFunc(state.open, func(pod *corev1.Pod) bool { return why[topology.PodID(pod)] != "" })
+// noteNotEnding notes that a replica cannot be recreated yet, because a pod of it does not end.
+func (r *Request) noteNotEnding(service string, state replicaState) {
+	r.notePods(service, state, state.leaving, r.notEnding, CodePodsNotEnding)
+}
+
+// notePods notes what a replica waits for, by what is said of the first of some of its pods of which something is.
+func (r *Request) notePods(service string, state replicaState, pods []*corev1.Pod, why map[string]string, code string) bool {
+	at := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return why[topology.PodID(pod)] != "" })
 	if at < 0 {
 		return false
 	}
-	r.Refused = append(r.Refused, Waiting{Service: service, Ordinal: state.ordinal, Code: code, Message: why[topology.PodID(state.open[at])]})
+	r.Refused = append(r.Refused, Waiting{Service: service, Ordinal: state.ordinal, Code: code, Message: why[topology.PodID(pods[at])]})
 	return true
 }
 
@@ -148,6 +154,7 @@ func (r *Request) noteUnbound(service string, state replicaState) bool {
 func (r *Request) addReplica(g *groupView, service *placement.Service, state replicaState) {
 	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	if state.replaced() {
+		r.noteNotEnding(service.Name, state)
 		return
 	}
 	if len(state.closed) == 0 && state.absent == 0 {

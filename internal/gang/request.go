@@ -32,7 +32,8 @@ type Request struct {
 	Gated map[string]*corev1.Pod
 	// Blocked replicas are not planned at all, because a level they need is gone.
 	Blocked []Waiting
-	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries.
+	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries. Or they cannot be recreated yet,
+	// because a pod of them does not end.
 	Refused []Waiting
 	// Creating says that a scaling group of the graph is not made yet.
 	Creating bool
@@ -50,6 +51,7 @@ type Request struct {
 	failing          string
 	objections       map[types.UID]Objection
 	idle, preempting map[string]string
+	notEnding        map[string]string
 	stayed           map[string][]string
 	// left are replicas that do not return to their former domain first, and why.
 	left map[Key]left
@@ -68,7 +70,7 @@ func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
 		halves: map[Key]replicaState{}, left: map[Key]left{},
-		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, stayed: o.Avoid,
+		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
 	r.Creating = missingGroups(o)

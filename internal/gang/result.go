@@ -26,6 +26,8 @@ const (
 	CodeSchedulingBlocked = "SchedulingBlocked"
 	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.
 	CodePreempting = "PreemptionPending"
+	// CodePodsNotEnding means that the replica is recreated, which has to wait: a pod of it was deleted and does not end.
+	CodePodsNotEnding = "PodsNotEnding"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, time and again.
 	CodeReleaseRefused = "ReleaseRefused"
 )

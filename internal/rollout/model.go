@@ -13,8 +13,10 @@ type State int
 
 // The states of a replica.
 const (
+	// Lost: as Leaving, but what is left does not end, because no kubelet confirms it. Its ordinal is taken for as long, and another one is made.
+	Lost State = iota - 1
 	// Leaving: nothing of it lives; what is left is on its way out.
-	Leaving State = iota
+	Leaving
 	// Broken: it lost a member; a replica is recreated as a whole.
 	Broken
 	// Partial: not all of its pods are made yet, and none was released.

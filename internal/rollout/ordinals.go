@@ -30,7 +30,7 @@ func (g Group) successors(replicas []Replica, remembered []int, most int) []int 
 	taken := map[int]bool{}
 	var candidates []int
 	for _, r := range replicas {
-		if r.living() {
+		if r.living() || r.State == Lost {
 			taken[r.Ordinal] = true
 		} else {
 			candidates = append(candidates, r.Ordinal)

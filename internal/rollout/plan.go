@@ -125,13 +125,16 @@ func (s *step) blocked() bool {
 	return !moving && len(s.in(func(r Replica) bool { return r.State == Waiting })) > 0
 }
 
+// stopsAll says that nothing is made before a replica has stopped.
+func (s *step) stopsAll(r Replica) bool { return r.Outdated && (s.Recreate || s.Stopped) }
+
 // waits says what has to happen before the next step.
 func (s *step) waits() string {
 	for _, w := range []struct {
 		state State
 		what  string
-	}{{Leaving, "to stop"}, {Starting, "to become ready"}, {Waiting, "to find capacity"}, {Partial, "to be made"}} {
-		if found := s.in(func(r Replica) bool { return r.State == w.state }); len(found) > 0 {
+	}{{Leaving, "to stop"}, {Lost, "to stop, which no kubelet confirms"}, {Starting, "to become ready"}, {Waiting, "to find capacity"}, {Partial, "to be made"}} {
+		if found := s.in(func(r Replica) bool { return r.State == w.state && (w.state != Lost || s.stopsAll(r)) }); len(found) > 0 {
 			return "waits for " + namesOf(found) + " " + w.what
 		}
 	}

@@ -23,7 +23,10 @@ func TestRandomOrders(t *testing.T) {
 		highest := 8 + want.MaxSurge // no more than 8 replicas are ever wanted
 		for range number(1, 60, "steps") {
 			act(s, number)
-			checkStep(t, s, highest)
+			checkStep(t, s, highest+s.lost)
+		}
+		if want.Recreate || number(0, 1, "the nodes return") == 1 {
+			s.nodesReturn()
 		}
 		s.want.Stopped, s.broken = false, map[int]bool{}
 		s.capacity = max(s.capacity, s.want.Replicas+s.want.MaxSurge)
@@ -36,7 +39,7 @@ func TestRandomOrders(t *testing.T) {
 
 // act is one thing that happens.
 func act(s *simulation, number func(int, int, string) int) {
-	switch number(0, 15, "what") {
+	switch number(0, 17, "what") {
 	case 0:
 		s.want.Replicas = number(0, 8, "replicas")
 	case 1:
@@ -56,6 +59,16 @@ func act(s *simulation, number func(int, int, string) int) {
 		s.want.Stopped = number(0, 3, "stopped") == 0
 	case 7, 8, 9:
 		s.terminator()
+	case 14: // the node of a replica that is to end is not ready
+		for _, ordinal := range sortedKeys(s.replicas) {
+			if r := s.replicas[ordinal]; r.state == Leaving {
+				r.state = Lost
+				s.lost++
+				break
+			}
+		}
+	case 15:
+		s.nodesReturn()
 	case 10, 11:
 		s.placer()
 	case 12, 13:
@@ -105,11 +118,11 @@ func checkStep(t *rapid.T, s *simulation, highest int) {
 }
 
 func checkEnd(t *rapid.T, s *simulation) {
-	view := s.view()
+	view, all := filter(s.view(), func(r Replica) bool { return r.State != Lost }), s.view()
 	if len(view) != s.want.Replicas || s.available() != s.want.Replicas || slices.ContainsFunc(view, func(r Replica) bool { return r.Outdated }) {
 		t.Fatalf("it ended as %+v, wanted %+v\n%s", view, s.want, s.log.String())
 	}
-	if plan := s.want.Next(view, s.memory(), 100); len(plan.Remove)+len(plan.Make) > 0 || plan.Blocked || plan.Waits != "" {
+	if plan := s.want.Next(all, s.memory(), 100); len(plan.Remove)+len(plan.Make) > 0 || plan.Blocked || plan.Waits != "" {
 		t.Fatalf("nothing is to be done, and the plan is %+v", plan)
 	}
 }

@@ -72,6 +72,14 @@ func TestScenarios(t *testing.T) {
 			later("everything has to stop", func(s *simulation) { s.revision++; s.want.Stopped = true }),
 			later("it may go on", func(s *simulation) { s.want.Stopped = false }),
 		}},
+		"lost-with-its-node": {inPlace, 3, []chapter{
+			later("replica 1 has to end, and its node is dead", func(s *simulation) { s.replicas[1].state = Lost }),
+			edit("edited"), later("the node is back", (*simulation).nodesReturn),
+		}},
+		"lost-with-its-node-while-all-stop": {Group{Replicas: 2, Recreate: true}, 2, []chapter{
+			edit("edited").cut(1), later("replica 1 does not end: its node is dead", func(s *simulation) { s.replicas[1].state = Lost }),
+			later("the node is back", (*simulation).nodesReturn),
+		}},
 		"never-had-capacity": {inPlace, 2, []chapter{edit("edited")}},
 	}
 	for name, c := range cases {

@@ -31,7 +31,9 @@ type simulation struct {
 	now        int64
 	replicas   map[int]*simulated
 	remembered map[int]bool
-	log        strings.Builder
+	// lost is how often a replica did not end.
+	lost int
+	log  strings.Builder
 }
 
 func newSimulation(want Group, capacity int) *simulation {
@@ -81,6 +83,15 @@ func (s *simulation) terminator() bool {
 		}
 	}
 	return false
+}
+
+// nodesReturn lets the kubelets of lost replicas confirm their end.
+func (s *simulation) nodesReturn() {
+	for _, r := range s.replicas {
+		if r.state == Lost {
+			r.state = Leaving
+		}
+	}
 }
 
 // placer gives the first waiting replica its place when there is capacity.
@@ -133,7 +144,7 @@ func (s *simulation) round() bool {
 	return moved
 }
 
-var words = map[State]string{Leaving: "leaving", Broken: "broken", Partial: "partial", Waiting: "waiting", Starting: "starting", Available: "serves"}
+var words = map[State]string{Lost: "lost", Leaving: "leaving", Broken: "broken", Partial: "partial", Waiting: "waiting", Starting: "starting", Available: "serves"}
 
 func (s *simulation) draw(plan Plan) {
 	parts := make([]string, 0, len(s.replicas))

@@ -92,7 +92,7 @@ const (
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
-	gang.CodePreempting, gang.CodeCreating,
+	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.

@@ -117,7 +117,7 @@ func (s *Scheduler) decide(ctx context.Context, o gang.Observation) decision {
 	s.inFlight.resume(o.Pods)
 	o.Releasing, o.Idle = s.inFlight.domains, s.idle.ended
 	o.Failing = s.failures[name].why()
-	o.Preempting, o.Avoid = s.preemptingOf(o.Pods), s.avoided.of(name, s.cluster)
+	o.Preempting, o.NotEnding, o.Avoid = s.preemptingOf(o.Pods), s.notEnding(name, o.Pods), s.avoided.of(name, s.cluster)
 	r := gang.NewRequest(o)
 	failed := s.failureOf(o, r)
 	gang.Reserve(s.cluster, o)

@@ -70,6 +70,20 @@ func (s *Scheduler) preemptingOf(pods []*corev1.Pod) map[string]string {
 	return waits
 }
 
+// notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is looked at again when others should have. Called with the
+// lock held.
+func (s *Scheduler) notEnding(graph types.NamespacedName, pods []*corev1.Pod) map[string]string {
+	out, now := map[string]string{}, s.options.Clock.Now()
+	for _, pod := range pods {
+		if by, deleted := gang.EndsBy(pod); deleted && now.Before(by) {
+			s.queue.addAt(graph, by)
+		} else if why := gang.NotEnding(pod, now, s.cluster.NodeReady); why != "" {
+			out[topology.PodID(pod)] = why
+		}
+	}
+	return out
+}
+
 // avoided are hosts that others have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed elsewhere while there is
 // other capacity, until nothing on the host is leaving any more.
 type avoided map[types.NamespacedName]map[string][]string

@@ -125,6 +125,12 @@ func (c *Cluster) Node(name string) (NodeID, bool) {
 	return 0, false
 }
 
+// NodeReady says whether a node has an object by which it is ready.
+func (c *Cluster) NodeReady(name string) bool {
+	n, ok := c.byName[name]
+	return ok && n.spec.present && !n.spec.notReady
+}
+
 // NodeLabels returns the labels of a node, nil when it has no object. They must not be changed.
 func (c *Cluster) NodeLabels(name string) map[string]string {
 	if n, ok := c.byName[name]; ok {

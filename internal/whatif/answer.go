@@ -216,7 +216,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 // existing fills in a replica that nothing was planned for: it is placed, or about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
 	if len(pods) == 0 || len(pods) < graph.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
-		one.Reason = &Reason{Code: gang.CodeCreating, Message: beingReplaced}
+		one.Reason = p.beingReplaced(pods)
 		return
 	}
 	one.Running = true
@@ -229,6 +229,16 @@ func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1al
 		}
 	}
 	one.Domain = gang.PinnedDomain(p.cluster, levels, found)
+}
+
+// beingReplaced is why a replica is not there: it is recreated, which a pod that does not end may keep from going on.
+func (p *Planner) beingReplaced(pods []*corev1.Pod) *Reason {
+	for _, pod := range pods {
+		if why := gang.NotEnding(pod, p.world.Now, p.cluster.NodeReady); why != "" {
+			return &Reason{Code: gang.CodePodsNotEnding, Message: why}
+		}
+	}
+	return &Reason{Code: gang.CodeCreating, Message: beingReplaced}
 }
 
 // nodeOf is where a pod is bound, or where capacity is reserved for it.

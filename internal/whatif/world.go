@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -39,6 +40,8 @@ type World struct {
 	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
+	// Now is when that was so; unset where it does not matter.
+	Now time.Time
 }
 
 // Topology returns the ClusterTopology of that name, or nil.

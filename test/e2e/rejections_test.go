@@ -62,9 +62,12 @@ func TestHostThatRejectsPods(t *testing.T) {
 		}
 		return fmt.Errorf("failures: %+v", sg.Status.FailedReplicas)
 	})
+	w.until("the replica is in the other rack", func() error {
+		if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r1"}) {
+			return fmt.Errorf("it is in %v", got)
+		}
+		return nil
+	})
 	w.ready("g")
-	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r1"}) {
-		t.Errorf("the replica is in %v", got)
-	}
 	w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "g", "ReplicaMoved", "node "+w.node("a-r0-0")+" has rejected its pods")
 }

@@ -207,7 +207,7 @@ const (
 	ConditionPodsInSync = "PodsInSync"
 	// ConditionRolledOut is False while replicas of an older revision, or from before the last restart, are being replaced.
 	ConditionRolledOut = "RolledOut"
-	// ConditionPodsHealthy is False while replicas fail or pods do not start, and absent otherwise.
+	// ConditionPodsHealthy is False while replicas fail, or pods do not start or end, and absent otherwise.
 	ConditionPodsHealthy = "PodsHealthy"
 
 	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas in full, and absent otherwise.
@@ -220,6 +220,8 @@ const (
 	ReasonReplicaFailed = "ReplicaFailed"
 	// ReasonPodsNotStarting: pods are on nodes, and their kubelets cannot get their containers to run.
 	ReasonPodsNotStarting = "PodsNotStarting"
+	// ReasonPodsNotEnding: pods were deleted, and do not end although their grace period is over.
+	ReasonPodsNotEnding = "PodsNotEnding"
 
 	// ReasonPlacementsShortened: paths end at a broader level, or replicas are left out.
 	ReasonPlacementsShortened = "PlacementsShortened"

@@ -6,7 +6,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +26,6 @@ type Snapshot struct {
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
 	Events       []corev1.Event
 	EventsHidden bool
-	Now          time.Time
 }
 
 // target is what the user asks about.

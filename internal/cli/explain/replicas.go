@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
@@ -80,6 +81,7 @@ func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods [
 	switch {
 	case len(pick(pods, isLeaving)) > 0:
 		r.State, r.Since = StateLeaving, earliest(pick(pods, isLeaving), func(p *corev1.Pod) *metav1.Time { return p.DeletionTimestamp })
+		r.Detail = s.whyLeaving(pick(pods, isLeaving))
 	case len(pods) < size:
 		r.State, r.Since, r.Detail = StateCreating, earliest(pods, created), fmt.Sprintf("%d of %d pods made", len(pods), size)
 	case len(closed) > 0:
@@ -182,6 +184,19 @@ func earliest(pods []*corev1.Pod, when func(*corev1.Pod) *metav1.Time) *metav1.T
 		}
 	}
 	return first
+}
+
+// whyLeaving names a pod that does not end in time, and its node; "" for none.
+func (s *Snapshot) whyLeaving(pods []*corev1.Pod) string {
+	ready := func(name string) bool { // without the right to list nodes it is not known
+		return s.lacks("nodes") || slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name && topology.Ready(n) })
+	}
+	for _, pod := range pods {
+		if why := gang.NotEnding(pod, s.Now, ready); why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 // whyUnbound is what the kube-scheduler says.

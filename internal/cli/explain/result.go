@@ -41,6 +41,7 @@ var otherCauses = map[string]string{
 	gang.CodeSchedulerRefuses:  "It is released, and the provider's scheduler does not bind it.",
 	gang.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
 	gang.CodePreempting:        "It is released, and pods of lower priority have to leave before it can be bound.",
+	gang.CodePodsNotEnding:     "It is recreated, which has to wait: a pod of it does not end.",
 	gang.CodeReleaseRefused:    "The API server refuses what its release writes.",
 }
 

@@ -35,7 +35,8 @@ type world struct {
 
 func newWorld(t *testing.T, manifests ...string) *world {
 	t.Helper()
-	w := &world{t, &Snapshot{Now: noon}}
+	w := &world{t, &Snapshot{}}
+	w.Now = noon
 	objects, _, err := files.Read([]string{"-"}, strings.NewReader(strings.Join(manifests, "\n---\n")))
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 const (
@@ -51,6 +52,8 @@ type Reconciler struct {
 	Providers *provider.Registry
 	// MaxPods bounds the pods of one graph: no pod is made for a graph whose groups ask for more together. 0: any number.
 	MaxPods int64
+	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
+	HoldFor time.Duration
 
 	refusals refusals
 	written  pace.Writes
@@ -67,9 +70,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	nodeGone := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	nodeChanged := predicate.Funcs{ // or not ready any more, or ready again
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return topology.Ready(e.ObjectOld.(*corev1.Node)) != topology.Ready(e.ObjectNew.(*corev1.Node))
+		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -77,7 +82,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeGone)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WithOptions(blocked.Options(16)). // they wait for the API server most of the time
 		Complete(r)
@@ -107,7 +112,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []reconcile.Request {
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.MatchingFields{indexPodsByNode: node.GetName()}); err != nil {
-		log.FromContext(ctx).Error(err, "listing the pods of a node that is gone", "node", node.GetName())
+		log.FromContext(ctx).Error(err, "listing the pods of a node", "node", node.GetName())
 		return nil
 	}
 	var out []reconcile.Request
@@ -194,6 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.lookForSets(ctx, sg, replicas); err != nil {
 		return ctrl.Result{}, err
 	}
+	ends := r.lookForEnds(ctx, replicas)
 	next, failing := plan(sg, replicas), backOffOf(sg, replicas, r.refusals.clock())
 	if err := r.remember(ctx, sg, failing); err != nil {
 		return ctrl.Result{}, err
@@ -205,7 +211,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	failure = errors.Join(refused, r.apply(ctx, sg, steps))
-	result := ctrl.Result{RequeueAfter: earliest(allowed.again, failing.again)}
+	result := ctrl.Result{RequeueAfter: earliest(ends, earliest(allowed.again, failing.again))}
 	if failure == nil && steps.onlyMake() {
 		if steps.more {
 			result.RequeueAfter = time.Millisecond

@@ -28,16 +28,18 @@ const (
 // healthCondition says which replicas failed and which pods do not start; nil when there is nothing to say.
 func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
 	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
-	failed, stuck := b.messages(sg, replicas), stuckPods(replicas)
+	failed, stuck, ending := b.messages(sg, replicas), stuckPods(replicas), notEnding(replicas)
 	switch {
 	case len(failed) > 0:
 		c.Reason = trellisv1alpha1.ReasonReplicaFailed
 	case len(stuck) > 0:
 		c.Reason = trellisv1alpha1.ReasonPodsNotStarting
+	case len(ending) > 0:
+		c.Reason = trellisv1alpha1.ReasonPodsNotEnding
 	default:
 		return nil
 	}
-	parts := append(named(failed, "replicas failed"), named(stuck, "pods do not start")...)
+	parts := slices.Concat(named(failed, "replicas failed"), named(stuck, "pods do not start"), named(ending, "pods do not end"))
 	c.Message = limit.Text(strings.Join(parts, "; "), limit.Condition)
 	return c
 }
@@ -79,6 +81,15 @@ func stuckPods(replicas map[int32]*replica) []string {
 				out = append(out, "pod "+pod.Name+": "+why)
 			}
 		}
+	}
+	return out
+}
+
+// notEnding says of each pod that does not end where that is, and since when.
+func notEnding(replicas map[int32]*replica) []string {
+	var out []string
+	for _, ordinal := range sortedOrdinals(replicas) {
+		out = append(out, replicas[ordinal].notEnding...)
 	}
 	return out
 }

@@ -24,6 +24,9 @@ type replica struct {
 	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
+	// notEnding are the pods in leaving that do not end in time, in words. lostNode: the node of one of them is not ready, and has not been for long.
+	notEnding []string
+	lostNode  bool
 	// set is what the pods come from when Trellis does not make them itself; nil when there is none, or it is on its way out.
 	set client.Object
 }
@@ -87,6 +90,8 @@ func (r *replica) state() (state rollout.State, why string) {
 	switch {
 	case len(r.lost) > 0:
 		return rollout.Broken, "a pod of the replica ended or lost its node"
+	case len(r.pods) == 0 && r.lostNode:
+		return rollout.Lost, ""
 	case len(r.pods) == 0 && (r.set == nil || len(r.leaving) > 0):
 		return rollout.Leaving, ""
 	case len(r.leaving) > 0 || short && r.released():

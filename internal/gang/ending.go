@@ -1,0 +1,40 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// EndsWithin is how long a pod that is deleted may take beyond its grace period before it is reported: its kubelet has to confirm the end.
+const EndsWithin = 30 * time.Second
+
+// EndsBy is when a pod that is deleted should be gone; false for one that is not deleted.
+func EndsBy(pod *corev1.Pod) (by time.Time, deleted bool) {
+	if pod.DeletionTimestamp == nil {
+		return time.Time{}, false
+	}
+	return pod.DeletionTimestamp.Add(EndsWithin), true
+}
+
+// NotEnding says that a pod which was deleted has not ended in time; "" when it may still do so. ready says whether a node is.
+func NotEnding(pod *corev1.Pod, now time.Time, ready func(node string) bool) string {
+	by, deleted := EndsBy(pod)
+	if !deleted || now.Before(by) {
+		return ""
+	}
+	where := ""
+	if node := pod.Spec.NodeName; node != "" {
+		where = " on node " + node
+		if !ready(node) {
+			where += ", which is not ready,"
+		}
+	}
+	return fmt.Sprintf("pod %s%s has been terminating since %s, beyond its grace period", pod.Name, where, clock(topology.LeavingOf(pod).Since))
+}
