@@ -117,7 +117,7 @@ var flagSpan = regexp.MustCompile("`(--[a-z][a-z-]+)[`= ]")
 var others = []string{
 	"--zap-log-level", "--version",
 	"--force-conflicts",
-	"--request-plane", "--load-format", "--enable-elastic-ep", "--distributed-executor-backend",
+	"--cascade", "--request-plane", "--load-format", "--enable-elastic-ep", "--distributed-executor-backend",
 }
 
 // TestDocumentedFlagsExist: a flag that a page names in passing is one of the operator, of the plugin, or of a program that is known here.
