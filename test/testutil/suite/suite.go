@@ -24,6 +24,7 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
@@ -73,6 +74,7 @@ func Timeout() time.Duration { return 4 * Patience() }
 // Run runs the specs of a package as one Go test. In the core tier those run that the filter names, unless ginkgo was given a filter of its own.
 func Run(t *testing.T, name string, core Filter) {
 	t.Helper()
+	log.SetLogger(ginkgo.GinkgoLogr) // a spec that fails shows what was logged
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	gomega.SetDefaultEventuallyTimeout(Patience())
 	gomega.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
@@ -95,6 +97,7 @@ func report(reporter *types.ReporterConfig, name string) {
 
 // Entries are the cases of a table by name, in the order of names, for DescribeTable. The body takes the case.
 func Entries[C any](cases map[string]C, args ...any) []ginkgo.TableEntry {
+	ginkgo.GinkgoHelper() // a case that fails is reported at the table
 	out := make([]ginkgo.TableEntry, 0, len(cases))
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		out = append(out, ginkgo.Entry(name, append(slices.Clone(args), cases[name])...))
