@@ -169,7 +169,7 @@ FIELDS ?= all
 
 .PHONY: test-input
 test-input: build control-plane ## Set, change and unset every field of the definitions on an API server with admission (FIELDS=spec.restart)
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" go test -count=1 -timeout 120m -v -run '^TestLeaves$$' $(GOTESTFLAGS) ./test/input
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" $(TOOL) ginkgo -p --timeout=24h ./test/input
 
 .PHONY: test-peers
 test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN: docs/development.md)
