@@ -53,6 +53,8 @@ const (
 const (
 	// patienceVariable is a factor of Patience, for slow or busy machines.
 	patienceVariable = "TRELLIS_TEST_PATIENCE"
+	// specsVariable is "skip" where go test leaves the specs to ginkgo, and runs the other tests of their packages.
+	specsVariable = "TRELLIS_SPECS"
 	// reportsVariable is a directory for JUnit reports, one for each suite.
 	reportsVariable = "TRELLIS_TEST_REPORTS"
 )
@@ -74,6 +76,9 @@ func Timeout() time.Duration { return 4 * Patience() }
 // Run runs the specs of a package as one Go test. In the core tier those run that the filter names, unless ginkgo was given a filter of its own.
 func Run(t *testing.T, name string, core Filter) {
 	t.Helper()
+	if os.Getenv(specsVariable) == "skip" {
+		t.Skip(specsVariable + "=skip: ginkgo runs the specs")
+	}
 	log.SetLogger(ginkgo.GinkgoLogr) // a spec that fails shows what was logged
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	gomega.SetDefaultEventuallyTimeout(Patience())
