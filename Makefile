@@ -59,18 +59,34 @@ LONGEST  := ./test/e2e ./internal/operator ./test/integration/peers ./test/insta
 # Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
 GARBAGE  ?= 300
 
-# Tests with the control plane, by gotestsum. TRELLIS_TESTS chooses the tier.
-RUN_TESTS = KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails \
-	--hide-summary skipped -- -timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./...
+# The packages with Ginkgo suites. ginkgo runs their specs, suite by suite, in as many processes as there are CPUs, or PACKAGES; go test runs what else
+# they have, for these processes show nothing of it.
+SUITE_FILES := $(shell grep -rl --include='*_test.go' 'suite\.Run.t, ' internal test)
+SUITES      := $(patsubst %/,./%,$(sort $(dir $(SUITE_FILES))))
+SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
+GINKGOFLAGS ?=
+RUN_SPECS = $(TOOL) ginkgo $(if $(PACKAGES),--procs=$(PACKAGES),-p) --keep-going --require-suite --silence-skips --vet=off --timeout=6h \
+	--output-dir=bin/reports --junit-report=specs.xml $$(test -t 1 || echo --no-color) $(GINKGOFLAGS) $(SUITES) -- -test.run '^($(SUITE_TESTS))$$'
+
+# Tests with the control plane: Go tests by gotestsum, then specs by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = trap 'exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
+	rm -rf bin/reports && mkdir -p bin/reports; \
+	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
+		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./... || failed=1; \
+	$(if $(SUITES),$(RUN_SPECS) || failed=1;) \
+	for kind in tests $(if $(SUITES),specs); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
+		/<testcase name="\[[^I]/ { n["tests="]-- } \
+		END { printf "%s: %d run, %d failed (bin/reports/%s.xml)\n", kind, n["tests="] - n["disabled="], n["failures="] + n["errors="], kind }' bin/reports/$$kind.xml; done; \
+	exit $$failed
 
 .PHONY: test
 test: control-plane compile-tests ## The core tier: unit, property, golden and docs tests, API servers, the core scenarios in a sandbox
-	@TRELLIS_TESTS=core $(RUN_TESTS)
+	@export TRELLIS_TESTS=core; $(RUN_TESTS)
 	@$(MAKE) --no-print-directory not-run
 
 .PHONY: test-all
 test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
-	@TRELLIS_TESTS=all $(RUN_TESTS)
+	@export TRELLIS_TESTS=all; $(RUN_TESTS)
 	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
 	@$(MAKE) --no-print-directory not-run TIER=test-all
 
@@ -78,6 +94,7 @@ test-all: control-plane compile-tests ## Every test that needs Go alone: also al
 .PHONY: compile-tests
 compile-tests: control-plane
 	@$(TOOL) gotestsum --version > /dev/null
+	@$(TOOL) ginkgo version > /dev/null
 	@go list -export -test ./... > /dev/null
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
@@ -171,7 +188,7 @@ FIELDS ?= all
 
 .PHONY: test-input
 test-input: build control-plane ## Set, change and unset every field of the definitions on an API server with admission (FIELDS=spec.restart)
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" go test -count=1 -timeout 120m -v -run '^TestLeaves$$' $(GOTESTFLAGS) ./test/input
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" $(TOOL) ginkgo -p --timeout=24h ./test/input
 
 .PHONY: test-peers
 test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
