@@ -50,7 +50,7 @@ const keys = {
   n: nextHit,
   h: () => setHeat(!state.heat),
   t: toggleTheme,
-  '?': toggleLegend,
+  '?': toggleKeys,
   g: () => {
     const all = data.graphs.map((g) => graphKey(g)), next = cycle(all, all.indexOf(state.graph));
     if (next) pickGraph(next);
