@@ -9,7 +9,7 @@ import "github.com/trellis-k8s/trellis/internal/cli/tree"
 const (
 	maxDots  = 4
 	dotStep  = 7
-	dotSize  = 5
+	dotSize  = 6
 	maxLabel = 18
 )
 

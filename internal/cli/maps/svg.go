@@ -158,12 +158,12 @@ func (p *pen) dots(h *host, x, y int) {
 	for i, pod := range list[:min(len(list), maxDots)] {
 		left, top := x+i/2*dotStep, y+i%2*(p.bar-dotSize)
 		if i == maxDots-1 && len(list) > maxDots {
-			p.put("<path class=\"more\" d=\"M%d %dh%dm%d %dv%d\"><title>%d more pods</title></path>",
-				left, top+dotSize/2, dotSize-1, -dotSize/2, -dotSize/2, dotSize-1, len(list)-i)
+			p.put("<path class=\"more\" d=\"M%d %dh%dM%d %dv%d\"><title>%d more pods</title></path>",
+				left, top+dotSize/2, dotSize, left+dotSize/2, top, dotSize, len(list)-i)
 			return
 		}
-		p.put("<circle class=\"%s\" cx=\"%d.5\" cy=\"%d.5\" r=\"2.5\"><title>%s</title></circle>",
-			p.class(pod), left+dotSize/2, top+dotSize/2, escape(p.m.podText(pod)))
+		p.put("<circle class=\"%s\" cx=\"%d\" cy=\"%d\" r=\"%d\"><title>%s</title></circle>",
+			p.class(pod), left+dotSize/2, top+dotSize/2, dotSize/2, escape(p.m.podText(pod)))
 	}
 }
 

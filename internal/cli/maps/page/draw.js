@@ -16,7 +16,7 @@ function draw() {
   drawHeat();
 }
 
-const maxDots = 4;
+const maxDots = 4; // of a host; of more, the fourth is a plus, and those of the chosen graph come first
 const isRack = (d) => (d.children ?? []).some((c) => c.node);
 
 function drawDomain(d, name) {
@@ -72,18 +72,12 @@ function drawHost(h, name) {
     if (h.state !== 'cordoned') el.classList.add('lost');
   }
   el.domain = h;
-  let used = 0, left = 0;
+  let used = 0;
   for (const pod of podsOf(h)) {
-    if (pod.amount) {
-      cells.append(drawPod(el, pod, 'run'));
-      used += pod.amount;
-    } else if (dots.childElementCount < maxDots) {
-      dots.append(drawPod(el, pod, 'dot'));
-    } else {
-      left++;
-    }
+    (pod.amount ? cells : dots).append(drawPod(el, pod, pod.amount ? 'run' : 'dot'));
+    used += pod.amount ?? 0;
   }
-  if (left) dots.lastChild.classList.add('more');
+  if (dots.childElementCount > maxDots) dots.append(make('i', 'more'));
   const rest = (h.total ?? 0) - used;
   if (rest > 0) cells.append(run(make('i', 'run free'), rest));
   if (Math.max(h.total ?? 0, used) > widest) {
@@ -130,9 +124,9 @@ function drawHeat() {
   }
 }
 
-// drawCaption explains the numbers of the map while they are not the usual ones.
+// drawCaption explains the numbers of fragmentation, in the place of the legend.
 function drawCaption() {
-  byId('caption').hidden = !state.heat;
+  map.parentElement.classList.toggle('heated', state.heat);
   const { fits, free } = roomIn(root(), state.pod);
   byId('example').textContent = '\u201c' + fits + ' of ' + free + ' usable\u201d: of ' + free + ' free ' + unit() + ', pods of ' + state.pod + ' can use ' + fits +
     '. The rest is left over on hosts that have capacity for no further pod.';

@@ -168,8 +168,9 @@ function arrange(top, box) {
   const room = space();
   let l = bestLayout(top, room);
   if (l.over && !narrow.matches) l = bestLayout(top, { ...room, width: room.width - 16 });
-  for (const [name, px] of [['cell', l.cell], ['bar', l.bar], ['label', l.label], ['slot', l.slot], ['dot', l.dot], ['row', l.g.row], ['gap', l.g.gap],
+  for (const [name, px] of [['cell', l.cell], ['bar', l.bar], ['label', l.label], ['dot', l.dot], ['row', l.g.row], ['gap', l.g.gap],
     ['host-gap', l.g.hostGap], ['pad', l.g.pad], ['title', l.g.title], ['rack-title', l.g.rackTitle]]) map.style.setProperty('--' + name, px + 'px');
+  map.style.setProperty('--slots', l.slots);
   const walk = (el, depth) => {
     const body = el.lastElementChild;
     const name = el.querySelector('h3 > button').textContent.length * letter + l.edge + 10;

@@ -1,8 +1,14 @@
 /* Copyright The Trellis Authors. SPDX-License-Identifier: Apache-2.0 */
 // What the reader can choose, and how it shows.
-// pickGraph chooses a graph, with the first of what it waits for.
+
+// pickGraph chooses a graph, or none when it is the one that is chosen.
 function pickGraph(key) {
-  if (state.graph === key) return choose('', -1);
+  if (state.graph === key) choose('', -1);
+  else showGraph(key);
+}
+
+// showGraph shows a graph with the first of what it waits for.
+function showGraph(key) {
   choose(key, data.waiting.findIndex((w) => graphKey(w) === key));
 }
 
@@ -12,8 +18,8 @@ function pickHost(h) {
 }
 
 function pickWaiting(i) {
-  if (state.waiting === i) return choose('', -1);
-  choose(graphKey(data.waiting[i]), i);
+  if (state.waiting === i) choose('', -1);
+  else choose(graphKey(data.waiting[i]), i);
 }
 
 // choose shows a graph and what it waits for, in its topology. A part of the map that was zoomed to gives way to the whole, which has all of it.
@@ -25,7 +31,7 @@ function choose(key, waiting) {
   if (tree !== state.tree || w && state.zoom) showTree(tree);
   else show();
   if (w) map.querySelector('.target, .host.blocks')?.scrollIntoView({ block: 'nearest' });
-  if (!narrow.matches) document.querySelector('aside .card[aria-pressed="true"]')?.scrollIntoView({ block: 'nearest' });
+  if (!narrow.matches) for (const card of document.querySelectorAll('aside .card[aria-pressed="true"]')) card.scrollIntoView({ block: 'nearest' });
 }
 
 // blameOf is the reason that has the hosts to free: the one chosen, or that of the gang which it follows.
@@ -86,7 +92,7 @@ function zoom(path) {
 function setHeat(on) {
   state.heat = on;
   drawCaption();
-  rearrange();
+  drawHeat();
 }
 
 function clearAll() {
@@ -151,7 +157,7 @@ function drawChoices() {
 // openLink chooses the graph that an address leads to.
 function openLink(hash) {
   const key = decodeURI(hash.slice(1));
-  if (key !== state.graph && data.graphs.some((g) => graphKey(g) === key)) pickGraph(key);
+  if (key !== state.graph && data.graphs.some((g) => graphKey(g) === key)) showGraph(key);
 }
 
 function begin() {
