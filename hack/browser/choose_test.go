@@ -33,7 +33,7 @@ func TestGraph(t *testing.T) {
 	p.run(chromedp.Click(card, chromedp.ByQuery))
 	want(p, "graphs that are lit", `[...new Set([...document.querySelectorAll('.on')].map((e) => e.dataset.graph))]`, []string{"default/split"})
 	want(p, "pods that are lit", `document.querySelectorAll('.on').length`, 10)
-	want(p, "linked replicas", `[...document.querySelectorAll('#links path[data-replica]')].map((e) => e.dataset.replica).sort()`,
+	want(p, "linked replicas", `[...document.querySelectorAll('#links [data-replica]')].map((e) => e.dataset.replica).sort()`,
 		[]string{"Decode-0", "Frontend-0", "Frontend-1", "Prefill-0", "Prefill-1"})
 	want(p, "address", `decodeURI(location.hash)`, "#default/split")
 	p.shot("graph")
@@ -47,6 +47,7 @@ func TestWaiting(t *testing.T) {
 	p := open(t, start(t), write(t, m), wide)
 	w := m.Waiting[0]
 	p.run(chromedp.Click(`#waiting .card`, chromedp.ByQuery))
+	want(p, "graph", `state.graph`, "team-a/code")
 	want(p, "domain", `[...document.querySelectorAll('.target')].map((e) => e.dataset.path)`, []string{w.FreeingDomain})
 	var hosts, pods []string
 	for _, h := range w.Freeing {
@@ -127,11 +128,11 @@ func TestSearchAndKeys(t *testing.T) {
 	press("g")
 	want(p, "second graph", `state.graph`, "default/giant")
 	press("w")
-	want(p, "what waits", `document.querySelectorAll('.target').length + ' ' + state.graph`, "1 ")
+	want(p, "what waits", `document.querySelectorAll('.target').length + ' ' + state.graph`, "1 default/giant")
 	press("h")
 	want(p, "heat", `document.querySelectorAll('#map.heated').length`, 1)
 	press("?")
-	want(p, "help", `byId('legend').hidden`, false)
+	want(p, "keys", `byId('keys').hidden`, false)
 	before := js[string](p, `getComputedStyle(document.body.parentElement).backgroundColor`)
 	press("t")
 	if after := js[string](p, `getComputedStyle(document.body.parentElement).backgroundColor`); after == before {

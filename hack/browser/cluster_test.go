@@ -112,7 +112,7 @@ func (c *cluster) tree() drawn {
 	if err := json.Unmarshal(c.run("trellis", "tree", "-A", "-o", "json"), &report); err != nil {
 		c.Fatal(err)
 	}
-	return reported(c.T, report)
+	return reported(c.T, report)[0]
 }
 
 // serve runs map --serve until the end of the test, and returns its address.

@@ -6,6 +6,8 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// drawn is what is on the page, read from its elements.
+// drawn is what is on the page of one tree, read from its elements.
 type drawn struct {
 	// Amounts by path: "used/total free".
 	Amounts map[string]string
@@ -43,8 +45,15 @@ const readDrawn = `(() => {
   return out;
 })()`
 
-// reported is the same of what tree -o json says.
-func reported(t *testing.T, report tree.Report) drawn {
+// readTree shows a tree, by its place in the list, and reads what is drawn of it.
+func readTree(p *page, i int) drawn {
+	p.Helper()
+	p.do(fmt.Sprintf(`const list = byId('trees'); list.value = %d; list.onchange({ target: list });`, i))
+	return js[drawn](p, readDrawn)
+}
+
+// reported is the same of what tree -o json says of each of its trees.
+func reported(t *testing.T, report tree.Report) []drawn {
 	t.Helper()
 	data, err := json.Marshal(report)
 	if err != nil {
@@ -54,6 +63,14 @@ func reported(t *testing.T, report tree.Report) drawn {
 	if err := json.Unmarshal(data, &back); err != nil {
 		t.Fatal(err)
 	}
+	list := make([]drawn, 0, len(back.Trees))
+	for _, one := range back.Trees {
+		list = append(list, reportedTree(one))
+	}
+	return list
+}
+
+func reportedTree(t tree.Tree) drawn {
 	out := drawn{map[string]string{}, map[string]string{}, map[string]string{}}
 	var walk func(*tree.Domain, string)
 	walk = func(d *tree.Domain, path string) {
@@ -61,7 +78,10 @@ func reported(t *testing.T, report tree.Report) drawn {
 		if d.Node {
 			out.Hosts[path] = d.State
 		}
-		for _, p := range d.Pods {
+		for _, p := range slices.Concat(d.Pods, d.Foreign) {
+			if p.Graph == "" {
+				continue
+			}
 			out.Pods[p.Namespace+"/"+p.Name] = fmt.Sprintf("%s/%s %d %s", p.Namespace, p.Graph, p.Amount, d.Name)
 		}
 		for _, child := range d.Children {
@@ -72,36 +92,52 @@ func reported(t *testing.T, report tree.Report) drawn {
 			walk(child, at)
 		}
 	}
-	walk(back.Trees[0].Cluster, "")
+	walk(t.Cluster, "")
 	return out
 }
 
-// TestDrawnIsTold: the boxes, hosts and cells on the page are those of tree -o json: all of its domains with its numbers, all of its pods
-// on its hosts, and no others.
+// TestDrawnIsTold: the boxes, hosts and cells on the page are those of tree -o json, by each topology: all of its domains with its numbers, all
+// of its pods on its hosts, and no others.
 func TestDrawnIsTold(t *testing.T) {
 	browser := start(t)
-	for _, name := range []string{"8", "64", "demo"} {
+	for _, name := range []string{"8", "64", "96", "demo"} {
 		t.Run(name, func(t *testing.T) {
 			b, m := build(t, name)
 			p := open(t, browser, write(t, m), wide)
-			got, want := js[drawn](p, readDrawn), reported(t, tree.Build(tree.Of(&b.World)))
-			agree(t, want, got)
-			if len(got.Hosts) != len(b.Nodes) {
-				t.Errorf("%d hosts are drawn, want %d", len(got.Hosts), len(b.Nodes))
+			told, data := reported(t, tree.Build(tree.Of(&b.World))), reported(t, m.Report)
+			if len(told) != len(data) {
+				t.Fatalf("tree draws %d trees, the map %d", len(told), len(data))
 			}
-			if diff := cmp.Diff(reported(t, m.Report), got, cmp.FilterPath(podsOnly, cmp.Ignore())); diff != "" {
-				t.Errorf("all domains and hosts (-data +page):\n%s", diff)
+			for i := range told {
+				got := readTree(p, i)
+				agree(t, told[i], got)
+				if len(got.Hosts) != len(b.Nodes) {
+					t.Errorf("%d hosts are drawn, want %d", len(got.Hosts), len(b.Nodes))
+				}
+				if diff := cmp.Diff(data[i], got); diff != "" {
+					t.Errorf("all domains, hosts and pods (-data +page):\n%s", diff)
+				}
+				wholePage(p, len(m.Graphs))
 			}
-			wholePage(p, len(m.Graphs))
 		})
 	}
 }
 
-// agree: all that a report of tree has is drawn. Tree sums up what holds none of its pods, so more domains are drawn.
+// agree: all that a report of tree has is drawn, and no other pod of its graphs. Tree sums up what holds none of its pods, so more domains are
+// drawn; so are pods of graphs that another tree shows.
 func agree(t *testing.T, want, got drawn) {
 	t.Helper()
-	if diff := cmp.Diff(want.Pods, got.Pods); diff != "" {
-		t.Errorf("pods (-tree +page):\n%s", diff)
+	graphs := map[string]bool{}
+	for pod, at := range want.Pods {
+		graphs[strings.Fields(at)[0]] = true
+		if got.Pods[pod] != at {
+			t.Errorf("pod %s: drawn as %q, tree says %q", pod, got.Pods[pod], at)
+		}
+	}
+	for pod, at := range got.Pods {
+		if _, told := want.Pods[pod]; !told && graphs[strings.Fields(at)[0]] {
+			t.Errorf("pod %s: drawn as %q, tree has none", pod, at)
+		}
 	}
 	for path, amounts := range want.Amounts {
 		if got.Amounts[path] != amounts {
@@ -115,15 +151,13 @@ func agree(t *testing.T, want, got drawn) {
 	}
 }
 
-func podsOnly(p cmp.Path) bool { return p.Last().String() == ".Pods" }
-
 // wholePage: every graph has a colour of its own, and nothing is wider than the window.
 func wholePage(p *page, graphs int) {
 	p.Helper()
 	if n := js[int](p, `new Set([...document.querySelectorAll('#graphs .swatch')].map((e) => getComputedStyle(e).backgroundColor + getComputedStyle(e).backgroundImage)).size`); n != graphs {
 		p.Errorf("%d graphs have %d colours", graphs, n)
 	}
-	if w := js[int](p, `document.documentElement.scrollWidth - innerWidth`); w > 0 {
+	if w := js[int](p, `Math.max(document.documentElement.scrollWidth - innerWidth, ...[...document.querySelectorAll('main, aside, aside details, #map')].map((e) => e.scrollWidth - e.clientWidth))`); w > 0 {
 		p.Errorf("the page is %d pixels wider than the window", w)
 	}
 }

@@ -81,7 +81,8 @@ func open(t *testing.T, browser context.Context, url string, l look) *page {
 	t.Cleanup(closeTab)
 	t.Cleanup(cancel)
 	p := &page{T: t, ctx: ctx}
-	chromedp.ListenTarget(ctx, func(event any) { p.listen(event, url[:strings.LastIndex(url, "/")+1]) })
+	address, _, _ := strings.Cut(url, "#")
+	chromedp.ListenTarget(ctx, func(event any) { p.listen(event, address[:strings.LastIndex(address, "/")+1]) })
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"

@@ -4,7 +4,6 @@
 package browser
 
 import (
-	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 
 // made are the worlds that are drawn.
 var made = map[string]func() (*worlds.Builder, error){
-	"8": worlds.Small, "64": worlds.Medium, "2000": worlds.Large, "demo": func() (*worlds.Builder, error) { return worlds.Demo(root) },
+	"8": worlds.Small, "64": worlds.Medium, "96": worlds.TwoTopologies, "2000": worlds.Large, "demo": func() (*worlds.Builder, error) { return worlds.Demo(root) },
 }
 
 func build(t *testing.T, name string) (*worlds.Builder, *maps.Map) {
@@ -33,23 +32,28 @@ func build(t *testing.T, name string) (*worlds.Builder, *maps.Map) {
 	return b, m
 }
 
-// TestShots keeps pictures of every size, width and theme.
+// looks are the windows and themes of screenshots.
+var looks = map[string]look{
+	"1400x900-light": {1400, 900, false}, "1400x900-dark": {1400, 900, true}, "400x800-light": {400, 800, false}, "400x800-dark": {400, 800, true},
+}
+
+// TestShots keeps pictures of every world in every window and theme, at first and with something chosen.
 func TestShots(t *testing.T) {
 	browser := start(t)
 	for name := range made {
 		_, m := build(t, name)
 		url := write(t, m)
-		for _, width := range []int64{1280, 800} {
-			for _, dark := range []bool{false, true} {
-				theme := "light"
-				if dark {
-					theme = "dark"
-				}
-				t.Run(fmt.Sprintf("%s/%d/%s", name, width, theme), func(t *testing.T) {
-					p := open(t, browser, url, look{width, 900, dark})
-					p.shot(fmt.Sprintf("map-%s-%d-%s", name, width, theme))
-				})
-			}
+		for window, l := range looks {
+			t.Run(name+"/"+window, func(t *testing.T) {
+				p := open(t, browser, url, l)
+				p.shot("map-" + name + "-" + window)
+				p.do(`pickWaiting(data.waiting.length - 1)`)
+				p.shot("map-" + name + "-" + window + "-waiting")
+				p.do(`pickWaiting(state.waiting); pickGraph(graphKey(data.graphs.find((g) => g.ready)))`)
+				p.shot("map-" + name + "-" + window + "-graph")
+				p.do(`pickGraph(state.graph); setHeat(true)`)
+				p.shot("map-" + name + "-" + window + "-fragmentation")
+			})
 		}
 	}
 }

@@ -47,8 +47,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// drawing is an image without what the kube-scheduler decides: which host each pod is on, within its domain if it has one. Pods without GPUs are
-// drawn beside their host, so that boxes are wider or narrower by them.
+// drawing is an image without what the kube-scheduler decides: which host each pod is on, within its domain if it has one. Racks have a place for as
+// many pods without GPUs as one host has at most, so that all of them are wider or narrower by that.
 type drawing struct {
 	// Fixed are boxes and texts in their order. Pods is what is drawn somewhere.
 	Fixed, Pods []string

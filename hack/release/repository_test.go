@@ -106,6 +106,31 @@ func TestWorkflowRunsWhatCIRuns(t *testing.T) {
 	}
 }
 
+// The workflow keeps the screenshots that make test-browser takes, also of a run that fails.
+func TestWorkflowKeepsScreenshots(t *testing.T) {
+	raw, err := os.ReadFile(root + "/.github/workflows/test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct {
+				Uses, If string
+				With     map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(raw, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range workflow.Jobs["browser"].Steps {
+		if strings.HasPrefix(step.Uses, "actions/upload-artifact@") && step.If == "always()" && step.With["path"] == "bin/map" {
+			return
+		}
+	}
+	t.Error("no step of the job browser uploads bin/map always")
+}
+
 // chartVersion is the version that the repository's own manifests install.
 func chartVersion(t *testing.T) string {
 	t.Helper()

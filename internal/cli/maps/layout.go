@@ -18,7 +18,7 @@ type scale struct {
 	cell, row, bar int // a cell's width, a host's height with the gap below it, and its bar's height
 	head, rackHead int // titles of boxes, and of racks
 	pad, gap       int // the space inside of a box, and that between boxes
-	letter         int // of a label; 0 leaves labels out
+	letter         int // of a label; 0 leaves labels and dots out
 	perColumn      int // hosts of a rack above one another
 }
 
@@ -38,7 +38,6 @@ type box struct {
 	depth      int
 	boxes      []*box
 	hosts      []host
-	label      int // width of the labels
 }
 
 // host is one line of a rack.
@@ -48,33 +47,177 @@ type host struct {
 	x, y int
 }
 
-// layout sets the boxes of a domain beside one another until the width is used up, and then below.
-func (s scale) layout(d *tree.Domain, title string, depth, width int) *box {
-	b := &box{Domain: d, title: title, depth: depth}
-	if d.Amount != nil {
-		b.sum = fmt.Sprintf("%d of %d free", d.Free, d.Total)
+// grid is a layout in which all boxes of a level have one width and stand in the same columns. Dots have a place of their own beside every host,
+// so that no box is wider than another because of the pods in it.
+type grid struct {
+	scale
+	label, bars, slot int   // widths of the parts of a host
+	rack              int   // width of a rack
+	columns           []int // by depth, above the racks
+	least             []int // by depth, what the titles need
+}
+
+// maxLayouts bounds how many numbers of columns are compared.
+const maxLayouts = 4096
+
+// layout chooses, of all columns that keep the drawing within the width, those with which it is lowest.
+func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
+	g := s.measure(top)
+	var most []int
+	g.count(top, title, 0, &most)
+	var best *box
+	chosen := *g
+	for _, columns := range combinations(most) {
+		g.columns = columns
+		b := g.box(top, title, 0)
+		if best == nil || better(b, best, width) {
+			best, chosen = b, *g
+		}
 	}
+	return &chosen, best
+}
+
+// better reports whether one drawing suits the width better than another: the lower of two that keep within it, and of equal ones the narrower.
+func better(a, b *box, width int) bool {
+	if fits := a.w <= width; fits != (b.w <= width) || !fits {
+		return a.w < b.w
+	}
+	return a.h < b.h || a.h == b.h && a.w < b.w
+}
+
+// count finds how many boxes a box has at most, and what the titles need, by depth.
+func (g *grid) count(d *tree.Domain, title string, depth int, most *[]int) {
 	if isRack(d) {
-		s.rack(b)
+		return
+	}
+	if depth == len(*most) {
+		*most, g.least = append(*most, 1), append(g.least, 0)
+	}
+	(*most)[depth] = max((*most)[depth], len(d.Children))
+	g.least[depth] = max(g.least[depth], g.titleWidth(title, freeText(d)))
+	for _, child := range d.Children {
+		g.count(child, child.Title(), depth+1, most)
+	}
+}
+
+// combinations are the columns to compare: for every depth, the fewest columns for each number of rows.
+func combinations(most []int) [][]int {
+	all := [][]int{nil}
+	for _, n := range most {
+		var next [][]int
+		for rows, last := 1, 0; rows <= n; rows++ {
+			columns := (n + rows - 1) / rows
+			if columns == last || len(next) > maxLayouts {
+				continue
+			}
+			last = columns
+			for _, c := range all {
+				next = append(next, append(slices.Clone(c), columns))
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// measure finds the widths that all racks have in common.
+func (s scale) measure(top *tree.Domain) *grid {
+	g := &grid{scale: s}
+	dots, title := 0, 0
+	racks(top, func(d *tree.Domain) {
+		for i, name := range s.names(d.Children) {
+			g.label = max(g.label, len([]rune(name))*s.letter+6)
+			g.bars, dots = max(g.bars, s.barWidth(d.Children[i])), max(dots, min(len(dotsOf(d.Children[i])), maxDots))
+		}
+		if s.letter > 0 {
+			title = max(title, s.titleWidth(d.Title(), freeText(d)))
+		}
+	})
+	if s.letter == 0 {
+		g.label, dots = 0, 0
+	}
+	if dots > 0 {
+		g.slot = (dots+1)/2*dotStep + 2
+	}
+	g.rack = max(2*s.pad+g.host(), title)
+	racks(top, func(d *tree.Domain) { // the racks of a map are as wide as the largest of them
+		columns := (len(d.Children) + s.perColumn - 1) / s.perColumn
+		g.rack = max(g.rack, 2*s.pad+columns*(g.host()+s.gap)-s.gap)
+	})
+	return g
+}
+
+// host is the width of a host.
+func (g *grid) host() int { return g.label + g.bars + g.slot }
+
+// width of a box at a depth.
+func (g *grid) width(depth int) int {
+	if depth >= len(g.columns) {
+		return g.rack
+	}
+	return max(g.columns[depth]*(g.width(depth+1)+g.gap)-g.gap+2*g.pad, g.least[depth])
+}
+
+// box lays out a domain.
+func (g *grid) box(d *tree.Domain, title string, depth int) *box {
+	b := &box{Domain: d, title: title, sum: freeText(d), depth: depth, w: g.width(depth)}
+	if isRack(d) {
+		g.fill(b)
 		return b
 	}
-	names := s.titles(d.Children)
-	x, y, line, right := s.pad, s.head, 0, 0
-	for i, child := range d.Children {
-		kid := s.layout(child, names[i], depth+1, width-2*s.pad)
-		if x > s.pad && x+kid.w > width-s.pad {
-			x, y, line = s.pad, y+line+s.gap, 0
+	names := g.titles(d.Children)
+	y, columns := g.head, g.columns[depth]
+	for i := 0; i < len(d.Children); i += columns {
+		row := make([]*box, 0, columns)
+		for j, child := range d.Children[i:min(i+columns, len(d.Children))] {
+			row = append(row, g.box(child, names[i+j], depth+1))
 		}
-		kid.x, kid.y = x, y
-		x, line, right = x+kid.w+s.gap, max(line, kid.h), max(right, x+kid.w)
-		b.boxes = append(b.boxes, kid)
+		lowest := slices.MaxFunc(row, func(a, b *box) int { return a.h - b.h }).h
+		for j, kid := range row {
+			kid.x, kid.y, kid.h = g.pad+j*(kid.w+g.gap), y, lowest
+		}
+		b.boxes, y = append(b.boxes, row...), y+lowest+g.gap
 	}
-	b.w, b.h = max(right+s.pad, s.titleWidth(b)), y+line+s.pad
+	b.h = max(y-g.gap, g.head) + g.pad
 	return b
+}
+
+// fill sets the hosts of a rack below one another, in as many columns as there is space for.
+func (g *grid) fill(b *box) {
+	if g.letter == 0 {
+		b.sum = ""
+	}
+	names := g.names(b.Children)
+	columns := max(1, (b.w-2*g.pad+g.gap)/(g.host()+g.gap))
+	columns = min(columns, (len(names)+g.perColumn-1)/g.perColumn)
+	rows := (len(names) + columns - 1) / columns
+	for i, d := range b.Children {
+		b.hosts = append(b.hosts, host{Domain: d, name: names[i], x: g.pad + i/rows*(g.host()+g.gap), y: g.rackHead + i%rows*g.row})
+	}
+	b.h = g.rackHead + rows*g.row + g.pad - 2
 }
 
 func isRack(d *tree.Domain) bool {
 	return slices.ContainsFunc(d.Children, func(c *tree.Domain) bool { return c.Node })
+}
+
+// racks calls f for every domain with hosts in it.
+func racks(d *tree.Domain, f func(*tree.Domain)) {
+	if isRack(d) {
+		f(d)
+		return
+	}
+	for _, child := range d.Children {
+		racks(child, f)
+	}
+}
+
+// freeText is the one way in which amounts stand on the map: what is free, of all.
+func freeText(d *tree.Domain) string {
+	if d.Amount == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d free", d.Free, d.Total)
 }
 
 // titles of boxes beside one another; racks have short ones where there is little space.
@@ -96,73 +239,15 @@ func (s scale) titles(list []*tree.Domain) []string {
 }
 
 // titleWidth is what a box needs for title and sum.
-func (s scale) titleWidth(b *box) int {
-	if s.letter == 0 && len(b.hosts) > 0 {
-		return 0
-	}
-	return 2*s.pad + 7*len([]rune(b.title)) + 6*len(b.sum) + 12
+func (s scale) titleWidth(title, sum string) int {
+	return 2*s.pad + 7*len([]rune(title)) + 6*len(sum) + 12
 }
 
-// rack sets hosts below one another, in several columns when there are many.
-func (s scale) rack(b *box) {
-	names := make([]string, 0, len(b.Children))
-	cells, dots := 0, 0
-	for _, d := range b.Children {
-		names, cells, dots = append(names, d.Name), max(cells, s.bars(d)), max(dots, min(len(dotsOf(d)), maxDots))
+// names are the labels of hosts.
+func (s scale) names(hosts []*tree.Domain) []string {
+	names := make([]string, 0, len(hosts))
+	for _, d := range hosts {
+		names = append(names, d.Name)
 	}
-	if s.letter > 0 {
-		names = shortNames(names, true)
-		for _, n := range names {
-			b.label = max(b.label, min(len([]rune(n)), maxLabel)*s.letter+6)
-		}
-		b.sum = ""
-		if b.Amount != nil {
-			b.sum = fmt.Sprintf("%d/%d", b.Used, b.Total)
-		}
-	} else {
-		b.sum, dots = "", 0
-	}
-	column := b.label + cells + dots*dotStep + s.gap
-	rows := min(len(names), s.perColumn)
-	for i, d := range b.Children {
-		b.hosts = append(b.hosts, host{Domain: d, name: names[i], x: s.pad + i/rows*column, y: s.rackHead + i%rows*s.row})
-	}
-	columns := (len(names) + rows - 1) / rows
-	b.w, b.h = max(2*s.pad+columns*column-s.gap, s.titleWidth(b)), s.rackHead+rows*s.row+s.pad-2
-}
-
-// Of the pods that take none of the resource, and of labels.
-const (
-	maxDots  = 6
-	dotStep  = 9
-	maxLabel = 18
-)
-
-// bars is the width of a host's bar.
-func (s scale) bars(d *tree.Domain) int {
-	if d.Amount == nil {
-		return 0
-	}
-	return int(min(max(d.Total, d.Used), widest)) * s.cell
-}
-
-// dotsOf are the pods of graphs on a host that take none of the resource.
-func dotsOf(d *tree.Domain) []*tree.Pod {
-	var list []*tree.Pod
-	for _, p := range podsOn(d) {
-		if p.Amount == 0 {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-func podsOn(d *tree.Domain) []*tree.Pod {
-	list := make([]*tree.Pod, 0, len(d.Pods)+len(d.Foreign))
-	for _, pods := range [][]tree.Pod{d.Pods, d.Foreign} {
-		for i := range pods {
-			list = append(list, &pods[i])
-		}
-	}
-	return list
+	return labels(names)
 }

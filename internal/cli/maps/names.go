@@ -6,7 +6,11 @@ package maps
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
@@ -42,6 +46,35 @@ func shortNames(names []string, keepWord bool) []string {
 	}
 	return short
 }
+
+// word is one before a number.
+var word = regexp.MustCompile(`([a-z])[a-z]*-([0-9])`)
+
+// labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is z0-r2-h7) where
+// they still differ, and otherwise keep their ends.
+func labels(names []string) []string {
+	names = slices.Clone(shortNames(names, true))
+	long := func(n string) bool { return len([]rune(n)) > maxLabel }
+	if slices.ContainsFunc(names, long) {
+		brief := make([]string, 0, len(names))
+		for _, n := range names {
+			brief = append(brief, word.ReplaceAllString(n, "$1$2"))
+		}
+		if different(brief) == different(names) {
+			names = brief
+		}
+	}
+	for i, n := range names {
+		if long(n) {
+			r := []rune(n)
+			names[i] = "\u2026" + string(r[len(r)-maxLabel+1:])
+		}
+	}
+	return names
+}
+
+// different is how many of the names differ.
+func different(names []string) int { return sets.New(names...).Len() }
 
 // wholeWords cuts off a word that may go on.
 func wholeWords(prefix string) string { return prefix[:strings.LastIndexAny(prefix, "-.")+1] }

@@ -19,7 +19,7 @@ import (
 var parts embed.FS
 
 // scripts of the page in the order in which they run, as one script.
-var scripts = []string{"model.js", "draw.js", "tip.js", "links.js", "panel.js", "search.js", "keys.js", "main.js"}
+var scripts = []string{"model.js", "layout.js", "draw.js", "tip.js", "links.js", "panel.js", "search.js", "keys.js", "main.js"}
 
 // styles of the page, after the colours.
 var styles = []string{"style.css", "boxes.css"}

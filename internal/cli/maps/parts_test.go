@@ -67,6 +67,19 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
+func TestLabels(t *testing.T) {
+	for name, tc := range map[string]struct{ names, want []string }{
+		"short":               {[]string{"z-0-host-0", "z-0-host-10"}, []string{"host-0", "host-10"}},
+		"letters for words":   {[]string{"zone-0-block-0-rack-1-host-7", "zone-1-block-0-rack-1-host-7"}, []string{"z0-b0-r1-h7", "z1-b0-r1-h7"}},
+		"no letters for them": {[]string{"alpha-1-host-with-a-name", "atlas-1-host-with-a-name"}, []string{"…-host-with-a-name", "…-host-with-a-name"}},
+		"ends are kept":       {[]string{"gpunodewithoutanywords1", "gpunodewithoutanywords2"}, []string{"…ewithoutanywords1", "…ewithoutanywords2"}},
+	} {
+		if diff := cmp.Diff(tc.want, labels(tc.names)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestPlanIsLaidOver: what a plan places is on the map as planned and uses capacity; what it refuses waits, and the cluster itself is not changed.
 func TestPlanIsLaidOver(t *testing.T) {
 	b := small(t)

@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Widths of the drawing: boxes are set beside one another up to the larger one, unless a rack is wider.
+// Widths of the drawing: boxes stand beside one another up to the larger one, unless a rack is wider.
 const (
 	minWidth = 660
 	maxWidth = 980
@@ -30,15 +29,15 @@ func (m *Map) SVG() string {
 	if title == "" {
 		title = "cluster"
 	}
-	p := &pen{m: m, scale: s, tones: map[string]int{}}
+	g, top := s.layout(t.Cluster, title, maxWidth-2*margin)
+	p := &pen{m: m, grid: g, tones: map[string]int{}}
 	for i, g := range m.Graphs {
 		p.tones[g.Namespace+"/"+g.Name] = i
 	}
-	top := s.layout(t.Cluster, title, 0, maxWidth-2*margin)
 	width := max(minWidth, top.w+2*margin)
 	y := p.legend(width, margin+12)
 	p.box(top, margin, y)
-	y = p.waiting(y + top.h + 22)
+	y = p.waiting(width, y+top.h+22)
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
 		width, y, width, y, escape(fmt.Sprintf("%s: %d hosts", title, count)))
@@ -54,7 +53,7 @@ const margin = 10
 type pen struct {
 	strings.Builder
 	m *Map
-	scale
+	*grid
 	tones map[string]int
 }
 
@@ -70,24 +69,39 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
-// legend names the graphs by their colours, and returns where the map begins.
+// legend names the graphs by their colours and says what else is drawn. It returns where the map begins.
 func (p *pen) legend(width, y int) int {
 	x := margin
 	item := func(name string, draw func(x, y int)) {
-		if w := 26 + 7*len([]rune(name)); x+w > width-margin && x > margin {
+		w := 17 + textWidth(name)
+		if x+w > width-margin && x > margin {
 			x, y = margin, y+18
 		}
 		draw(x, y-10)
 		p.text(x+17, y, "t", name)
-		x += 32 + 7*len([]rune(name))
+		x += w + 15
 	}
 	for i, g := range p.m.Graphs {
 		item(p.m.graphName(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
 	}
-	item("other pods", func(x, y int) { p.put("<rect class=\"other\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>", x, y) })
-	item("takes no pods", func(x, y int) {
-		p.put("<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" style=\"fill:url(#out)\"/>", x, y)
-	})
+	if len(p.m.Graphs) > 0 {
+		x, y = margin, y+18
+	}
+	square := func(class, style string) func(x, y int) {
+		return func(x, y int) {
+			p.put("<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"%s/>", class, x, y, style)
+		}
+	}
+	if p.letter > 0 {
+		item("pod of a graph that takes no "+p.m.unit(), func(x, y int) { p.put("<circle class=\"c0\" cx=\"%d\" cy=\"%d\" r=\"4\"/>", x+6, y+6) })
+	}
+	item("other pods", square("other", ""))
+	item("free", square("free frame", ""))
+	item("host is cordoned", square("frame", " style=\"fill:url(#out)\""))
+	item("host is not ready, or gone", square("frame", " style=\"fill:url(#lost)\""))
+	if len(p.m.Planned) > 0 {
+		item("planned", func(x, y int) { square("other", "")(x, y); square("frame", " style=\"fill:url(#plan)\"")(x, y) })
+	}
 	return y + 10
 }
 
@@ -113,21 +127,17 @@ func (p *pen) box(b *box, x, y int) {
 		p.box(kid, x+kid.x, y+kid.y)
 	}
 	for i := range b.hosts {
-		p.host(&b.hosts[i], b.label, x+b.hosts[i].x, y+b.hosts[i].y)
+		p.host(&b.hosts[i], x+b.hosts[i].x, y+b.hosts[i].y)
 	}
 }
 
 // host draws the label, a bar of cells, and dots for pods that take none.
-func (p *pen) host(h *host, label, x, y int) {
+func (p *pen) host(h *host, x, y int) {
 	if p.letter > 0 {
-		name := []rune(h.name)
-		if len(name) > maxLabel {
-			name = append(name[:maxLabel-1], '\u2026')
-		}
-		p.text(x, y+p.bar-2, "label", string(name))
+		p.text(x, y+p.bar-2, "label", h.name)
 	}
-	x += label
-	width := p.bars(h.Domain)
+	x += p.label
+	width := p.barWidth(h.Domain)
 	cells := int64(0)
 	if h.Amount != nil {
 		cells = max(h.Total, h.Used)
@@ -137,14 +147,23 @@ func (p *pen) host(h *host, label, x, y int) {
 		p.runs(h, x, y, width, cells)
 		p.frame(h, x, y, width, cells)
 	}
-	if p.letter == 0 {
-		return
+	if p.letter > 0 {
+		p.dots(h, x+p.bars+2, y)
 	}
-	for i, pod := range dotsOf(h.Domain) {
-		if i == maxDots {
-			break
+}
+
+// dots draws the pods of a host that take none, two above one another; a plus says that there are more.
+func (p *pen) dots(h *host, x, y int) {
+	list := dotsOf(h.Domain)
+	for i, pod := range list[:min(len(list), maxDots)] {
+		left, top := x+i/2*dotStep, y+i%2*(p.bar-dotSize)
+		if i == maxDots-1 && len(list) > maxDots {
+			p.put("<path class=\"more\" d=\"M%d %dh%dM%d %dv%d\"><title>%d more pods</title></path>",
+				left, top+dotSize/2, dotSize, left+dotSize/2, top, dotSize, len(list)-i)
+			return
 		}
-		p.put("<circle class=\"%s\" cx=\"%d\" cy=\"%d\" r=\"3.5\"><title>%s</title></circle>", p.class(pod), x+width+5+i*dotStep, y+p.bar/2, escape(p.m.podText(pod)))
+		p.put("<circle class=\"%s\" cx=\"%d\" cy=\"%d\" r=\"%d\"><title>%s</title></circle>",
+			p.class(pod), left+dotSize/2, top+dotSize/2, dotSize/2, escape(p.m.podText(pod)))
 	}
 }
 
@@ -202,14 +221,14 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 const maxTold = 5
 
 // waiting says below the map what is not placed, and returns where the drawing ends.
-func (p *pen) waiting(y int) int {
+func (p *pen) waiting(width, y int) int {
 	for i, w := range p.m.Waiting {
 		if i == maxTold {
 			p.text(margin, y, "t", fmt.Sprintf("and %d more that wait", len(p.m.Waiting)-i))
 			return y + 12
 		}
 		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.graphName(w.Namespace, w.Graph), gangs(w.Who)))
-		for _, line := range strings.Split(text.Wrap(w.Reason+": "+w.Message, ""), "\n") {
+		for _, line := range wrap(w.Reason+": "+w.Message, width-2*margin) {
 			y += 16
 			p.text(margin, y, "t", line)
 		}

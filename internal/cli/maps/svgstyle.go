@@ -27,7 +27,7 @@ func class(b *strings.Builder, name, colour string) {
 	case "line":
 		fmt.Fprintf(b, ".b0,.b1{stroke:%s}\n", colour)
 	case "strong":
-		fmt.Fprintf(b, ".frame,.hatch{stroke:%s}\n", colour)
+		fmt.Fprintf(b, ".frame,.hatch,.more{stroke:%s}\n", colour)
 	case "grid":
 		fmt.Fprintf(b, ".grid{stroke:%s}\n", colour)
 	case "box":

@@ -6,6 +6,7 @@ package worlds
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -64,6 +65,36 @@ func Medium() (*Builder, error) {
 		replicas, nodes, gpus int
 	}{{"rack", 3, 2, 8}, {"block", 1, 6, 8}, {"rack", 4, 2, 4}, {"zone", 2, 4, 8}, {"rack", 2, 4, 2}, {"rack", 4, 4, 8}} {
 		if err := b.Apply(Graph(fmt.Sprintf("team-%c", 'a'+i%2), fmt.Sprintf("model-%d", i), g.pack, g.replicas, g.nodes, g.gpus)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// TwoTopologies has 96 hosts that two ClusterTopologies describe, by racks and by power, with graphs of two teams that are placed by either. Six of
+// them wait, some by the one and some by the other.
+func TwoTopologies() (*Builder, error) {
+	b := New(sandbox.Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 8, GPUs: 8})
+	b.Topology("power", 2, 8)
+	for host := 2; host < 96; host += 9 {
+		b.Occupy(host, int64(1+host%8))
+	}
+	b.Cordon(20)
+	b.Cordon(44)
+	b.Break(71)
+	for _, g := range []struct {
+		team, name, topology, pack string
+		replicas, nodes, gpus      int
+	}{
+		{"team-a", "chat", "datacenter", "rack", 3, 4, 8}, {"team-a", "search", "datacenter", "rack", 6, 1, 4},
+		{"team-a", "long-context", "datacenter", "zone", 1, 20, 8}, {"team-b", "batch", "power", "pdu", 2, 4, 8},
+		{"team-b", "vision", "datacenter", "block", 2, 2, 2}, {"team-b", "huge", "power", "pdu", 1, 6, 8},
+		{"team-b", "wide", "power", "feed", 1, 44, 8}, {"team-a", "giant", "datacenter", "rack", 2, 8, 8},
+		{"team-a", "too-many", "datacenter", "rack", 1, 9, 8}, {"team-b", "trial", "datacenter", "block", 1, 16, 8},
+		{"team-b", "next", "power", "pdu", 2, 6, 8},
+	} {
+		manifest := strings.Replace(Graph(g.team, g.name, g.pack, g.replicas, g.nodes, g.gpus), "datacenter", g.topology, 1)
+		if err := b.Apply(manifest); err != nil {
 			return nil, err
 		}
 	}

@@ -54,6 +54,19 @@ func New(shape sandbox.Shape) *Builder {
 	return b
 }
 
+// Topology adds a ClusterTopology of this name with the levels feed, pdu and host. Hosts belong to feeds and to the PDUs of each in turn, so that
+// its domains lie across the racks.
+func (b *Builder) Topology(name string, feeds, pdus int) {
+	const feedKey, pduKey = "example.com/feed", "example.com/pdu"
+	for i, n := range b.Nodes {
+		n.Labels[feedKey], n.Labels[pduKey] = fmt.Sprintf("feed-%d", i%feeds), fmt.Sprintf("pdu-%d", i/feeds%pdus)
+	}
+	ct := &grovev1alpha1.ClusterTopology{}
+	ct.Name = name
+	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "feed", Key: feedKey}, {Domain: "pdu", Key: pduKey}, {Domain: "host", Key: sandbox.HostKey}}
+	b.Topologies = append(b.Topologies, ct)
+}
+
 // Read parses a deployment's manifest of either version.
 func Read(manifest string) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	var kind metav1.TypeMeta

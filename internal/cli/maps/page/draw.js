@@ -5,16 +5,18 @@ function draw() {
   drawn.boxes.clear();
   drawn.hosts = [];
   drawn.cells = [];
-  const n = hostsOf(top).length;
-  map.classList.toggle('fold', n > foldAbove);
-  map.classList.toggle('few', n <= fewHosts);
-  const box = top.node ? drawRack({ ...top, node: false, children: [top] }) : drawDomain(top);
-  map.replaceChildren(box);
-  drawHeat();
+  map.classList.toggle('fold', hostsOf(top).length > foldAbove);
   drawCrumbs(top);
   drawSums();
+  drawn.top = top.node ? { ...top, node: false, children: [top] } : top;
+  const box = drawDomain(drawn.top);
+  map.replaceChildren();
+  arrange(drawn.top, box);
+  map.append(box);
+  drawHeat();
 }
 
+const maxDots = 4; // of a host; of more, the fourth is a plus, and those of the chosen graph come first
 const isRack = (d) => (d.children ?? []).some((c) => c.node);
 
 function drawDomain(d, name) {
@@ -27,18 +29,11 @@ function drawDomain(d, name) {
 }
 
 function drawRack(d, name) {
-  const list = d.children, names = shortNames(list.map((h) => h.name));
+  const list = d.children, names = labels(list);
   const grid = make('div', 'hosts');
   grid.setAttribute('role', 'group');
-  const label = Math.min(18, Math.max(3, ...names.map((n) => n.length)));
-  const cells = Math.max(0, ...list.map((h) => h.total ?? 0));
-  grid.style.setProperty('--label', (label * 6.5 + 2) + 'px');
-  grid.style.setProperty('--host', (label * 6.5 + 30 + Math.min(cells, 32) * 11) + 'px');
-  if (list.length > 20) grid.classList.add('many');
   list.forEach((h, i) => grid.append(drawHost(h, names[i])));
-  const box = frame(d, 'dom rack', grid, name);
-  box.style.setProperty('--folded', Math.max(32, Math.min(cells, 32) * 4 + 2) + 'px');
-  return box;
+  return frame(d, 'dom rack', grid, name);
 }
 
 // frame is the box of a domain with its title; name is a shorter one where there is little room.
@@ -59,7 +54,10 @@ function frame(d, classes, body, name) {
   return box;
 }
 
-const amountText = (d) => d.total === undefined ? '' : d.used + ' of ' + d.total + ' ' + unit() + ' used, ' + d.free + ' free';
+const amountText = (d) => d.total === undefined ? '' : d.free + ' of ' + d.total + ' ' + unit() + ' free, ' + d.used + ' used';
+
+// freeText is the one way in which amounts stand on the map: what is free, of all.
+const freeText = (d) => d.total === undefined ? '' : d.free + ' of ' + d.total + ' free';
 
 function drawHost(h, name) {
   const cells = make('span', 'cells'), dots = make('span', 'dots');
@@ -74,24 +72,17 @@ function drawHost(h, name) {
     if (h.state !== 'cordoned') el.classList.add('lost');
   }
   el.domain = h;
-  const maxDots = map.classList.contains('fold') ? 3 : 6;
-  let used = 0, left = 0;
+  let used = 0;
   for (const pod of podsOf(h)) {
-    if (pod.amount) {
-      cells.append(drawPod(el, pod, 'run'));
-      used += pod.amount;
-    } else if (dots.childElementCount < maxDots) {
-      dots.append(drawPod(el, pod, 'dot'));
-    } else {
-      left++;
-    }
+    (pod.amount ? cells : dots).append(drawPod(el, pod, pod.amount ? 'run' : 'dot'));
+    used += pod.amount ?? 0;
   }
-  if (left) dots.append(make('span', 'more', '+' + left));
+  if (dots.childElementCount > maxDots) dots.append(make('i', 'more'));
   const rest = (h.total ?? 0) - used;
   if (rest > 0) cells.append(run(make('i', 'run free'), rest));
-  if ((h.total ?? 0) > 32) {
+  if (Math.max(h.total ?? 0, used) > widest) {
     cells.classList.add('plain');
-    cells.style.setProperty('--cell', (map.classList.contains('fold') ? 128 : 256) / h.total + 'px');
+    cells.style.setProperty('--share', widest / Math.max(h.total ?? 0, used));
   }
   if (!cells.childElementCount) cells.remove();
   drawn.hosts.push(el);
@@ -118,21 +109,27 @@ function drawPod(host, pod, kind) {
   return el;
 }
 
-// drawHeat shades the racks, and says on every domain what is used, or how much of what is free a gang finds.
+// drawHeat shades the racks, and says on every domain what is free, or how much of that a gang can use.
 function drawHeat() {
   map.classList.toggle('heated', state.heat);
   byId('heat').setAttribute('aria-pressed', state.heat);
-  byId('sizes').hidden = !state.heat;
   for (const box of drawn.boxes.values()) {
     const d = box.domain;
     if (d.node || d.total === undefined) continue;
     const room = roomIn(d, state.pod);
     for (let i = 0; i < heats; i++) box.classList.toggle('heat' + i, heatOf(room) === i);
     box.dataset.fits = room.fits;
-    const use = box.classList.contains('rack') ? d.used + '/' + d.total : d.free + ' of ' + d.total + ' free';
-    const fit = room.free ? 'fits ' + room.fits + '/' + room.free : 'none free';
-    box.sum.textContent = state.heat ? fit : use;
+    const free = box.tight ? d.free + ' free' : freeText(d), usable = box.tight ? room.fits + ' usable' : room.fits + ' of ' + room.free + ' usable';
+    box.sum.textContent = !state.heat ? free : room.free ? usable : 'none free';
   }
+}
+
+// drawCaption explains the numbers of fragmentation, in the place of the legend.
+function drawCaption() {
+  map.parentElement.classList.toggle('heated', state.heat);
+  const { fits, free } = roomIn(root(), state.pod);
+  byId('example').textContent = '\u201c' + fits + ' of ' + free + ' usable\u201d: of ' + free + ' free ' + unit() + ', pods of ' + state.pod + ' can use ' + fits +
+    '. The rest is left over on hosts that have capacity for no further pod.';
 }
 
 function drawCrumbs(top) {
@@ -141,6 +138,7 @@ function drawCrumbs(top) {
     const names = top.path.split('/');
     crumbs.push(['all', ''], ...names.slice(0, -1).map((n, i) => [n, names.slice(0, i + 1).join('/')]));
   }
+  nav.hidden = !crumbs.length;
   nav.replaceChildren(...crumbs.map(([name, path]) => {
     const b = make('button', '', name + ' \u203a');
     b.type = 'button';
@@ -152,10 +150,9 @@ function drawCrumbs(top) {
 function drawSums() {
   const d = root(), n = hostsOf(d).length;
   const out = hostsOf(d).reduce((sum, h) => sum + (h.state && h.total ? Math.max(0, h.total - h.used) : 0), 0);
-  const parts = [plural(n, 'host')];
-  if (d.total !== undefined) parts.push(d.total + ' ' + unit(), d.used + ' used', d.free + ' free');
   const planned = hostsOf(d).flatMap(podsOf).reduce((sum, p) => sum + (p.state === 'planned' ? p.amount ?? 0 : 0), 0);
-  if (planned) parts[2] += ' (' + planned + ' of them planned)';
-  if (out) parts.push(out + ' unavailable');
+  const parts = [plural(n, 'host')];
+  if (d.total !== undefined) parts.push(d.free + ' of ' + d.total + ' ' + unit() + ' free', d.used + ' used' + (planned ? ' (' + planned + ' of them planned)' : ''));
+  if (out) parts.push(out + ' on hosts that take no pods');
   byId('sums').textContent = parts.join(' \u00b7 ');
 }

@@ -50,12 +50,15 @@ const keys = {
   n: nextHit,
   h: () => setHeat(!state.heat),
   t: toggleTheme,
-  '?': toggleLegend,
+  '?': toggleKeys,
   g: () => {
     const all = data.graphs.map((g) => graphKey(g)), next = cycle(all, all.indexOf(state.graph));
-    if (next) pickGraph(next);
+    if (next) showGraph(next);
   },
-  w: () => { if (data.waiting.length) pickWaiting((state.waiting + 1) % data.waiting.length); },
+  w: () => {
+    const next = (state.waiting + 1) % data.waiting.length;
+    if (data.waiting.length) choose(graphKey(data.waiting[next]), next);
+  },
   z: () => {
     const box = document.activeElement.closest('.dom');
     zoom(state.zoom || !box ? '' : box.dataset.path);

@@ -3,12 +3,13 @@
 // What is drawn (data), what the reader chose (state), and what is on the page of it (drawn).
 let data = JSON.parse(document.getElementById('data').textContent);
 const state = { tree: 0, zoom: '', graph: '', waiting: -1, heat: false, pod: data.pod, query: '' };
-const drawn = { boxes: new Map(), hosts: [], cells: [] };
+const drawn = { top: null, boxes: new Map(), hosts: [], cells: [] };
 const colours = new Map(); // of graphs, kept when the data changes
-const foldAbove = 500, fewHosts = 32, tones = 10, looks = ['', 'stripes', 'dotted'], heats = 5, most = 1e6;
+const foldAbove = 500, widest = 32, maxLabel = 18, tones = 10, looks = ['', 'stripes', 'dotted'], heats = 5, most = 1e6;
 
 const byId = (id) => document.getElementById(id);
 const map = byId('map');
+const narrow = matchMedia('(max-width: 980px)');
 
 // make returns an element with classes, text and children; no markup is ever parsed.
 function make(tag, classes, text, ...children) {
@@ -68,6 +69,43 @@ function prepare() {
   if (state.tree >= data.trees.length) state.tree = 0;
 }
 
+// asksOf is what a graph asks for beyond the pods that have a node: its pods without one, or what its replicas need when they have no pods yet.
+function asksOf(g) {
+  const sum = { pods: 0, amount: 0 };
+  for (const p of g.waiting?.pods ?? []) {
+    sum.pods++;
+    sum.amount += p.amount ?? 0;
+  }
+  if (sum.pods) return sum;
+  for (const w of data.waiting.filter((w) => graphKey(w) === graphKey(g))) {
+    const replicas = (w.who ?? []).reduce((n, who) => n + who.replicas.length, 0);
+    for (const need of w.need ?? []) {
+      sum.pods += replicas * need.pods;
+      sum.amount += replicas * need.pods * (need.requests?.[data.resource] ?? 0);
+    }
+  }
+  return sum;
+}
+
+// replicasOf are the replicas of a graph that have nodes, with the narrowest domain that holds all of their pods.
+function replicasOf(g) {
+  const out = new Map();
+  for (const h of hostsOf(data.trees[g.tree].cluster)) {
+    for (const p of h.pods ?? []) {
+      if (graphKey(p) !== graphKey(g)) continue;
+      const name = p.service + '-' + p.replica, path = h.path.split('/').slice(0, -1), r = out.get(name);
+      if (!r) {
+        out.set(name, { name, service: p.service, replica: p.replica, pods: 1, path });
+        continue;
+      }
+      r.pods++;
+      const end = r.path.findIndex((part, i) => part !== path[i]);
+      if (end >= 0) r.path = r.path.slice(0, end);
+    }
+  }
+  return [...out.values()].sort((a, b) => a.service.localeCompare(b.service) || a.replica - b.replica);
+}
+
 function title(d) {
   if (d.node) return d.state ? d.name + ' (' + d.state + ')' : d.name;
   if (d.name === '' && d.level) return d.state === 'unknown' ? '(' + d.level + ' unknown)' : '(no ' + d.level + ' label)';
@@ -121,4 +159,15 @@ function shortNames(names, keepWord = true) {
   const dot = suffix.indexOf('.');
   const cut = dot < 0 ? 0 : suffix.length - dot;
   return names.map((n) => n.slice(prefix.length, Math.max(prefix.length + 1, n.length - cut)));
+}
+
+// labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is z0-r2-h7) where
+// they still differ, and otherwise keep their ends.
+function labels(hosts) {
+  let names = shortNames(hosts.map((h) => h.name));
+  if (names.some((n) => n.length > maxLabel)) {
+    const brief = names.map((n) => n.replace(/([a-z])[a-z]*-(?=[0-9])/g, '$1'));
+    if (new Set(brief).size === new Set(names).size) names = brief;
+  }
+  return names.map((n) => (n.length > maxLabel ? '\u2026' + n.slice(1 - maxLabel) : n));
 }

@@ -8,34 +8,62 @@ function card(classes, pressed, choose, ...children) {
   return make('li', '', null, b);
 }
 
+// fill puts a list into its section, with the number of its entries beside the heading.
 function fill(id, items, none) {
   const section = byId(id);
   section.hidden = !items.length && !none;
+  section.querySelector('.count').textContent = items.length;
   section.querySelector('ul').replaceChildren(...(items.length ? items : [make('li', 'none', none)]));
 }
 
 function drawPanel() {
+  fill('graphs', data.graphs.map(graphCard), 'No DynamoGraphDeployments.');
   fill('waiting', data.waiting.map(waitingCard), 'Nothing waits.');
   fill('planned', (data.planned ?? []).map(plannedCard));
-  fill('graphs', data.graphs.map(graphCard), 'No DynamoGraphDeployments.');
   fill('notes', (data.notes ?? []).map((n) => make('li', 'soft', n)));
+  byId('waiting').classList.toggle('some', data.waiting.length > 0);
 }
 
+const waits = (g) => Boolean(g.waiting) || data.waiting.some((w) => graphKey(w) === graphKey(g));
+const isPlanned = (g) => (data.planned ?? []).some((p) => graphKey(p) === graphKey(g));
+
 function status(g) {
-  if ((data.planned ?? []).some((p) => graphKey(p) === graphKey(g))) return make('span', 'soft', 'planned');
+  if (isPlanned(g)) return make('span', 'soft', 'planned');
+  if (waits(g)) return make('span', 'bad', 'waits');
   return make('span', g.ready ? 'soft' : 'bad', g.ready ? 'ready' : 'not ready');
 }
 
-function graphCard(g) {
-  const key = graphKey(g);
-  const { pods, amount } = sums.get(g.tree + ' ' + key) ?? { pods: 0, amount: 0 };
-  const facts = [plural(pods, 'pod')];
-  if (data.resource) facts.push(amount + ' ' + unit());
+const amounts = ({ pods, amount }) => plural(pods, 'pod') + (amount ? ', ' + amount + ' ' + unit() : '');
+
+// graphFacts says what a graph has, what it asks for beyond that, and where.
+function graphFacts(g) {
+  const has = sums.get(g.tree + ' ' + graphKey(g)) ?? { pods: 0, amount: 0 }, asks = asksOf(g), facts = [];
+  if (has.pods) facts.push(amounts(has));
+  if (asks.pods) facts.push('asks for ' + amounts(asks));
+  if (!facts.length) facts.push('no pods yet');
   if (g.domain) facts.push('in ' + g.domain);
-  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), status(g));
-  const li = card('graph', state.graph === key, () => pickGraph(key), head, make('small', '', facts.join(' \u00b7 ')), ...(state.graph === key ? g.constraints ?? [] : []).map((c) => make('small', '', c)));
+  return facts.join(' \u00b7 ');
+}
+
+function graphCard(g) {
+  const key = graphKey(g), open = state.graph === key;
+  const by = g.tree !== state.tree ? [make('small', '', data.trees[g.tree].topology || 'no topology')] : [];
+  const head = make('span', 'head', null, make('i', 'swatch ' + toneOfKey(key)), make('b', '', graphName(g)), ...by, status(g));
+  const parts = [head, make('small', '', graphFacts(g))];
+  if (open) parts.push(...(g.constraints ?? []).map((c) => make('small', '', c)), replicaList(g));
+  const li = card('graph', open, () => pickGraph(key), ...parts);
   li.firstChild.dataset.graph = key;
   return li;
+}
+
+const maxReplicas = 40;
+
+// replicaList says where each replica of a graph is.
+function replicaList(g) {
+  const all = replicasOf(g), list = make('ul', 'replicas');
+  for (const r of all.slice(0, maxReplicas)) list.append(make('li', '', null, make('b', '', r.name), make('span', 'soft', r.path.join('/') || 'across domains')));
+  if (all.length > maxReplicas) list.append(make('li', 'soft', 'and ' + (all.length - maxReplicas) + ' more'));
+  return list;
 }
 
 function plannedCard(p) {
@@ -72,7 +100,7 @@ function age(since) {
 function waitingCard(w, i) {
   const open = state.waiting === i;
   const who = [graphName(w), gangs(w)].filter(Boolean).join(': ');
-  const head = make('span', 'head', null, make('i', 'swatch ' + toneOf(w)), make('b', '', who), make('span', 'soft', w.planned ? 'plan' : age(w.since)));
+  const head = make('span', 'head', null, make('i', 'swatch ' + toneOf(w)), make('b', '', who), make('small', '', w.planned ? 'plan' : age(w.since)));
   const parts = [head, make('small', 'bad', w.reason || 'Waiting'), make('p', 'why', w.message)];
   if (open && w.operator) parts.push(make('p', '', 'The operator says: ' + w.operator));
   if (open && w.freeing?.length) {
@@ -81,28 +109,37 @@ function waitingCard(w, i) {
     if (w.freeingMore) list.push(make('li', 'soft', 'and ' + w.freeingMore + ' more'));
     parts.push(make('ul', '', null, ...list));
   }
-  return card('wait', open, () => pickWaiting(i), ...parts);
+  const li = card('wait', open, () => pickWaiting(i), ...parts);
+  li.firstChild.dataset.graph = graphKey(w);
+  return li;
 }
 
+// drawLegend says what colours and numbers mean.
 function drawLegend() {
-  const row = (term, text) => [make('dt', '', null, term), make('dd', '', text)];
-  const keys = (names) => make('span', '', null, ...names.flatMap((n) => [make('kbd', '', n), ' ']));
-  byId('legend').replaceChildren(make('h2', '', 'Colours'), make('dl', '', null,
-    ...row(make('i', 'swatch c0'), 'pod of a graph, a cell per ' + (unit() === 'GPUs' ? 'GPU' : unit())),
-    ...row(make('i', 'dot c0'), 'pod that asks for none'),
-    ...row(make('i', 'swatch other'), 'pod of nobody here'),
-    ...row(make('i', 'swatch blank'), 'free'),
-    ...row(make('i', 'swatch plan'), 'planned'),
-    ...row(make('i', 'swatch hatch'), 'host is cordoned'),
-    ...row(make('i', 'swatch hatch lost'), 'host is not ready, or gone'),
-    ...row(make('span', 'heats', null, ...[1, 2, 3, 4].map((n) => make('i', 'heat' + n))), 'fragmentation: free, and no gang fits')),
-  make('h2', '', 'Keys'), make('dl', '', null,
-    ...row(keys(['\u2190', '\u2191', '\u2192', '\u2193']), 'move between hosts'),
-    ...row(keys(['Enter']), 'link the replicas of the pod\u2019s graph'),
-    ...row(keys(['g', 'w']), 'next graph, next that waits'),
-    ...row(keys(['/', 'n']), 'search, next match'),
-    ...row(keys(['h']), 'fragmentation'),
-    ...row(keys(['z']), 'zoom into the rack, or out'),
-    ...row(keys(['t', '?']), 'light or dark, this'),
-    ...row(keys(['Esc']), 'clear')));
+  const what = unit() === 'GPUs' ? 'GPU' : unit();
+  const rows = [
+    [make('i', 'swatch c0'), what + ' of a graph\u2019s pod'],
+    [make('i', 'dot c0'), 'pod of a graph that takes none'],
+    [make('i', 'swatch other'), 'other pods'],
+    [make('i', 'swatch blank'), 'free'],
+    [make('i', 'swatch hatch'), 'host is cordoned'],
+    [make('i', 'swatch hatch lost'), 'host is not ready, or gone'],
+    [make('i', 'swatch c0 sick'), 'pod is not ready'],
+  ];
+  if (data.planned?.length) rows.push([make('i', 'swatch plan'), 'planned']);
+  if (data.resource) rows.push([make('b', '', '3 of 8 free'), '3 of the 8 ' + unit() + ' of a domain are free, on hosts that take pods']);
+  byId('legend').replaceChildren(...rows.map(([mark, text]) => make('li', '', null, mark, text)));
+}
+
+function drawKeys() {
+  const row = (names, text) => [make('dt', '', null, ...names.flatMap((n) => [make('kbd', '', n), ' '])), make('dd', '', text)];
+  byId('keys').replaceChildren(make('h2', '', 'Keys'), make('dl', '', null,
+    ...row(['\u2190', '\u2191', '\u2192', '\u2193'], 'move between hosts'),
+    ...row(['Enter'], 'choose the graph of the host\u2019s pod'),
+    ...row(['g', 'w'], 'next graph, next that waits'),
+    ...row(['/', 'n'], 'search, next match'),
+    ...row(['h'], 'fragmentation'),
+    ...row(['z'], 'zoom into the rack, or out'),
+    ...row(['t', '?'], 'light or dark, this'),
+    ...row(['Esc'], 'clear')));
 }

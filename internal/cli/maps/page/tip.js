@@ -13,11 +13,11 @@ const amountOf = (p) => p.amount ? ', ' + p.amount + ' ' + unit() : '';
 function tipLines(target) {
   const cell = target.closest('.run, .dot'), host = target.closest('.host'), box = target.closest('.dom');
   if (cell?.pod) return [podText(cell.pod), 'pod ' + podKey(cell.pod), 'on ' + title(host.domain)];
-  if (host) return [title(host.domain), amountText(host.domain), ...podsOf(host.domain).slice(0, 12).map(podText)];
+  if (host) return [title(host.domain), host.blocks ? 'takes no pod of what waits: ' + host.blocks.reason : '', amountText(host.domain), ...podsOf(host.domain).slice(0, 12).map(podText)];
   if (box && target.closest('h3')) {
     const d = box.domain, room = roomIn(d, state.pod);
     const lines = [d.path || title(d), plural(hostsOf(d).length, 'host'), amountText(d)];
-    if (d.total !== undefined) lines.push('largest gang of pods of ' + state.pod + ': ' + room.fits + ' of ' + room.free + ' free ' + unit());
+    if (d.total !== undefined) lines.push('pods of ' + state.pod + ' can use ' + room.fits + ' of the ' + room.free + ' free ' + unit());
     return lines;
   }
   return [];
