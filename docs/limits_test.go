@@ -257,3 +257,28 @@ func TestLimitsNameWhatIsTested(t *testing.T) {
 		}
 	}
 }
+
+// TestCommentsSayWhatIsNotActedOn: a field of the API whose comment says so is one that no provider acts on.
+func TestCommentsSayWhatIsNotActedOn(t *testing.T) {
+	acting, found := map[string][]string{}, 0
+	for field, providers := range actingOn(t) {
+		acting[field[strings.LastIndex(field, ".")+1:]] = providers
+	}
+	for path, file := range sources(t, "api/nvidia") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			field, ok := n.(*ast.Field)
+			if !ok || field.Tag == nil || !strings.Contains(strings.Join(strings.Fields(field.Doc.Text()), " "), "not acted on") {
+				return true
+			}
+			found++
+			name := regexp.MustCompile(`json:"([^",]+)`).FindStringSubmatch(field.Tag.Value)
+			if name != nil && len(acting[name[1]]) > 0 {
+				t.Errorf("%s: the comment of %s says that it is not acted on; %v do", path, name[1], acting[name[1]])
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		t.Error("this test finds no such comment any more")
+	}
+}
