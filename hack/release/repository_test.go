@@ -148,7 +148,7 @@ func TestChangelog(t *testing.T) {
 			t.Errorf("section %q, want one of %v", h[1], known)
 		}
 	}
-	r := &release{source: source{dir: root}, version: chartVersion(t)}
+	r := &release{source: source{dir: root}, options: options{version: chartVersion(t)}}
 	if _, err := r.notes(); err != nil {
 		t.Errorf("the version of the chart cannot be released: %v", err)
 	}
