@@ -96,10 +96,10 @@ func build(t *testing.T) release {
 		t.Fatal(err)
 	}
 	t.Logf("the README installs %s: %s", r.version, commit)
-	make := exec.CommandContext(t.Context(), "go", "run", ".", "build", "--repository", clone, "--ref", commit, "--version", r.version,
+	command := exec.CommandContext(t.Context(), "go", "run", ".", "build", "--repository", clone, "--ref", commit, "--version", r.version,
 		"--out", r.folder, "--only", "linux/"+runtime.GOARCH)
-	make.Dir = filepath.Join(clone, "hack", "release")
-	if out, err := make.CombinedOutput(); err != nil {
+	command.Dir = filepath.Join(clone, "hack", "release")
+	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("making release %s of %s: %v\n%s", r.version, commit, err, out)
 	}
 	r.plugin = unpack(t, filepath.Join(r.folder, fmt.Sprintf("kubectl-trellis_%s_linux_%s.tar.gz", r.version, runtime.GOARCH)), "kubectl-trellis")
