@@ -106,6 +106,9 @@ func TestReadsWithoutTheOperator(t *testing.T) {
 	if out := s.must(t, block(t, "runbook.md", "dynamographdeployments.v1beta1")); !strings.Contains(out, "chat") {
 		t.Errorf("the commands of runbook.md do not show the deployment: %s", out)
 	}
+	if out, err := s.run(t, "kubectl delete dynamographdeployments.v1alpha1.nvidia.com chat"); err == nil {
+		t.Errorf("an object that is stored as v1beta1 is deleted as v1alpha1: %s", out)
+	}
 	s.must(t, "kubectl delete dynamographdeployments.v1beta1.nvidia.com chat")
 }
 
