@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -45,21 +46,33 @@ type binary struct {
 	path string
 }
 
+// options of a build.
+type options struct {
+	// repository is the clone, ref the commit of it that is released, version what it is called, out an empty folder for the results.
+	repository, ref, version, out string
+	// platforms, such as linux/amd64, to build only; none: all.
+	platforms []string
+}
+
+// of are those of a program's platforms that are built.
+func (o options) of(all []platform) []platform {
+	return slices.DeleteFunc(slices.Clone(all), func(p platform) bool { return len(o.platforms) > 0 && !slices.Contains(o.platforms, p.String()) })
+}
+
 // release is one build of everything.
 type release struct {
 	source
-	version string // v0.1.0
-	work    string // scratch folder
-	out     string
-	say     func(format string, args ...any)
+	options
+	work string // scratch folder
+	say  func(format string, args ...any)
 }
 
-// build writes all artefacts of the repository's HEAD into out.
-func build(ctx context.Context, repository, version, out string, say func(string, ...any)) error {
-	if semver.Canonical(version) != version || version == "" {
-		return fmt.Errorf("version %q: want a semantic version with a leading v, such as v0.1.0 or v0.2.0-rc.1", version)
+// build writes all artefacts of a commit of the repository.
+func build(ctx context.Context, o options, say func(string, ...any)) error {
+	if semver.Canonical(o.version) != o.version || o.version == "" {
+		return fmt.Errorf("version %q: want a semantic version with a leading v, such as v0.1.0 or v0.2.0-rc.1", o.version)
 	}
-	if err := wantEmpty(out); err != nil {
+	if err := wantEmpty(o.out); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp("", "trellis-release-")
@@ -67,11 +80,11 @@ func build(ctx context.Context, repository, version, out string, say func(string
 		return err
 	}
 	defer os.RemoveAll(work)
-	src, err := checkout(ctx, repository, filepath.Join(work, "source"), version, say)
+	src, err := checkout(ctx, o, filepath.Join(work, "source"), say)
 	if err != nil {
 		return err
 	}
-	r := &release{source: src, version: version, work: work, out: out, say: say}
+	r := &release{source: src, options: o, work: work, say: say}
 	notes, err := r.notes()
 	if err != nil {
 		return err
@@ -84,11 +97,11 @@ func build(ctx context.Context, repository, version, out string, say func(string
 
 // write makes the artefacts, in an order in which each finds what it is about.
 func (r *release) write(ctx context.Context, notes string) error {
-	managers, err := r.compile(ctx, manager, imagePlatforms)
+	managers, err := r.compile(ctx, manager, r.of(imagePlatforms))
 	if err != nil {
 		return err
 	}
-	plugins, err := r.compile(ctx, plugin, pluginPlatforms)
+	plugins, err := r.compile(ctx, plugin, r.of(pluginPlatforms))
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func small(t *testing.T, version string) *release {
 	}
 	return &release{
 		source:  source{dir: dir, commit: strings.Repeat("a", 40), time: time.Unix(1_800_000_000, 0).UTC()},
-		version: version, work: t.TempDir(), out: t.TempDir(), say: t.Logf,
+		options: options{version: version, out: t.TempDir()}, work: t.TempDir(), say: t.Logf,
 	}
 }
 

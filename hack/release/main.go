@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release makes what a release of the project ships, without a container engine: images, manifests, chart, plugin, bills of
-// materials, checksums. make release and make push run it.
+// materials, checksums. make prepare-release, make release and make push run it.
 //
 // It builds from a clean clone of the commit, tagged with the version, so that neither uncommitted files nor the tags of the user's clone
 // reach the result. Every time stamp is the commit's. Two builds of one commit with one Go toolchain are the same, byte by byte.
@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -30,25 +32,51 @@ func main() {
 
 func command() *cobra.Command {
 	cmd := &cobra.Command{Use: "release", Short: "Build and push releases", SilenceUsage: true, SilenceErrors: true}
-	cmd.AddCommand(buildCommand(), pushCommand())
+	cmd.AddCommand(prepareCommand(), buildCommand(), pushCommand())
+	return cmd
+}
+
+func prepareCommand() *cobra.Command {
+	var repository, version, date string
+	cmd := &cobra.Command{
+		Use:   "prepare",
+		Short: "Have the files of the repository name a version, the changelog's unreleased changes included",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			written, err := prepare(repository, version, date)
+			for _, name := range written {
+				fmt.Fprintln(cmd.OutOrStdout(), name)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&repository, "repository", "../..", "the clone whose files are changed")
+	cmd.Flags().StringVar(&version, "version", "", "full semantic version with a leading v")
+	cmd.Flags().StringVar(&date, "date", time.Now().UTC().Format(time.DateOnly), "date of the release")
 	return cmd
 }
 
 func buildCommand() *cobra.Command {
-	var repository, version, out string
+	o := options{}
+	only := ""
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Write everything a release ships into a folder",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return build(cmd.Context(), repository, version, out, func(format string, args ...any) {
+			if only != "" {
+				o.platforms = strings.Split(only, ",")
+			}
+			return build(cmd.Context(), o, func(format string, args ...any) {
 				fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&repository, "repository", "../..", "the clone; its HEAD is released")
-	cmd.Flags().StringVar(&version, "version", "", "semantic version with a leading v")
-	cmd.Flags().StringVar(&out, "out", "../../dist", "folder for the results; it must be empty or missing")
+	cmd.Flags().StringVar(&o.repository, "repository", "../..", "the clone")
+	cmd.Flags().StringVar(&o.ref, "ref", "HEAD", "the commit of the clone that is released")
+	cmd.Flags().StringVar(&o.version, "version", "", "semantic version with a leading v")
+	cmd.Flags().StringVar(&o.out, "out", "../../dist", "folder for the results; it must be empty or missing")
+	cmd.Flags().StringVar(&only, "only", "", "build these platforms only, such as linux/amd64, for a test")
 	return cmd
 }
 

@@ -131,6 +131,40 @@ func TestWorkflowKeepsScreenshots(t *testing.T) {
 	t.Error("no step of the job browser uploads bin/map always")
 }
 
+// The README's tour, which make test-all runs, is of a commit of the past.
+func TestWorkflowHasTheHistory(t *testing.T) {
+	workflow, err := os.ReadFile(root + "/.github/workflows/test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed struct {
+		Jobs map[string]struct {
+			Steps []struct {
+				Uses, Run string
+				With      map[string]any
+			}
+		}
+	}
+	if err := yaml.Unmarshal(workflow, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for name, job := range parsed.Jobs {
+		for _, step := range job.Steps {
+			if step.Run != "make test-all" {
+				continue
+			}
+			found = true
+			if depth := job.Steps[0].With["fetch-depth"]; depth != 0.0 {
+				t.Errorf("job %s runs make test-all with a clone of depth %v, want 0, which is all", name, depth)
+			}
+		}
+	}
+	if !found {
+		t.Error("no job runs make test-all")
+	}
+}
+
 // chartVersion is the version that the repository's own manifests install.
 func chartVersion(t *testing.T) string {
 	t.Helper()
@@ -173,7 +207,7 @@ func TestChangelog(t *testing.T) {
 			t.Errorf("section %q, want one of %v", h[1], known)
 		}
 	}
-	r := &release{source: source{dir: root}, version: chartVersion(t)}
+	r := &release{source: source{dir: root}, options: options{version: chartVersion(t)}}
 	if _, err := r.notes(); err != nil {
 		t.Errorf("the version of the chart cannot be released: %v", err)
 	}

@@ -5,18 +5,19 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
-	"sigs.k8s.io/yaml"
 )
 
 // source is the clean clone that everything is made from.
@@ -26,10 +27,11 @@ type source struct {
 	time   time.Time // of the commit: the time of everything that is made
 }
 
-// checkout clones HEAD of a repository into dir, without its tags, and gives it the version as its only one: that is what the Go toolchain
+// checkout clones a commit of a repository into dir, without its tags, and gives it the version as its only one: that is what the Go toolchain
 // records in binaries.
-func checkout(ctx context.Context, repository, dir, version string, say func(string, ...any)) (source, error) {
-	head, err := run(ctx, repository, nil, "git", "show", "--no-patch", "--format=%H %ct", "HEAD")
+func checkout(ctx context.Context, o options, dir string, say func(string, ...any)) (source, error) {
+	repository := o.repository
+	head, err := run(ctx, repository, nil, "git", "log", "-1", "--format=%H %ct", cmp.Or(o.ref, "HEAD"), "--")
 	if err != nil {
 		return source{}, err
 	}
@@ -40,13 +42,13 @@ func checkout(ctx context.Context, repository, dir, version string, say func(str
 	}
 	if changed, err := run(ctx, repository, nil, "git", "status", "--porcelain"); err != nil {
 		return source{}, err
-	} else if changed != "" {
+	} else if changed != "" && cmp.Or(o.ref, "HEAD") == "HEAD" {
 		say("these changes are not committed and not in the release:\n%s", changed)
 	}
 	for _, args := range [][]string{
 		{"clone", "--quiet", "--shared", "--no-tags", "--no-checkout", ".", dir},
 		{"-C", dir, "checkout", "--quiet", "--detach", commit},
-		{"-C", dir, "-c", "tag.gpgSign=false", "tag", version},
+		{"-C", dir, "-c", "tag.gpgSign=false", "tag", o.version},
 	} {
 		if _, err := run(ctx, repository, nil, "git", args...); err != nil {
 			return source{}, err
@@ -92,33 +94,25 @@ func (r *release) compile(ctx context.Context, program string, platforms []platf
 // full says that the version is no pre-release.
 func (r *release) full() bool { return semver.Prerelease(r.version) == "" }
 
-// checkNamed refuses a full release whose commit names another version: kubectl apply -k and helm install from the tag must install what
-// the release ships.
+// checkNamed refuses a full release whose commit names another version: kubectl apply -k and helm install from the tag, and the commands of the
+// pages, must install what the release ships.
 func (r *release) checkNamed() error {
 	if !r.full() {
 		return nil
 	}
-	var kustomization struct {
-		Images []struct{ NewTag string }
+	found, _, err := findMentions(r.dir)
+	if err != nil {
+		return err
 	}
-	var chart struct{ Version, AppVersion string }
-	const manifests, metadata = "config/manager/kustomization.yaml", "charts/trellis/Chart.yaml"
-	for file, into := range map[string]any{manifests: &kustomization, metadata: &chart} {
-		raw, err := os.ReadFile(filepath.Join(r.dir, file))
-		if err != nil {
-			return err
-		}
-		if err := yaml.Unmarshal(raw, into); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	for _, must := range []string{"config/manager/kustomization.yaml", "charts/trellis/Chart.yaml"} {
+		if !slices.ContainsFunc(found, func(m mention) bool { return m.file == must }) {
+			return fmt.Errorf("%s names no version, want %s", must, r.version)
 		}
 	}
-	for _, image := range kustomization.Images {
-		if image.NewTag != r.version {
-			return fmt.Errorf("%s names %s, want %s", manifests, image.NewTag, r.version)
+	for _, m := range found {
+		if "v"+m.version != r.version {
+			return fmt.Errorf("%s names v%s, want %s: run make prepare-release VERSION=%s, and commit what it writes", m.file, m.version, r.version, r.version)
 		}
-	}
-	if chart.AppVersion != r.version || "v"+chart.Version != r.version {
-		return fmt.Errorf("%s names version %s and appVersion %s, want %s", metadata, chart.Version, chart.AppVersion, r.version)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func commitOf(t *testing.T, files map[string]string) string {
 
 func TestCheckoutIsClean(t *testing.T) {
 	repository, dir, said := commitOf(t, map[string]string{"kept": "x"}), filepath.Join(t.TempDir(), "source"), ""
-	got, err := checkout(t.Context(), repository, dir, "v0.1.0", func(format string, _ ...any) { said += format })
+	got, err := checkout(t.Context(), options{repository: repository, version: "v0.1.0"}, dir, func(format string, _ ...any) { said += format })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestNotes(t *testing.T) {
 		"v0.2.0-rc.1": "# Trellis v0.2.0-rc.1\n\n### Added\n\n- Something new.\n",
 		"v0.2.0":      "error: no section ## [0.2.0]",
 	} {
-		r := &release{source: source{dir: dir}, version: version}
+		r := &release{source: source{dir: dir}, options: options{version: version}}
 		got, err := r.notes()
 		if err != nil {
 			got = "error: " + strings.TrimPrefix(err.Error(), "CHANGELOG.md has ")
@@ -113,9 +113,12 @@ func TestCommitNamesItsVersion(t *testing.T) {
 		"all of it":         {"v0.2.0", "other", "", ""},
 		"a pre-release":     {"v0.3.0-rc.1", "other", "", ""},
 		"another version":   {"v0.3.0", "other", "", "names"},
-		"the chart's":       {"v0.2.0", chart, "version: 0.1.0\nappVersion: v0.2.0\n", "Chart.yaml names version 0.1.0"},
-		"the application's": {"v0.2.0", chart, "version: 0.2.0\nappVersion: v0.1.0\n", "appVersion v0.1.0"},
-		"the image's":       {"v0.2.0", manifests, "images:\n- newTag: v0.1.0\n", "kustomization.yaml names v0.1.0"},
+		"the chart's":       {"v0.2.0", chart, "version: 0.1.0\nappVersion: v0.2.0\n", "Chart.yaml names v0.1.0"},
+		"the application's": {"v0.2.0", chart, "version: 0.2.0\nappVersion: v0.1.0\n", "Chart.yaml names v0.1.0"},
+		"the image's":       {"v0.2.0", manifests, "images:\n- name: x\n  newTag: v0.1.0\n", "kustomization.yaml names v0.1.0"},
+		"no image's":        {"v0.2.0", manifests, "images: []\n", "kustomization.yaml names no version"},
+		"a page's":          {"v0.2.0", "docs/install.md", "`trellis-0.1.0.tgz`\n", "docs/install.md names v0.1.0, want v0.2.0: run make prepare-release"},
+		"another project's": {"v0.2.0", "docs/install.md", "Grove v0.1.0\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -132,7 +135,7 @@ func TestCommitNamesItsVersion(t *testing.T) {
 				write(file, content)
 			}
 			write(tc.file, tc.content)
-			r := &release{source: source{dir: dir}, version: tc.version}
+			r := &release{source: source{dir: dir}, options: options{version: tc.version}}
 			err := r.checkNamed()
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -154,7 +157,7 @@ func TestBuildRefuses(t *testing.T) {
 		"remains":        {"v0.1.0", full, "is not empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := build(t.Context(), "../..", tc.version, tc.out, t.Logf)
+			err := build(t.Context(), options{repository: "../..", version: tc.version, out: tc.out}, t.Logf)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

@@ -25,9 +25,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
-// releases is where the documentation downloads a release.
-const releases = "https://github.com/trellis-k8s/trellis/releases/download/v0.1.0"
-
 // reader is who follows the documentation: the blocks, and the shell and the cluster they are typed into.
 type reader struct {
 	*testing.T
@@ -107,9 +104,8 @@ func hosts(t *testing.T, from, to int, labels map[string]string) string {
 	return string(data)
 }
 
-// clone fills the reader's folder with what a clone has, as far as commands need it. The manifests of the operator name the port at which the
-// sandbox's operator serves its webhooks, which is no Service's: only then do they agree with what is installed.
-func (r *reader) clone(port int) {
+// clone fills the reader's folder with what a clone has, as far as commands need it.
+func (r *reader) clone() {
 	r.Helper()
 	clone, err := filepath.Abs(root)
 	if err != nil {
@@ -126,37 +122,47 @@ func (r *reader) clone(port int) {
 	}
 	for _, name := range []string{"config/default", "config/default-no-crds"} {
 		r.write(name+"/kustomization.yaml", "resources: [all.yaml]\n")
-		r.write(name+"/all.yaml", rendered(r.T, filepath.Join(clone, name), port))
+		r.write(name+"/all.yaml", r.rendered(filepath.Join(clone, name)))
 	}
 	r.write("tools/helm", fmt.Sprintf("#!/bin/sh\nexec go -C %s tool -modfile=hack/tools/go.mod helm \"$@\"\n", clone))
 	if err := os.Chmod(filepath.Join(r.folder, "tools", "helm"), 0o755); err != nil { //nolint:gosec // a program
 		r.Fatal(err)
 	}
-	release := httptest.NewServer(http.StripPrefix("/release/", http.FileServer(http.Dir(filepath.Join(r.folder, "release")))))
-	r.Cleanup(release.Close)
-	r.write("release/install.yaml", rendered(r.T, filepath.Join(clone, "config/default"), port))
-	r.env = append(r.env, "RELEASE="+release.URL+"/release")
+	r.write("release/install.yaml", r.rendered(filepath.Join(clone, "config/default")))
+	r.serveRelease(filepath.Join(r.folder, "release"))
 }
 
-// rendered are the manifests of a kustomization, with this port for all webhooks.
-func rendered(t *testing.T, folder string, port int) string {
-	t.Helper()
+// serveRelease serves the files of a folder where commands download a release.
+func (r *reader) serveRelease(folder string) {
+	server := httptest.NewServer(http.StripPrefix("/release/", http.FileServer(http.Dir(folder))))
+	r.Cleanup(server.Close)
+	r.env = append(r.env, "RELEASE="+server.URL+"/release")
+}
+
+// rendered are the manifests of a kustomization. For all webhooks they name the port at which the sandbox's operator serves them, which is no
+// Service's: only then do they agree with what is installed.
+func (r *reader) rendered(folder string) string {
+	r.Helper()
+	port, err := strconv.Atoi(r.run("kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[0].webhooks[0].clientConfig.service.port}'"))
+	if err != nil {
+		r.Fatal(err)
+	}
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionLegacy // as kubectl apply -k has them
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
 	var all strings.Builder
 	for _, resource := range built.Resources() {
 		object, err := resource.Map()
 		if err != nil {
-			t.Fatal(err)
+			r.Fatal(err)
 		}
 		setPort(object, port)
 		text, err := yaml.Marshal(object)
 		if err != nil {
-			t.Fatal(err)
+			r.Fatal(err)
 		}
 		all.WriteString("---\n" + string(text))
 	}
@@ -182,17 +188,30 @@ func setPort(value any, port int) {
 	}
 }
 
-// start brings a cluster of eight hosts up that nobody has labelled, and a folder to type in.
-func start(t *testing.T) *reader {
+// start brings a cluster of eight hosts without labels up, and a folder to type in. Operator and plugin are those of a release, or of this clone
+// without one.
+func start(t *testing.T, blocks []*block, from *release) *reader {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tour") // short, for a socket's sake
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &reader{T: t, folder: filepath.Join(dir, "clone"), blocks: read(t)}
+	r := &reader{T: t, folder: filepath.Join(dir, "clone"), blocks: blocks}
 	r.write("nodes.yaml", hosts(t, 0, 8, nil))
-	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: "tour", Dir: filepath.Join(dir, "s"), NodesFile: filepath.Join(r.folder, "nodes.yaml"), Operator: true})
+	options := sandbox.Options{Name: "tour", Dir: filepath.Join(dir, "s"), NodesFile: filepath.Join(r.folder, "nodes.yaml"), Operator: true}
+	r.write("tools/.keep", "")
+	plugin := filepath.Join(r.folder, "tools", "kubectl-trellis")
+	if from != nil {
+		options.Manifests, options.ManagerBinary = from.kustomization(r), from.manager
+		err = os.Symlink(from.plugin, plugin)
+	} else {
+		err = buildPlugin(t, plugin)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sandbox.Up(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,21 +220,33 @@ func start(t *testing.T) *reader {
 			t.Error(err)
 		}
 	})
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(r.folder, "tools", "kubectl-trellis"), "./cmd/kubectl-trellis")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	home := filepath.Join(r.folder, "home")
 	path := []string{s.Assets(), filepath.Join(r.folder, "tools"), filepath.Join(home, ".local", "bin"), os.Getenv("PATH")}
 	r.env = append(goEnvironment(t), "KUBECONFIG="+s.Kubeconfig(), "HOME="+home, "KUBE_EDITOR=true",
 		"PATH="+strings.Join(path, string(os.PathListSeparator)))
-	port, err := strconv.Atoi(r.run("kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[0].webhooks[0].clientConfig.service.port}'"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.clone(port)
 	return r
+}
+
+// kustomization is a folder whose only resource is the manifest of the release.
+func (from *release) kustomization(r *reader) string {
+	r.Helper()
+	manifest, err := os.ReadFile(filepath.Join(from.folder, "install.yaml"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.write("manifests/kustomization.yaml", "resources: [install.yaml]\n")
+	r.write("manifests/install.yaml", string(manifest))
+	return filepath.Join(r.folder, "manifests")
+}
+
+func buildPlugin(t *testing.T, file string) error {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", file, "./cmd/kubectl-trellis")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the plugin: %w: %s", err, out)
+	}
+	return nil
 }
 
 // goEnvironment is the environment with the folders that go finds by HOME.

@@ -13,8 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tour follows the README, on a cluster that has the operator already, and leaves its topology hall and its graph chat.
-func (r *reader) tour() {
+// tour follows the README with the release that it names, on a cluster that has the operator of that release already.
+func (r *reader) tour(from release) {
+	r.Helper()
+	r.installRelease(from)
+	r.settle()
+	r.transcript(r.block("README.md", "$ kubectl get dgd\n"))
+	r.tree(r.block("README.md", "$ kubectl trellis tree\n"))
+	r.third()
+	r.commands()
+}
+
+// settle follows the README until its graph is Ready. It leaves the topology hall and the graph chat.
+func (r *reader) settle() {
+	r.Helper()
 	label := r.block("README.md", "kubectl label node NODE")
 	for i := range 8 { // two zones of two racks of two hosts
 		r.run(strings.NewReplacer("NODE", fmt.Sprintf("host-%d", i), "zone-0", fmt.Sprintf("zone-%d", i/4), "rack-0", fmt.Sprintf("rack-%d", i/2%2)).Replace(label))
@@ -23,10 +35,50 @@ func (r *reader) tour() {
 	r.run("kubectl wait --for=condition=LevelsLabeled ctopo/hall --timeout=60s && kubectl wait --for=condition=HierarchyConsistent ctopo/hall --timeout=60s")
 	r.run(r.block("README.md", "kind: DynamoGraphDeployment"))
 	r.run("kubectl wait --for=condition=Ready dgd/chat --timeout=120s")
-	r.transcript(r.block("README.md", "$ kubectl get dgd\n"))
-	r.tree(r.block("README.md", "$ kubectl trellis tree\n"))
-	r.third()
-	r.topologies()
+}
+
+// fromRelease is a file of a release that a command downloads.
+var fromRelease = regexp.MustCompile(`\$RELEASE/(\S+)`)
+
+// installRelease runs the README's first step, and looks whether every file that it names is in the release, and everything is of its version.
+func (r *reader) installRelease(from release) {
+	r.Helper()
+	step := r.block("README.md", "RELEASE=")
+	for _, file := range fromRelease.FindAllStringSubmatch(step, -1) {
+		if _, err := os.Stat(filepath.Join(from.folder, file[1])); err != nil {
+			r.Errorf("the README downloads %s, which release %s has not: %v", file[1], from.version, err)
+		}
+	}
+	r.write("release/install.yaml", r.rendered(filepath.Join(r.folder, "manifests")))
+	r.serveRelease(filepath.Join(r.folder, "release"))
+	r.run(downloads.ReplaceAllString(step, "$$RELEASE"))
+	for line := range strings.Lines(r.run("kubectl trellis version")) {
+		if _, version, _ := strings.Cut(line, ": "); !strings.HasPrefix(strings.TrimSpace(version), from.version+" ") {
+			r.Errorf("the README installs %s; kubectl trellis version says %s", from.version, line)
+		}
+	}
+}
+
+// namedCommand is a command of the plugin in the README.
+var namedCommand = regexp.MustCompile("kubectl trellis ((?:topology )?[a-z]+)")
+
+// commands looks whether the plugin has every command that the README names. Help of a command that is none is that of the one above it.
+func (r *reader) commands() {
+	r.Helper()
+	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	named := namedCommand.FindAllStringSubmatch(string(content), -1)
+	if len(named) < 5 {
+		r.Errorf("this test finds %d commands only", len(named))
+	}
+	for _, command := range named {
+		out, errs, err := r.shell("kubectl trellis " + command[1] + " --help")
+		if err != nil || !strings.Contains(out, "\n  kubectl trellis "+command[1]+" ") {
+			r.Errorf("the README names kubectl trellis %s, which the plugin has not: %v: %s%s", command[1], err, out, errs)
+		}
+	}
 }
 
 var age = regexp.MustCompile(`(?m) \d+s *$`)

@@ -122,7 +122,8 @@ type TopologyLevelStatus struct {
 	NodesMissing int32 `json:"nodesMissing"`
 }
 
-// ClusterTopology maps the levels of a cluster's network to node labels. Cluster admins write it; deployments name it in topologyProfile.
+// ClusterTopology maps the levels of a cluster's network to node labels. Cluster admins write it; deployments name it in
+// topologyConstraint.clusterTopologyName, which is topologyProfile in v1alpha1.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ctopo,categories=dynamo

@@ -60,10 +60,10 @@ type DynamoGraphDeploymentSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// ProviderOverride carries settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
+	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. The provider Grove acts on its topology constraint.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
-	// Experimental settings of the graph (kvTransferPolicy and others). From Dynamo 1.5; kept as written.
+	// Experimental settings of the graph, from Dynamo 1.5. Its kvTransferPolicy is acted on; the rest is kept as written.
 	// +optional
 	Experimental *FreeObject `json:"experimental,omitempty"`
 }

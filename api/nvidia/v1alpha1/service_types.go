@@ -127,7 +127,7 @@ type ServiceSpec struct {
 	// are refused.
 	// +optional
 	TopologyConstraint *ServiceTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// ProviderOverride carries settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
+	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. The provider Grove acts on its topology constraint.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
 	// RuntimeVersionOverride is the runtime version when the image tag does not say it. From Dynamo 1.5.
@@ -189,10 +189,10 @@ type MultinodeSpec struct {
 	// +kubebuilder:validation:Maximum=4096
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
-	// Leader settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
+	// Leader holds a providerOverride of the leader's pods, from Dynamo 1.5. The provider Grove acts on its topology constraint.
 	// +optional
 	Leader *FreeObject `json:"leader,omitempty"`
-	// Worker settings for another operator's workload provider. From Dynamo 1.5; kept, not acted on.
+	// Worker holds a providerOverride of the workers' pods, from Dynamo 1.5. The provider Grove acts on its topology constraint.
 	// +optional
 	Worker *FreeObject `json:"worker,omitempty"`
 }

@@ -1,0 +1,160 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+const changelogFile = "CHANGELOG.md"
+
+// mentions are where files of the repository name the version that they install or show; N.N.N stands for it. Versions of other projects, which
+// pages name too, match none of these.
+var mentions = []struct {
+	files, pattern string
+}{
+	{"charts/trellis/Chart.yaml", `^version: N.N.N$`},
+	{"charts/trellis/Chart.yaml", `^appVersion: vN.N.N$`},
+	{"config/manager/kustomization.yaml", `^ +newTag: vN.N.N$`},
+	{"README.md", inPages},
+	{"docs/*.md", inPages},
+	{"charts/trellis/README.md", inPages},
+}
+
+const inPages = `trellis-k8s/trellis/releases/download/vN.N.N(?:/|$)` + // an address
+	`|\btrellis-N.N.N\.tgz|\bkubectl-trellis_vN.N.N_|\btrellis-manager_vN.N.N_` + // files
+	`|\btrellis-manager:vN.N.N\b` + // the image
+	`|\bVERSION=vN.N.N\b|^(?:Client|Operator): +vN.N.N ` // commands and what they print
+
+const numbers = `(\d+\.\d+\.\d+)`
+
+// mention is one place of a file that names a version.
+type mention struct {
+	file, version string
+	// from and to are where the version stands.
+	from, to int
+}
+
+// findMentions reads the places of a clone that name a version, and the files they are in.
+func findMentions(dir string) (found []mention, texts map[string]string, err error) {
+	texts = map[string]string{}
+	for _, m := range mentions {
+		paths, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(m.files)))
+		if err != nil {
+			return nil, nil, err
+		}
+		pattern := regexp.MustCompile("(?m)" + strings.ReplaceAll(m.pattern, "N.N.N", numbers))
+		for _, path := range paths {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return nil, nil, err
+			}
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				return nil, nil, err
+			}
+			name = filepath.ToSlash(name)
+			texts[name] = string(raw)
+			for _, at := range pattern.FindAllStringSubmatchIndex(texts[name], -1) {
+				from, to := group(at)
+				found = append(found, mention{name, texts[name][from:to], from, to})
+			}
+		}
+	}
+	return found, texts, nil
+}
+
+// group is where the only group of a match stands that matched.
+func group(at []int) (from, to int) {
+	for i := 2; i < len(at); i += 2 {
+		if at[i] >= 0 {
+			return at[i], at[i+1]
+		}
+	}
+	return at[0], at[0]
+}
+
+// prepare makes a clone's files those of a release: what is unreleased becomes the section of the version, and whatever names a version names this
+// one. It changes nothing unless it can change everything. It returns the files that it wrote.
+func prepare(dir, version, date string) ([]string, error) {
+	if semver.Canonical(version) != version || version == "" || semver.Prerelease(version) != "" {
+		return nil, fmt.Errorf("version %q: want a full semantic version with a leading v, such as v0.2.0; a pre-release needs no preparation", version)
+	}
+	if !regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`).MatchString(date) {
+		return nil, fmt.Errorf("date %q: want YYYY-MM-DD", date)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, changelogFile))
+	if err != nil {
+		return nil, err
+	}
+	changelog, err := dated(string(raw), strings.TrimPrefix(version, "v"), date)
+	if err != nil {
+		return nil, err
+	}
+	found, texts, err := findMentions(dir)
+	if err != nil {
+		return nil, err
+	}
+	written := map[string]string{changelogFile: changelog}
+	slices.SortFunc(found, func(a, b mention) int { return b.from - a.from }) // from the end, so that places before stay where they are
+	for _, m := range found {
+		text := texts[m.file]
+		texts[m.file] = text[:m.from] + strings.TrimPrefix(version, "v") + text[m.to:]
+		written[m.file] = texts[m.file]
+	}
+	for name, text := range written {
+		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o644); err != nil { //nolint:gosec // files of a repository
+			return nil, err
+		}
+	}
+	return slices.Sorted(maps.Keys(written)), nil
+}
+
+const unreleased = "## [Unreleased]\n"
+
+// dated is a changelog whose unreleased changes are those of a version.
+func dated(changelog, version, date string) (string, error) {
+	section, ok := sectionOf(changelog, "Unreleased")
+	if !ok || section == "" {
+		return "", errors.New("CHANGELOG.md has nothing under ## [Unreleased]: there is nothing to release")
+	}
+	released := releasedIn(changelog)
+	for _, other := range released {
+		if semver.Compare("v"+version, "v"+other) <= 0 {
+			return "", fmt.Errorf("CHANGELOG.md has %s already: want a version above it", other)
+		}
+	}
+	changelog = strings.Replace(changelog, unreleased, unreleased+"\n## ["+version+"] - "+date+"\n", 1)
+	link := regexp.MustCompile(`(?m)^\[Unreleased\]: (.*)/compare/\S+$`)
+	at := link.FindStringSubmatch(changelog)
+	if at == nil {
+		return "", errors.New("CHANGELOG.md has no link [Unreleased]: ADDRESS/compare/VERSION...HEAD")
+	}
+	own := "/releases/tag/v" + version
+	if len(released) > 0 {
+		own = "/compare/v" + released[0] + "...v" + version
+	}
+	links := "[Unreleased]: " + at[1] + "/compare/v" + version + "...HEAD\n[" + version + "]: " + at[1] + own
+	return strings.Replace(changelog, at[0], links, 1), nil
+}
+
+// releasedIn are the versions that a changelog has, the newest first.
+func releasedIn(changelog string) []string {
+	var versions []string
+	for _, h := range heading.FindAllStringSubmatch(changelog, -1) {
+		if h[1] != "Unreleased" {
+			versions = append(versions, h[1])
+		}
+	}
+	return versions
+}
