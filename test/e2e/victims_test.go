@@ -27,12 +27,16 @@ func (w *world) staying(pod *corev1.Pod) {
 	if err := change("e2e.trellis.dev/stays"); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() {
-		raw := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-		if err := w.c.Patch(context.WithoutCancel(w.t.Context()), pod, raw); client.IgnoreNotFound(err) != nil {
-			w.t.Error(err)
-		}
-	})
+	w.t.Cleanup(func() { w.leaves(pod) })
+}
+
+// leaves lets a pod go that was made to stay.
+func (w *world) leaves(pod *corev1.Pod) {
+	w.t.Helper()
+	raw := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	if err := w.c.Patch(context.WithoutCancel(w.t.Context()), pod.DeepCopy(), raw); client.IgnoreNotFound(err) != nil {
+		w.t.Error(err)
+	}
 }
 
 // A gang preempts a pod that does not leave: a finalizer keeps it. Placed names the pod and its node. The gang goes elsewhere: when the time of
