@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // startOperator runs an operator in this process for the world's namespace, until the test ends.
@@ -53,6 +54,7 @@ func fewSteps(t *testing.T) (steps, seed int64) {
 
 // Watches are held back for seconds, pass events on twice and out of order, leave some out, and end at any time: what comes of it is the same.
 func TestUnreliableWatches(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	steps, seed := fewSteps(t)
 	w := newWorldIn(t, bare(t, sandbox.Gates), "unreliable", lifeHosts...)
@@ -63,6 +65,7 @@ func TestUnreliableWatches(t *testing.T) {
 // Two operators both take themselves for the leader, and one of them sees everything late. Each places gangs as if it were alone. No gang is
 // split and no host is over its capacity, and the end is that of one.
 func TestTwoLeaders(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	steps, seed := fewSteps(t)
 	w := newWorldIn(t, bare(t, sandbox.Gates), "leaders", lifeHosts...)
