@@ -14,11 +14,13 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // A pod that was deleted does not end. The status and kubectl trellis explain name the pod and its node. When the node turns NotReady, nobody will
 // confirm the end: the replica is made under another ordinal, elsewhere. Once the node is back the pod ends, and nothing else happens.
 func TestPodThatDoesNotEnd(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "not-ending", racks(1, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "", services{"Worker": worker(1, 1, 8, "rack")}))
 	w.ready("g")

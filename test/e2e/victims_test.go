@@ -14,6 +14,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // staying makes a pod stay on its node although it is deleted, until the test is over.
@@ -42,6 +43,7 @@ func (w *world) leaves(pod *corev1.Pod) {
 // A gang preempts a pod that does not leave: a finalizer keeps it. Placed names the pod and its node. The gang goes elsewhere: when the time of
 // the pod is over, to a host where others leave, and before that to a host that becomes free.
 func TestVictimsThatStay(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	for name, free := range map[string]bool{"nothing-else-is-free": false, "another-host-is-freed": true} {
 		t.Run(name, func(t *testing.T) {
