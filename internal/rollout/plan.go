@@ -126,7 +126,7 @@ func (s *step) blocked() bool {
 }
 
 // stopsAll says that nothing is made before a replica has stopped.
-func (s *step) stopsAll(r Replica) bool { return r.Outdated && (s.Recreate || s.Stopped) }
+func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 
 // waits says what has to happen before the next step.
 func (s *step) waits() string {

@@ -238,3 +238,32 @@ func TestARejectingHostComesLast(t *testing.T) {
 		t.Errorf("the kube-scheduler may choose the host: %+v", d.releases[0].Pin)
 	}
 }
+
+// A pod of a graph was deleted and does not end. The graph is looked at when its time is over, and then Placed names the pod, until it is gone.
+func TestPodsThatDoNotEndAreReported(t *testing.T) {
+	b, o := newBench(t, Options{}), asking(1, 1, 0)
+	pod := o.Pods[0]
+	pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, "a0"
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: begin.Add(time.Minute)}, ptr.To[int64](60)
+	b.s.podSet(nil, pod)
+	if w := b.s.decide(t.Context(), o).result.Waiting; len(w) > 0 {
+		t.Errorf("while it has time: %+v", w)
+	}
+	b.s.queue.take(b.clock.Now())
+	b.pass(time.Minute + gang.EndsWithin)
+	if due, _ := b.s.queue.take(b.clock.Now()); !slices.Contains(due, clientKey(o)) {
+		t.Errorf("due are %v", due)
+	}
+	for node, want := range map[*corev1.Node]string{
+		{ObjectMeta: metav1.ObjectMeta{Name: "a0"}}: "pod g1-work-0 on node a0 has been terminating since ",
+		{ObjectMeta: metav1.ObjectMeta{Name: "a0"}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}},
+		}}: "pod g1-work-0 on node a0, which is not ready, has been terminating since ",
+	} {
+		b.s.nodeSet(nil, node)
+		w := b.s.decide(t.Context(), o).result.Waiting
+		if len(w) != 1 || w[0].Code != gang.CodePodsNotEnding || !strings.HasPrefix(w[0].Message, want+begin.UTC().Format(time.RFC3339)) {
+			t.Errorf("when its time is over: %+v", w)
+		}
+	}
+}

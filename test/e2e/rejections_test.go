@@ -14,6 +14,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // rejects has the kubelet of a host reject every pod that it gets, as one whose device plugin has lost a device, until the test is over.
@@ -44,6 +45,7 @@ func (w *world) rejects(host string) {
 // The kubelet of a host rejects its pods. After two of them the replica goes to another rack, although the host looks free, and the status names
 // the host and the kubelet's reason.
 func TestHostThatRejectsPods(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "rejecting", racks(1, 8, "a/r0", "a/r1")...)
 	w.rejects("a-r0-0")
 	w.create(w.graphOf("g", "", services{"Worker": worker(1, 1, 8, "rack")}))

@@ -16,6 +16,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 func ofCPU(amount string) corev1.ResourceList {
@@ -25,6 +26,7 @@ func ofCPU(amount string) corev1.ResourceList {
 // A pod of others, with resources of its own, is resized in place to less. What it gives up is free when its kubelet has carried that out, as
 // the kube-scheduler has it, and then a gang that waits is placed. It is not released before, to be refused and requeued.
 func TestPodIsResizedInPlace(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "resized", racks(1, 8, "a/r0")...)
 	node := get(w, &corev1.Node{}, "", w.node("a-r0-0"))
 	declares := node.DeepCopy()

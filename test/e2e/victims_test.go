@@ -14,6 +14,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // staying makes a pod stay on its node although it is deleted, until the test is over.
@@ -27,17 +28,22 @@ func (w *world) staying(pod *corev1.Pod) {
 	if err := change("e2e.trellis.dev/stays"); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() {
-		raw := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-		if err := w.c.Patch(context.WithoutCancel(w.t.Context()), pod, raw); client.IgnoreNotFound(err) != nil {
-			w.t.Error(err)
-		}
-	})
+	w.t.Cleanup(func() { w.leaves(pod) })
+}
+
+// leaves lets a pod go that was made to stay.
+func (w *world) leaves(pod *corev1.Pod) {
+	w.t.Helper()
+	raw := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	if err := w.c.Patch(context.WithoutCancel(w.t.Context()), pod.DeepCopy(), raw); client.IgnoreNotFound(err) != nil {
+		w.t.Error(err)
+	}
 }
 
 // A gang preempts a pod that does not leave: a finalizer keeps it. Placed names the pod and its node. The gang goes elsewhere: when the time of
 // the pod is over, to a host where others leave, and before that to a host that becomes free.
 func TestVictimsThatStay(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	for name, free := range map[string]bool{"nothing-else-is-free": false, "another-host-is-freed": true} {
 		t.Run(name, func(t *testing.T) {

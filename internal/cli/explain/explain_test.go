@@ -69,6 +69,11 @@ func TestText(t *testing.T) {
 				"chat-worker-1-0 node a-1-0\nchat-worker-1-1 leaving a-1-1")
 			return w.condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas are placed in a")
 		},
+		"pod-that-does-not-end": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-1 stuck a-1-1")
+			w.node("a-1-1").Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+			return w.condition(placed, false, gang.CodePodsNotEnding, w.said())
+		},
 		"capacity-by-now": func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
 			return w.condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: needs 2 pods")

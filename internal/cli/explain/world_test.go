@@ -58,7 +58,8 @@ func newWorld(t *testing.T, manifests ...string) *world {
 	return w
 }
 
-// resolve makes the scaling groups, and the pods: "POD node NODE", "POD released", "POD gated", "POD leaving NODE", "POD crashing NODE".
+// resolve makes the scaling groups, and the pods: "POD node NODE", "POD released", "POD gated", "POD leaving NODE", "POD stuck NODE", which
+// has to end and does not, "POD crashing NODE".
 func (w *world) resolve(pods string) *world {
 	w.Helper()
 	in := graph.Inputs{Provider: specs.Gates.Name}
@@ -122,7 +123,9 @@ func (w *world) setState(pod *corev1.Pod, state, node string) {
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/8 nodes are available", LastTransitionTime: ago(20 * time.Second),
 		}}
 	case "leaving":
-		pod.DeletionTimestamp = ptr.To(ago(time.Minute))
+		pod.DeletionTimestamp = ptr.To(ago(20 * time.Second))
+	case "stuck":
+		pod.DeletionTimestamp = ptr.To(ago(5 * time.Minute))
 	}
 }
 
