@@ -19,6 +19,7 @@ func TestGraphWarnings(t *testing.T) {
 	tests := map[string]struct {
 		change     func(*deployment)
 		noTopology bool
+		selector   map[string]string
 		notActedOn []string
 		want       []string
 	}{
@@ -47,6 +48,21 @@ func TestGraphWarnings(t *testing.T) {
 				"spec.services[*].modelRef is accepted but not acted on (Frontend, Worker)",
 				"spec.experimental is accepted but not acted on",
 				"spec.services[*].volumeMounts[*] is accepted but not acted on (Worker)",
+			},
+		},
+		"nodes that the topology leaves out": {
+			selector: map[string]string{"pool": "gpu"},
+			change: func(d *deployment) {
+				d.Spec.Services["Frontend"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "cpu"}}}
+				d.Spec.Services["Worker"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "gpu", "x": "y"}}}
+			},
+			want: []string{`spec.services[Frontend].extraPodSpec.nodeSelector[pool] selects nodes that ClusterTopology "gb200" leaves out by its nodeSelector gpu: pack with a topology without it`},
+		},
+		"such nodes, for pods that the kube-scheduler places": {
+			selector: map[string]string{"pool": "gpu"},
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain = ""
+				d.Spec.Services["Frontend"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "cpu"}}}
 			},
 		},
 		"preferred equal to required": {
