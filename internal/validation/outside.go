@@ -33,7 +33,7 @@ func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []string
 			}
 		}
 		lines = append(lines, byKind(paths, func(kind string) string {
-			return fmt.Sprintf("%s selects nodes that ClusterTopology %q leaves out by its nodeSelector %s: pack with a topology without it", kind, cut(topology.Name, 40), cut(taken, 40))
+			return fmt.Sprintf("%s selects nodes that the ClusterTopology leaves out by its nodeSelector %s: pack with one without it", kind, cut(key+"="+taken, 40))
 		})...)
 	}
 	return lines

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -56,7 +57,7 @@ func TestGraphWarnings(t *testing.T) {
 				d.Spec.Services["Frontend"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "cpu"}}}
 				d.Spec.Services["Worker"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "gpu", "x": "y"}}}
 			},
-			want: []string{`spec.services[Frontend].extraPodSpec.nodeSelector[pool] selects nodes that ClusterTopology "gb200" leaves out by its nodeSelector gpu: pack with a topology without it`},
+			want: []string{`spec.services[Frontend].extraPodSpec.nodeSelector[pool] selects nodes that the ClusterTopology leaves out by its nodeSelector pool=gpu: pack with one without it`},
 		},
 		"such nodes, for pods that the kube-scheduler places": {
 			selector: map[string]string{"pool": "gpu"},
@@ -123,6 +124,7 @@ func TestGraphWarnings(t *testing.T) {
 			if tc.change != nil {
 				tc.change(dgd)
 			}
+			topology.Spec.NodeSelector = tc.selector
 			if tc.noTopology {
 				topology = nil
 			}
