@@ -38,6 +38,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	if part == nil {
 		s.giveBack(mark)
 		s.shortage(r.Closest, u, best)
+		s.beside(r, u)
 		return
 	}
 	r.Cause = s.refusal(part, best)

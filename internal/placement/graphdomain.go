@@ -164,7 +164,14 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 	}
 	again := newSearch(p.cluster, p.tree, p.options)
 	again.quick = quick
-	return p.attempt(found.bound, base, again)
+	p.cluster.Begin()
+	if a := p.attempt(found.bound, base, again); a.placed > 0 {
+		p.cluster.Commit()
+		return a
+	}
+	p.cluster.Rollback() // the plan's budget ended in between
+	s.exhaust()
+	return nil
 }
 
 // compare tries the candidates until none that follows can hold more. It returns the best attempt, which is rolled back, or the one that is
@@ -197,7 +204,10 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 			seen = append(seen, s.mark(c.domain))
 		}
 	}
-	if best == nil {
+	switch {
+	case best == nil && p.over():
+		s.exhaust()
+	case best == nil:
 		s.spent = ranOut
 	}
 	return best, nil

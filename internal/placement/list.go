@@ -87,7 +87,10 @@ func (r *Refusal) Asks() string {
 	case r.Code == CodeBaseGangWaits:
 		return r.waitsText()
 	case r.Code == CodeBudgetExhausted || r.Code == CodeInsufficientCapacity && r.Closest != nil:
-		bare := Refusal{Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared}
+		bare := Refusal{
+			Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
+			Beside: r.Beside, NodeSelector: r.NodeSelector,
+		}
 		return bare.sentence()
 	}
 	return r.sentence()

@@ -75,7 +75,7 @@ func (r *Refusal) sentence() string {
 	case r.Code == CodeBudgetExhausted:
 		text += fmt.Sprintf("; the search stopped after %d steps without an answer", r.Steps)
 	}
-	return text + r.closestText() + r.elsewhereText()
+	return text + r.closestText() + r.elsewhereText() + r.besideText()
 }
 
 // Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds.
@@ -95,7 +95,7 @@ func (r *Refusal) Short(most int) string {
 	if c := r.Closest; c != nil {
 		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
 	}
-	end := r.elsewhereText()
+	end := r.elsewhereText() + r.innermost().besideText()
 	for _, text := range []string{bare.needText() + bare.closestText() + end, bare.needText() + end, bare.needText()} {
 		if len(text) <= most {
 			return text

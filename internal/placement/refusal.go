@@ -46,6 +46,9 @@ type Refusal struct {
 	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its living pods; empty when
 	// none was found.
 	Elsewhere topology.Path
+	// Beside are nodes that suit pods of which none of the topology's nodes suits any: its node selector, NodeSelector, leaves them out.
+	Beside       int
+	NodeSelector map[string]string
 	// Domains are those of the level inside Within, in path order, and Outside those of the level beside it: with [Options].Domains, and only
 	// where domains were compared.
 	Domains, Outside []Domain

@@ -97,6 +97,9 @@ func (s *search) step() bool {
 	return !s.spent
 }
 
+// exhaust ends the search because the plan's budget ended.
+func (s *search) exhaust() { s.spent, s.share = true, 0 }
+
 // shareSpent reports whether the search has used up its share of the plan's budget.
 func (s *search) shareSpent() bool {
 	return s.cluster.Work() > s.share

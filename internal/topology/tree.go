@@ -62,6 +62,9 @@ func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
 	return t
 }
 
+// NodeSelector is what the tree takes nodes by; empty: all. It must not be changed.
+func (t *Tree) NodeSelector() map[string]string { return t.selector }
+
 // DropTree forgets a tree that nobody uses any more.
 func (c *Cluster) DropTree(levels Levels, nodeSelector map[string]string) {
 	key := treeKey(levels, nodeSelector)

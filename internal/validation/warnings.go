@@ -22,6 +22,7 @@ var graphWarnings = []struct {
 	{"topology without placement", topologyWithoutPlacement},
 	{"preferred key without effect", preferredKeyWithoutEffect},
 	{"multinode on one host", multinodeOnHost},
+	{"nodes outside of the topology", nodesOutside},
 	{"mounts of unlisted claims", unlistedClaims},
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -19,6 +20,7 @@ func TestGraphWarnings(t *testing.T) {
 	tests := map[string]struct {
 		change     func(*deployment)
 		noTopology bool
+		selector   map[string]string
 		notActedOn []string
 		want       []string
 	}{
@@ -58,6 +60,21 @@ func TestGraphWarnings(t *testing.T) {
 				"spec.services[*].modelRef is accepted but not acted on (Frontend, Worker)",
 				"spec.experimental is accepted but not acted on",
 				"spec.services[*].volumeMounts[*] is accepted but not acted on (Worker)",
+			},
+		},
+		"nodes that the topology leaves out": {
+			selector: map[string]string{"pool": "gpu"},
+			change: func(d *deployment) {
+				d.Spec.Services["Frontend"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "cpu"}}}
+				d.Spec.Services["Worker"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "gpu", "x": "y"}}}
+			},
+			want: []string{`spec.services[Frontend].extraPodSpec.nodeSelector[pool] selects nodes that the ClusterTopology leaves out by its nodeSelector pool=gpu: pack with one without it`},
+		},
+		"such nodes, for pods that the kube-scheduler places": {
+			selector: map[string]string{"pool": "gpu"},
+			change: func(d *deployment) {
+				d.Spec.TopologyConstraint.PackDomain = ""
+				d.Spec.Services["Frontend"].ExtraPodSpec = &nvidiav1alpha1.ExtraPodSpec{PodSpec: &corev1.PodSpec{NodeSelector: map[string]string{"pool": "cpu"}}}
 			},
 		},
 		"preferred equal to required": {
@@ -118,6 +135,7 @@ func TestGraphWarnings(t *testing.T) {
 			if tc.change != nil {
 				tc.change(dgd)
 			}
+			topology.Spec.NodeSelector = tc.selector
 			if tc.noTopology {
 				topology = nil
 			}
