@@ -166,7 +166,7 @@ func TestRecreatedAfterOrphaning(t *testing.T) {
 	}
 }
 
-// What is immutable differs: every condition says so, and the new group is made after the command.
+// What is immutable differs: every condition names it, and the new group is made after the command.
 func TestRecreatedOtherwiseAfterOrphaning(t *testing.T) {
 	b := newBare(t)
 	namespace := newNamespace(t, b.c)
@@ -186,7 +186,7 @@ func TestRecreatedOtherwiseAfterOrphaning(t *testing.T) {
 		nvidiav1alpha1.ConditionPlaced:         cannot,
 		nvidiav1alpha1.ConditionReady:          cannot,
 	} {
-		b.until(kind+" says so", time.Minute, func() error {
+		b.until(kind+" names it", time.Minute, func() error {
 			if c := b.condition(second, kind); c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, want) {
 				return fmt.Errorf("%+v, want %q", c, want)
 			}

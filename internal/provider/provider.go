@@ -128,7 +128,7 @@ type Forgetter interface {
 	Forget(graph types.NamespacedName)
 }
 
-// Adopter is a provider that makes objects for a graph beside its pods.
+// Adopter is a provider that makes objects for a graph in addition to its pods.
 type Adopter interface {
 	// Adopt has by adopt those that an earlier graph of its owner's name left without an owner.
 	Adopt(ctx context.Context, by adoption.Adopter) error

@@ -187,7 +187,7 @@ func (p plain) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	return p.Client.Get(ctx, key, object)
 }
 
-// What refuses the Secret is an error that comes again, and the metric says so.
+// What refuses the Secret is an error that comes again, and shows in the metric.
 func TestRefusedSecretIsNotInSync(t *testing.T) {
 	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {

@@ -76,8 +76,8 @@ func Orphaned(object *unstructured.Unstructured) bool {
 // Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It adopts an orphan. It never takes over an object of
 // another owner, and does not write what is right already. What came back has to say all that was sent.
 func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unstructured.Unstructured) error {
+	orphaned := have != nil && Orphaned(have)
 	if have != nil {
-		orphaned := Orphaned(have)
 		if !orphaned && !metav1.IsControlledBy(have, owner) {
 			return fmt.Errorf("%s %s exists and does not belong to %s; it is left alone", want.GetKind(), want.GetName(), owner.GetName())
 		}
@@ -97,6 +97,11 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 	}
 	sent := want.DeepCopy()
 	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(graph.FieldOwner), client.ForceOwnership, provider.Unwatched)
+	if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
+		plural, _ := meta.UnsafeGuessKindToResource(sent.GroupVersionKind())
+		return fmt.Errorf("%s %s of an earlier owner of this name cannot be adopted: %w; to delete it: kubectl delete -n %s %s/%s",
+			sent.GetKind(), sent.GetName(), err, sent.GetNamespace(), plural.GroupResource(), sent.GetName())
+	}
 	if err != nil {
 		return fmt.Errorf("applying %s %s: %w", sent.GetKind(), sent.GetName(), err)
 	}

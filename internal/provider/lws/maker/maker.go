@@ -172,7 +172,7 @@ func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([
 	return names, nil
 }
 
-// list reads the sets that carry the name of the group, whoever owns them; none when the kind is not served.
+// list reads the sets that carry the name of the group, of any owner; none when the kind is not served.
 func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))
