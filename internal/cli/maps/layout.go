@@ -65,24 +65,27 @@ func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 	g := s.measure(top)
 	var most []int
 	g.count(top, title, 0, &most)
-	var best *box
-	chosen := *g
-	for _, columns := range combinations(most) {
+	var best size
+	var chosen []int
+	for i, columns := range combinations(most) {
 		g.columns = columns
-		b := g.box(top, title, 0)
-		if best == nil || better(b, best, width) {
-			best, chosen = b, *g
+		if z := (size{g.width(0), g.height(top, 0)}); i == 0 || z.better(best, width) {
+			best, chosen = z, columns
 		}
 	}
-	return &chosen, best
+	g.columns = chosen
+	return g, g.box(top, title, 0)
 }
 
-// better reports whether one drawing suits the width better than another: the lower of two that keep within it, and of equal ones the narrower.
-func better(a, b *box, width int) bool {
-	if fits := a.w <= width; fits != (b.w <= width) || !fits {
-		return a.w < b.w
+// size of a drawing.
+type size struct{ w, h int }
+
+// better reports whether one size suits the width better than another: the lower of two that keep within it, and of equal ones the narrower.
+func (z size) better(o size, width int) bool {
+	if fits := z.w <= width; fits != (o.w <= width) || !fits {
+		return z.w < o.w
 	}
-	return a.h < b.h || a.h == b.h && a.w < b.w
+	return z.h < o.h || z.h == o.h && z.w < o.w
 }
 
 // count finds how many boxes a box has at most, and what the titles need, by depth.
@@ -158,43 +161,64 @@ func (g *grid) width(depth int) int {
 	return max(g.columns[depth]*(g.width(depth+1)+g.gap)-g.gap+2*g.pad, g.least[depth])
 }
 
+// height of a domain's box.
+func (g *grid) height(d *tree.Domain, depth int) int {
+	if isRack(d) {
+		return g.rackHead + g.rackRows(d, depth)*g.row + g.pad - 2
+	}
+	h := g.head - g.gap
+	for row := range slices.Chunk(d.Children, g.columns[depth]) {
+		h += g.highest(row, depth+1) + g.gap
+	}
+	return max(h, g.head) + g.pad
+}
+
+// highest is the height of a row of boxes.
+func (g *grid) highest(row []*tree.Domain, depth int) int {
+	h := 0
+	for _, d := range row {
+		h = max(h, g.height(d, depth))
+	}
+	return h
+}
+
+// rackRows is how many hosts of a rack stand below one another: perColumn at most, unless there is no space for so many columns.
+func (g *grid) rackRows(d *tree.Domain, depth int) int {
+	n := len(d.Children)
+	columns := min(max(1, (g.width(depth)-2*g.pad+g.gap)/(g.host()+g.gap)), (n+g.perColumn-1)/g.perColumn)
+	return (n + columns - 1) / columns
+}
+
 // box lays out a domain.
 func (g *grid) box(d *tree.Domain, title string, depth int) *box {
-	b := &box{Domain: d, title: title, sum: freeText(d), depth: depth, w: g.width(depth)}
+	b := &box{Domain: d, title: title, sum: freeText(d), depth: depth, w: g.width(depth), h: g.height(d, depth)}
 	if isRack(d) {
 		g.fill(b)
 		return b
 	}
-	names := g.titles(d.Children)
-	y, columns := g.head, g.columns[depth]
-	for i := 0; i < len(d.Children); i += columns {
-		row := make([]*box, 0, columns)
-		for j, child := range d.Children[i:min(i+columns, len(d.Children))] {
-			row = append(row, g.box(child, names[i+j], depth+1))
+	names, y := g.titles(d.Children), g.head
+	for row := range slices.Chunk(d.Children, g.columns[depth]) {
+		h := g.highest(row, depth+1)
+		for i, child := range row {
+			kid := g.box(child, names[len(b.boxes)], depth+1)
+			kid.x, kid.y, kid.h = g.pad+i*(kid.w+g.gap), y, h
+			b.boxes = append(b.boxes, kid)
 		}
-		lowest := slices.MaxFunc(row, func(a, b *box) int { return a.h - b.h }).h
-		for j, kid := range row {
-			kid.x, kid.y, kid.h = g.pad+j*(kid.w+g.gap), y, lowest
-		}
-		b.boxes, y = append(b.boxes, row...), y+lowest+g.gap
+		y += h + g.gap
 	}
-	b.h = max(y-g.gap, g.head) + g.pad
 	return b
 }
 
-// fill sets the hosts of a rack below one another, in as many columns as there is space for.
+// fill places the hosts of a rack.
 func (g *grid) fill(b *box) {
 	if g.letter == 0 {
 		b.sum = ""
 	}
 	names := g.names(b.Children)
-	columns := max(1, (b.w-2*g.pad+g.gap)/(g.host()+g.gap))
-	columns = min(columns, (len(names)+g.perColumn-1)/g.perColumn)
-	rows := (len(names) + columns - 1) / columns
+	rows := g.rackRows(b.Domain, b.depth)
 	for i, d := range b.Children {
 		b.hosts = append(b.hosts, host{Domain: d, name: names[i], x: g.pad + i/rows*(g.host()+g.gap), y: g.rackHead + i%rows*g.row})
 	}
-	b.h = g.rackHead + rows*g.row + g.pad - 2
 }
 
 func isRack(d *tree.Domain) bool {

@@ -18,7 +18,7 @@ function facts(top) {
   const hosts = hostsOf(top), racks = [];
   const walk = (d) => (isRack(d) ? racks.push(d) : (d.children ?? []).forEach(walk));
   walk(top);
-  const names = racks.flatMap((d) => labels(d.children));
+  const names = hosts.length > foldAbove ? [] : racks.flatMap((d) => labels(d.children));
   return {
     cells: Math.min(widest, hosts.reduce((n, h) => Math.max(n, h.total ?? 0, h.used ?? 0), 0)),
     label: names.reduce((n, name) => Math.max(n, name.length), 3),
@@ -53,7 +53,7 @@ function grids(seen) {
   return levels.reduce((all, level) => all.flatMap((columns) => level.map((n) => [...columns, n])), [[]]);
 }
 
-// layout of one choice of columns: widths by depth, and a function for the height of a box.
+// Layout is one choice of columns, with the sizes that follow from it.
 class Layout {
   constructor(g, f, columns) {
     Object.assign(this, { g, f, columns, cell: 0, bar: g.bar[0] });
@@ -96,7 +96,7 @@ class Layout {
     return sum;
   }
 
-  // fit makes cells and bars as large as the space allows. It reports whether there is enough of it.
+  // fit makes cells and bars as large as the space allows, and finds whether that is too narrow, and how much too low.
   fit(top, space) {
     const cells = this.f.cells * this.columns.reduce((a, b) => a * b, 1);
     const step = this.g.step, round = (n) => Math.floor(n / step) * step;
@@ -112,7 +112,7 @@ class Layout {
     return this;
   }
 
-  // shape keeps cells from becoming needles.
+  // shape bounds how much wider than high cells are, and higher than wide.
   shape() {
     if (this.f.cells) this.bar = Math.min(this.bar, Math.max(this.g.bar[0], Math.round(this.cell * 2)));
     this.cell = Math.min(this.cell, Math.max(this.g.cell[0], Math.round(this.bar * 2)));
