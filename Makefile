@@ -2,7 +2,6 @@
 
 SHELL       := /usr/bin/env bash -o pipefail
 TOOL        := go tool -modfile=hack/tools/go.mod
-GO_BUILD    := go build -trimpath
 FUZZTIME    ?= 1m
 # Nothing here needs C, and without it a test program links in half the time.
 export CGO_ENABLED = 0
@@ -22,10 +21,11 @@ help: ## Show the targets
 demo: build ## Bring a cluster up, place three graphs, show every refusal, take it down again (KEEP=1 leaves it running)
 	@go run ./hack/demo $(if $(KEEP),--keep)
 
+# Without the -trimpath of releases, what is compiled here serves the tests, too.
 .PHONY: build
 build: ## Build bin/trellis-manager and bin/kubectl-trellis
-	@$(GO_BUILD) -o bin/trellis-manager ./cmd/trellis-manager
-	@$(GO_BUILD) -o bin/kubectl-trellis ./cmd/kubectl-trellis
+	@go build -o bin/trellis-manager ./cmd/trellis-manager
+	@go build -o bin/kubectl-trellis ./cmd/kubectl-trellis
 
 .PHONY: dist
 dist: ## Write dist/install.yaml and the chart's package
@@ -46,34 +46,56 @@ push: ## Push the images of make release (IMAGE=registry.example/trellis-manager
 
 ##@ Test
 
-# How many packages make test tests at once. Their tests wait as much as they compute: more at once run out of time on two busy cores, and are no
-# sooner done.
-PACKAGES ?= 3
+.PHONY: check
+check: ## What takes a minute: formatting, go vet, and that docs keep to their rules
+	@unformatted="$$(gofmt -l .)" && test -z "$$unformatted" || { echo "not formatted; run: gofmt -w $$unformatted" >&2; exit 1; }
+	@go test -vet=off -skip '^TestMigrationCommands$$' ./docs # which needs an API server
+	@go vet ./...
+
+# How many packages are tested at once: as many as there are CPUs (GOMAXPROCS), which is the default of go test.
+PACKAGES ?=
 # The packages that take the longest begin first, so that none of them is alone at the end.
 LONGEST  := ./test/e2e ./internal/operator ./test/integration/peers ./test/install
 # Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
 GARBAGE  ?= 300
 
+# Tests with the control plane, by gotestsum. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails \
+	--hide-summary skipped -- -timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./...
+
 .PHONY: test
-test: verify ## Lint (which vets), check generated files, run every test
-	@$(MAKE) --no-print-directory -j2 lint control-plane bench-smoke release-smoke dashboards-smoke
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped -- \
-		-timeout 60m -vet=off -p $(PACKAGES) $(GOTESTFLAGS) $(LONGEST) ./...
+test: control-plane compile-tests ## The core tier: unit, property, golden and docs tests, API servers, the core scenarios in a sandbox
+	@TRELLIS_TESTS=core $(RUN_TESTS)
 	@$(MAKE) --no-print-directory not-run
+
+.PHONY: test-all
+test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
+	@TRELLIS_TESTS=all $(RUN_TESTS)
+	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
+	@$(MAKE) --no-print-directory not-run TIER=test-all
+
+# Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
+.PHONY: compile-tests
+compile-tests: control-plane
+	@$(TOOL) gotestsum --version > /dev/null
+	@go list -export -test ./... > /dev/null
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
 define NOT_RUN
+test-all: all scenarios, samples of crashes, random lives and a small soak; the chart and the manifests by Helm; README, demo; smoke runs of bench, release, dashboards
+lint: golangci-lint (builds it)
+verify: that generated files are up to date (builds their generators)
 test-browser: the map drawn in a headless Chromium, of a sandbox too, equals what tree says (needs Chromium)
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
-test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test brings up a part of them
+test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test-all brings up a part of them
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
-test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test tries a part of each
-soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test runs a small one for 15 seconds
+test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test-all tries a part of each
+soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test-all runs a small one for 15 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
-test-input: every field of what users write with every value made from its schema; make test tries a sample
+test-input: every field of what users write with every value made from its schema; make test-all tries a sample
 test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
 vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
 endef
@@ -107,10 +129,13 @@ python3-kubernetes:
 	@test -n "$(PYTHON)" || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-kubernetes; } || \
 		{ echo "make test-planner needs Python's Kubernetes client, and can install it (apt-get install python3-kubernetes) only as root" >&2; exit 1; }
 
+# The tier whose omissions not-run lists.
+TIER ?= test
+
 .PHONY: not-run
-not-run: ## List the checks that make test leaves out
-	@echo "Not run by make test:"
-	@echo "$$NOT_RUN" | sed 's/^/  make /'
+not-run: ## List the checks that make test leaves out (TIER=test-all: those that make test-all leaves out)
+	@echo "Not run by make $(TIER):"
+	@echo "$$NOT_RUN" | grep -v '^$(TIER):' | sed 's/^/  make /'
 	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
 
 # How long the lives of test-faults are.
@@ -172,7 +197,7 @@ dashboards-smoke: ## Alerts by Prometheus' own rules, expressions by its parser,
 # Prometheus finds its targets by Kubernetes' API here; leaving the other ways out makes it half as large.
 .PHONY: bin/prometheus
 bin/prometheus:
-	@cd hack/dashboards && $(GO_BUILD) -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
+	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 .PHONY: bench
 bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
@@ -191,7 +216,7 @@ bench-smoke: bin/trellis-bench ## The same on small sizes and without a control 
 
 .PHONY: bin/trellis-bench
 bin/trellis-bench:
-	@cd hack/bench && go build -trimpath -o ../../$@ .
+	@cd hack/bench && go build -o ../../$@ .
 
 .PHONY: test-browser
 test-browser: build control-plane chromium ## Open the map of made-up and running clusters in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
@@ -218,12 +243,15 @@ sandbox-down: ## End the sandbox and remove everything it left (ARGS="--name cop
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
 	@bin/kubectl-trellis sandbox binaries > /dev/null
 
+# Two clones may be linted at once, on a machine of any speed.
+LINTFLAGS ?= --allow-parallel-runners --timeout 0
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
-	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
+	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run $(LINTFLAGS)
 	@for module in bench browser dashboards peers release; do \
-		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
+		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run $(LINTFLAGS)) || exit 1; \
 	done
 
 .PHONY: vulncheck

@@ -16,10 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // TestDemo plays the demo. What it says fits 100 columns, and the image that it draws is the one in the README.
 func TestDemo(t *testing.T) {
+	tier.All(t)
 	var said strings.Builder
 	s := &stage{Writer: &said, progress: progress.Lines(&said, time.Now)}
 	if code := run(t.Context(), s, fmt.Sprintf("demo-%d", os.Getpid()), false); code != 0 {

@@ -82,6 +82,30 @@ func TestWorkflowRunsWhatMakeTestLeavesOut(t *testing.T) {
 	}
 }
 
+// The workflow begins with what .ci/run does, in the same order.
+func TestWorkflowRunsWhatCIRuns(t *testing.T) {
+	script, err := os.ReadFile(root + "/.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflow, err := os.ReadFile(root + "/.github/workflows/test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, have []string
+	for _, line := range regexp.MustCompile(`(?m)^(?:exec )?make (.*)$`).FindAllStringSubmatch(string(script), -1) {
+		want = append(want, strings.Fields(line[1])...)
+	}
+	_, job, _ := strings.Cut(string(workflow), "\n  test:\n")
+	job, _, _ = strings.Cut(job, "\n  all:\n")
+	for _, step := range regexp.MustCompile(`(?m)^    - run: make (.*)$`).FindAllStringSubmatch(job, -1) {
+		have = append(have, strings.Fields(step[1])...)
+	}
+	if !slices.Contains(want, "test") || !slices.Equal(want, have) {
+		t.Errorf(".ci/run makes %q, the job test of the workflow %q", want, have)
+	}
+}
+
 // chartVersion is the version that the repository's own manifests install.
 func chartVersion(t *testing.T) string {
 	t.Helper()

@@ -6,10 +6,8 @@ package webhook
 import (
 	"context"
 	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -103,12 +101,4 @@ func namesOf(dgd *unstructured.Unstructured) []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// fits refuses what could not be kept in the other version. was is the object before, if any: one that did not fit either may be changed.
-func fits(raw, was []byte) field.ErrorList {
-	if err := nvidiav1alpha1.ConversionFits(raw); err != nil && (len(was) == 0 || nvidiav1alpha1.ConversionFits(was) == nil) {
-		return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: "metadata.annotations", BadValue: field.OmitValueType{}, Detail: strings.TrimPrefix(err.Error(), "metadata.annotations: ")}}
-	}
-	return nil
 }

@@ -88,7 +88,7 @@ func (v *deploymentValidator) create(ctx context.Context, raw []byte, written va
 		errs = append(errs, validation.TransferTopology(dgd, transfer)...)
 	}
 	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
-	errs = append(errs, fits(raw, nil)...)
+	errs = append(errs, conversionLoses(raw, nil)...)
 	return v.warn(ctx, written, topology), errs, cmp.Or(unread, err)
 }
 
@@ -100,7 +100,7 @@ func (v *deploymentValidator) update(ctx context.Context, req admission.Request,
 	if updated.DeletionTimestamp != nil {
 		return nil, errs
 	}
-	errs = append(errs, fits(req.Object.Raw, req.OldObject.Raw)...)
+	errs = append(errs, conversionLoses(req.Object.Raw, req.OldObject.Raw)...)
 	if apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil, errs
 	}

@@ -107,8 +107,44 @@ func TestWhatDoesNotFit(t *testing.T) {
 		is, was []byte
 		refused bool
 	}{{small, nil, false}, {large, nil, true}, {large, small, true}, {large, large, false}, {small, large, false}} {
-		if errs := fits(test.is, test.was); (len(errs) > 0) != test.refused {
+		if errs := conversionLoses(test.is, test.was); (len(errs) > 0) != test.refused {
 			t.Errorf("%d bytes after %d: %v", len(test.is), len(test.was), errs)
 		}
+	}
+}
+
+// A payload that would be ignored is refused when it is written, not when it is there already. What has no room in the annotations of a version is not
+// written in that version.
+func TestPayloadsThatAreRefused(t *testing.T) {
+	raw := func(annotations map[string]string, change string) []byte {
+		out, err := json.Marshal(map[string]any{
+			"apiVersion": nvidiav1alpha1.GroupVersion.String(), "kind": "DynamoGraphDeployment",
+			"metadata": map[string]any{"name": "g", "annotations": annotations}, "spec": map[string]any{"backendFramework": change},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	const noJSON, dropped = "x", `{"trellis.dev/memory":{"dropped":true,"from":"v1beta1"}}`
+	spec := nvidiav1alpha1.AnnotationSpecMemory
+	for name, test := range map[string]struct {
+		is, was []byte
+		want    string
+	}{
+		"written":                 {is: raw(map[string]string{spec: noJSON}, ""), want: "metadata.annotations[nvidia.com/dgd-spec]: Invalid value: is not JSON"},
+		"that of the status":      {is: raw(map[string]string{nvidiav1alpha1.AnnotationStatusMemory: noJSON}, ""), want: "metadata.annotations[nvidia.com/dgd-status]"},
+		"another one":             {is: raw(map[string]string{spec: noJSON}, ""), was: raw(map[string]string{spec: "y"}, ""), want: "is not JSON"},
+		"there already":           {is: raw(map[string]string{spec: noJSON}, "vllm"), was: raw(map[string]string{spec: noJSON}, "")},
+		"readable":                {is: raw(map[string]string{spec: `{"env":[]}`}, "")},
+		"no room, and a change":   {is: raw(map[string]string{spec: dropped}, "vllm"), was: raw(map[string]string{spec: dropped}, ""), want: "write the deployment in v1beta1"},
+		"no room, and a creation": {is: raw(map[string]string{spec: dropped}, ""), want: "kubectl edit dynamographdeployments.v1beta1.nvidia.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := conversionLoses(test.is, test.was).ToAggregate()
+			if test.want == "" && got != nil || test.want != "" && (got == nil || !strings.Contains(got.Error(), test.want)) {
+				t.Errorf("got %v, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -79,15 +79,16 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		opts.Deployments = mgr.GetAPIReader()
 	}
 	server := mgr.GetWebhookServer()
-	serve := func(path string, hook http.Handler) {
-		server.Register(path, within(cmp.Or(opts.AnswerWithin, answerWithin), leaving(hook, opts.Ending)))
+	serve := func(path string, hook http.Handler, bounds *inFlight) {
+		server.Register(path, within(cmp.Or(opts.AnswerWithin, answerWithin), leaving(bounds.bound(hook), opts.Ending)))
 	}
 	if opts.Conversion {
-		serve(convert.Path, convert.Handler())
+		serve(convert.Path, convert.Handler(), newInFlight())
 	}
 	if opts.Admission {
+		bounds := newInFlight()
 		for path, hook := range handlers(mgr.GetScheme(), opts) {
-			serve(path, hook)
+			serve(path, hook, bounds)
 		}
 	}
 	if err := mgr.AddReadyzCheck("webhooks", trustedAnd(opts.CertsReady, server.StartedChecker())); err != nil {

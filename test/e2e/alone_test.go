@@ -23,6 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // newEnvironment brings up a cluster of its own, beside the shared one, for scenarios in which the operator or its webhooks go away.
@@ -52,7 +53,7 @@ func newEnvironment(t *testing.T, name string, change ...func(*sandbox.Options))
 
 // deleteWebhooks deletes the webhook configurations and waits until the API server has noticed. From then on the test converts between the
 // versions, whether or not an operator is there.
-func (e environment) deleteWebhooks(t *testing.T) {
+func (e environment) deleteWebhooks(t testing.TB) {
 	t.Helper()
 	server := conversion.Serve()
 	t.Cleanup(server.Close)
@@ -96,6 +97,7 @@ func (e environment) stopOperator(t *testing.T) {
 // The operator goes away under running graphs, comes back to wrong objects, and is uninstalled at last. Each step leaves the pods that
 // run alone, and nothing is left that cannot be deleted.
 func TestOperatorGoesAway(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "alone")
 	w := newWorldIn(t, e, "alone", racks(2, 8, "a/r0", "b/r0")...)
@@ -160,10 +162,9 @@ func TestOperatorGoesAway(t *testing.T) {
 	})
 }
 
-// The operator is killed in the midst of things, again and again; a second replica waits its turn and is ready for admission meanwhile.
+// The operator is killed in the midst of things, again and again. No other scenario runs meanwhile: those with t.Parallel come after this one.
 func TestKilledOperator(t *testing.T) {
-	t.Parallel()
-	e := newEnvironment(t, "killed")
+	e := shared
 	w := newWorldIn(t, e, "killed", racks(4, 8, "a/r0", "a/r1", "b/r0")...)
 	for _, name := range []string{"one", "two", "three"} {
 		w.create(w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
@@ -184,6 +185,7 @@ func TestKilledOperator(t *testing.T) {
 
 // With two replicas only the leader acts, and the standby is ready for admission. When the leader ends, the standby takes over.
 func TestStandbyTakesOver(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "standby")
 	w := newWorldIn(t, e, "standby", racks(2, 8, "a/r0")...)

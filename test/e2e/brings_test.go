@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // brings is a deployment with a frontend for the outside, a planner, an endpoint picker and a worker that mounts a claim of its own and one
@@ -72,6 +73,7 @@ func (w *world) createText(text string) {
 // A deployment brings what its pods rely on, says what it needs and has not got, and leaves nothing behind. Two of them share what has a
 // well-known name.
 func TestWhatADeploymentBrings(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "brings", racks(2, 8, "a/r0")...)
 	w.createText(strings.ReplaceAll(brings, "NAME", "one"))
 	w.createVolume("one-weights")
@@ -161,6 +163,7 @@ const modelHash = "68da3ecd"
 
 // A packed pod knows its place from the moment it is released.
 func TestPodsKnowTheirPlace(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "place", racks(2, 8, "a/r0", "b/r0")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.ready("g")

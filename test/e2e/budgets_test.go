@@ -22,6 +22,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // budget is a PodDisruptionBudget over some pods of graph g, and what follows from its numbers while all of them are healthy.
@@ -106,6 +107,7 @@ func (w *world) evict(pod *corev1.Pod) error {
 // Disruption budgets in percentages and with maxUnavailable count a graph's pods by the scale of their scaling groups; a drain goes as far
 // as they allow.
 func TestDisruptionBudgets(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "budgets", racks(4, 8, "a/r0", "a/r1", "a/r2")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 4, 8, "rack"), "Prefill": worker(4, 1, 8, "rack"), "Frontend": frontend(3)}))
 	w.ready("g")

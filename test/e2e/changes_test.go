@@ -9,10 +9,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // All members gone, the graph is free to choose again: scaled to zero and back it leaves the zone that has become too small.
 func TestScaleToZeroFreesTheGraph(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "to-zero", racks(2, 8, "a/r0", "b/r0")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "")}))
 	w.ready("g")
@@ -36,6 +40,7 @@ func TestScaleToZeroFreesTheGraph(t *testing.T) {
 // Deleted and created again under the same name before the first one's pods are gone: the new one waits for that and then comes up, with
 // no alarm raised.
 func TestRecreated(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "recreated", racks(2, 8, "a/r0")...)
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})
 	w.create(dgd.DeepCopy())
@@ -48,6 +53,20 @@ func TestRecreated(t *testing.T) {
 	w.until("the pods are new", func() error { return w.allNew(before, 2) })
 	w.ready("g")
 	w.noEvent("failed_to_reconcile_the_resources")
+}
+
+// A constraint stays as it was created, whichever version of the API asks for another.
+func TestConstraintIsImmutable(t *testing.T) {
+	w := newWorld(t, "immutable", racks(2, 8, "a/r0")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "")}))
+	w.ready("g")
+	rack := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"topologyConstraint":{"packDomain":"rack"}}}`))
+	refused(t, w.c.Patch(t.Context(), w.dgd("g"), rack), "immutable")
+	hub := get(w, &nvidiav1beta1.DynamoGraphDeployment{}, w.name, "g")
+	refused(t, w.c.Patch(t.Context(), hub, rack), "immutable")
+	if level := w.dgd("g").Spec.TopologyConstraint.PackDomain; level != "zone" {
+		t.Errorf("packDomain is %q, want zone", level)
+	}
 }
 
 // A change of the template replaces replica by replica, in place.

@@ -26,6 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	trellismaps "github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // kubectlTrellis runs the plugin on the world's cluster and namespace.
@@ -125,6 +126,7 @@ func (w *world) same(what string, want, got map[string][]string) {
 // A gang waits: a cordon in one rack, somebody's pod in the other. Explain says that the cordon is the easier one; plan finds that the
 // uncordoned host would do, and that is what the operator then does.
 func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "plugin", racks(2, 8, "a/r0", "a/r1")...)
 	w.occupy("train", "a-r0-1", 1)
 	node := get(w, &corev1.Node{}, "", w.node("a-r1-0"))
@@ -170,6 +172,7 @@ func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
 
 // Several deployments on a cluster with capacity: each goes where its plan said, to the score.
 func TestPlanIsWhatHappens(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "plan-happens", append(racks(4, 8, "a/r0", "a/r1", "a/r2"), racks(2, 8, "b/r0", "b/r1", "b/r2")...)...)
 	w.occupy("train", "a-r0-2", 3)
 	for _, g := range []*nvidiav1alpha1.DynamoGraphDeployment{
@@ -198,6 +201,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 
 // Somebody who may see one namespace gets what there is to see in it, and the name of the right that would show more.
 func TestPluginWithoutRights(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "plugin-rights", racks(1, 8, "a/r0")...)
 	w.create(w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack")}))
 	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")

@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 func fromVersion(version string) *metav1.ListOptions {
@@ -49,6 +50,7 @@ func operate(t *testing.T, restConfig *rest.Config, namespace string, s *crash.S
 // A crash at any write, with the write lost or only its answer, and a new start end as if nothing had happened. It is tried at a part of the
 // writes, spread over all of them; with TRELLIS_CRASHES=all (make test-faults) at every one.
 func TestCrashAtEveryWrite(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := bare(t, sandbox.Gates)
 	r := seeded(t)

@@ -17,6 +17,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // scene is something that happens to a graph g which runs, and how it ends. The operator dies at one of its writes meanwhile.
@@ -119,6 +120,7 @@ func (w *world) endsAs(want string) error {
 // pods are Trellis' own. It dies at a random write, TRELLIS_LIFE_SEED repeats one; with TRELLIS_CRASHES=all (make test-faults) at every one.
 // Otherwise each scene is under one of the providers.
 func TestCrashInAnyScene(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	r := seeded(t)
 	providers := []sandbox.Provider{sandbox.Gates, sandbox.PodGroup}

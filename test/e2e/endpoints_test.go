@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // What the operator serves speaks nothing older than TLS 1.3.
 func TestServesNoOldTLS(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	for name, address := range map[string]string{
 		"metrics":  shared.cluster.ManagerMetrics(sandbox.DefaultManager),
@@ -35,6 +37,7 @@ func TestServesNoOldTLS(t *testing.T) {
 
 // Without a login nothing is served but a word on health, and what the API server calls, which only answers what it is sent.
 func TestNothingToReadWithoutLogin(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // any certificate will do
 	t.Cleanup(insecure.CloseIdleConnections)

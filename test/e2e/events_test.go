@@ -8,10 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // A deployment that is scaled out into free capacity worries nobody: there is no Warning about it.
 func TestScaleOutIsNoWarning(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "no-warnings", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.ready("g")

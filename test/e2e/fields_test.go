@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // Workers of a graph with a transfer policy find in their labels where they are, whoever chose their node. The frontend is asked for nothing.
@@ -63,6 +64,7 @@ spec:
 
 // The first minAvailable replicas of a component start together or not at all, and those after them one by one.
 func TestMinAvailableStartsTogether(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "min-available", racks(1, 8, "a/r0")...)
 	w.applyText(`apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment

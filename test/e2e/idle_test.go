@@ -8,10 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // The pods of a graph have a scheduler that is not there. The capacity reserved for them goes to the next graph.
 func TestNobodySchedulesThePods(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "nobody", racks(2, 8, "a/r0")...)
 	nobody := worker(1, 2, 8, "rack")
 	nobody.ExtraPodSpec.PodSpec = &corev1.PodSpec{SchedulerName: "nobody"}

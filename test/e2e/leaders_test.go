@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // startOperator runs an operator in this process for the world's namespace, until the test ends.
@@ -53,6 +54,7 @@ func fewSteps(t *testing.T) (steps, seed int64) {
 
 // Watches are held back for seconds, pass events on twice and out of order, leave some out, and end at any time: what comes of it is the same.
 func TestUnreliableWatches(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	steps, seed := fewSteps(t)
 	w := newWorldIn(t, bare(t, sandbox.Gates), "unreliable", lifeHosts...)
@@ -64,6 +66,7 @@ func TestUnreliableWatches(t *testing.T) {
 // as if it were alone. No gang is split and no host is over its capacity, and the end is that of one. A leader that is late and misses nothing is tried
 // too with TRELLIS_CRASHES=all (make test-faults).
 func TestTwoLeaders(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	for name, omits := range map[string]bool{"missed": true, "late": false} {
 		if !omits && !crash.All {

@@ -19,6 +19,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // A replica that is added later stays in the graph's zone or waits, explained, although another zone is empty.
@@ -67,6 +68,7 @@ func TestLostMemberBringsTheReplicaBack(t *testing.T) {
 
 // The rack is too small for the replica to come back, as a host of it is cordoned: the replica moves as a whole.
 func TestReplicaMovesWhole(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "moves", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
 	w.ready("g")
@@ -90,6 +92,7 @@ func TestReplicaMovesWhole(t *testing.T) {
 
 // A node goes away with all its pods: the replica that had a pod there comes back whole elsewhere.
 func TestNodeIsDeleted(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "node-deleted", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
 	w.ready("g")
@@ -161,6 +164,7 @@ func TestLevelLost(t *testing.T) {
 // Somebody else took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
 // is capacity, in one rack. A gang that fills hosts of a large rack has these named in its pods, and finds others of the rack after it was requeued.
 func TestRequeue(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "take-back", racks(2, 8, "a/r0")...)
 	large := newWorldIn(t, shared, "take-back-large", append(racks(21, 8, "n/r0"), racks(43, 1, "n/r1")...)...)
 	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
@@ -229,6 +233,7 @@ func namedHosts(pods []corev1.Pod) []string {
 
 // Two graphs race for the last rack: one gets it whole, the other waits, explained, and gets it afterwards.
 func TestTwoGraphsRaceForOneRack(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "race", racks(4, 8, "a/r0")...)
 	for _, name := range []string{"one", "two"} {
 		w.create(w.graphOf(name, "", services{"Worker": worker(1, 3, 8, "rack")}))

@@ -23,6 +23,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 const (
@@ -51,6 +52,7 @@ var oneOfAKind = []string{
 
 // Every manifest that users are known to have, with what it presupposes, becomes Ready as it is.
 func TestManifestsBecomeReady(t *testing.T) {
+	tier.All(t)
 	files := manifestFiles(t)
 	t.Parallel()
 	e := newEnvironment(t, "manifests", func(o *sandbox.Options) {

@@ -28,6 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/test/testutil/drawn"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // mapped is a cluster to draw: a graph that runs, one that waits, a pod of somebody else, and a cordoned host.
@@ -85,6 +86,7 @@ var mapData = regexp.MustCompile(`(?s)<script id="data" type="application/json">
 
 // The page and the image that the plugin draws of a running cluster show what tree says of it.
 func TestMapOfARunningCluster(t *testing.T) {
+	tier.All(t)
 	w := mapped(t, "map")
 	page, _ := w.kubectlTrellis(0, "map", "--topology", w.name)
 	data := mapData.FindStringSubmatch(page)
@@ -152,6 +154,7 @@ func svgTexts(t *testing.T, svg string) (texts, titles []string) {
 
 // A page that is served follows the cluster: a host that is cordoned, and a graph that is deleted, are drawn so without being asked for.
 func TestServedMapFollowsTheCluster(t *testing.T) {
+	tier.All(t)
 	w := mapped(t, "map-served")
 	next := w.served()
 	w.nextMap(next, "the map that tree describes", w.agrees)

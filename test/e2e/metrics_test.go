@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // Metrics are for who may get /metrics, over HTTPS with a certificate that the Secret's authority verifies, with the rights that are shipped.
 func TestMetricsAreForWhoMayReadThem(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "metrics")
 	reader, err := shared.cluster.NewMetricsReader(t.Context())
 	if err != nil {

@@ -9,10 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // Names as long as Kubernetes takes them, in CamelCase, become pods and Services; names that become one are refused.
 func TestLongNames(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "names", racks(2, 8, "a/r0")...)
 	graph := strings.Repeat("llama-", 10) + "end"
 	service := strings.Repeat("DecodeWorker", 5) + "End"

@@ -24,11 +24,13 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // The operator is narrowed to one namespace, with the rights that the chart then grants and no others. It does all its work there, leaves
 // the other namespace alone, though it made what runs there, and still counts that: capacity is the whole cluster's.
 func TestManagedNamespaces(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "narrow")
 	w := newWorldIn(t, e, "managed", racks(2, 8, "a/r0", "a/r1")...)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 func gpuList(n int) corev1.ResourceList {
@@ -140,6 +141,7 @@ func TestWaitsForRoom(t *testing.T) {
 
 // Enough GPUs in sum are not enough: zone a has them scattered over racks, so the graph goes to zone b.
 func TestScatteredZoneIsNotChosen(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "scattered", append(racks(1, 8, "a/r0", "a/r1", "a/r2", "a/r3"), racks(2, 8, "b/r0")...)...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
 	w.ready("g")
@@ -150,6 +152,7 @@ func TestScatteredZoneIsNotChosen(t *testing.T) {
 
 // Look ahead: zone a holds the first replica of everything, tighter even, but only zone b holds all of it.
 func TestLooksAhead(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "look-ahead", racks(2, 8, "a/r0", "b/r0", "b/r1", "b/r2")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack")}))
 	w.ready("g")
@@ -160,6 +163,7 @@ func TestLooksAhead(t *testing.T) {
 
 // 4+4+8 GPUs on two hosts of 8: a scheduler that spreads the small ones would never fit the large one.
 func TestMixedShapesBindAtOnce(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "mixed-shapes", racks(2, 8, "a/r0")...)
 	w.create(w.graphOf("g", "rack", services{"Small": worker(2, 1, 4, ""), "Large": worker(1, 1, 8, "")}))
 	w.ready("g")
@@ -176,6 +180,7 @@ func TestMixedShapesBindAtOnce(t *testing.T) {
 // Only the zone is required, but the replica was planned into one rack of it, and there it goes: the scheduler, left alone, would spread
 // it over the emptiest hosts of the zone.
 func TestPlannedTightlyIsBoundTightly(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "tight", append(racks(4, 4, "a/r0"), racks(3, 4, "a/r1", "a/r2")...)...)
 	w.occupy("other", "a-r1-0", 2)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 3, 2, "")}))
@@ -187,6 +192,7 @@ func TestPlannedTightlyIsBoundTightly(t *testing.T) {
 
 // A single-node service with a rack of its own has all its replicas in one rack.
 func TestSingleNodeServiceSharesItsDomain(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "single-node", racks(2, 4, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Decode": worker(8, 1, 1, "rack"), "Prefill": worker(4, 1, 1, "rack")}))
 	w.ready("g")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // plannedManifest has its components in an order that is not the names', with and without an adapter.
@@ -51,6 +52,7 @@ spec:
 // The planner, with the account that Trellis makes for it and no right beyond those of its Role, scales two components up, down, to nothing
 // and back: one by its adapter, one in the deployment.
 func TestPlannerProtocol(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "planner", racks(4, 8, "a/r0", "a/r1")...)
 	w.applyText(plannedManifest)
 	p := w.planner("llm", w.accountConfig(plannersAccount))
@@ -134,6 +136,7 @@ func (w *world) onePodPerReplica(t *testing.T, p *planner) {
 
 // A planner that asks while a user's update is on its way waits for the end of it.
 func TestPlannerWaitsForAnUpdate(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "planner-update", racks(2, 8, "a/r0")...)
 	w.applyText(strings.NewReplacer("clusterTopologyName: planner", "clusterTopologyName: planner-update", "    multinode: {nodeCount: 2}\n", "").Replace(plannedManifest))
 	p := w.planner("llm", nil)

@@ -25,6 +25,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // podGroupCluster schedules pod groups, and has an operator that uses them. It is brought up for the first test that asks.
@@ -75,6 +76,7 @@ func (w *world) groups(service string) []schedulingv1beta1.PodGroup {
 // What the kube-scheduler is given: a tree for the base gang, groups without a parent for what comes later, a new group for each
 // generation, none left over.
 func TestPodGroupsOfAGraph(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	w := newWorldIn(t, podGroups(t), "groups", racks(4, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
@@ -149,6 +151,7 @@ func TestPodGroupsOfAGraph(t *testing.T) {
 
 // A gang that the kube-scheduler does not take is explained from both sides, and not one pod of it is bound.
 func TestSchedulerRefusesAPodGroup(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	w := newWorldIn(t, podGroups(t), "refuses", racks(2, 8, "a/r0")...)
 	w.outOfSight("a-r0-0")
@@ -166,6 +169,7 @@ func TestSchedulerRefusesAPodGroup(t *testing.T) {
 
 // What one tree cannot hold waits and says so.
 func TestPodGroupWantsOnePriority(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	w := newWorldIn(t, podGroups(t), "priorities", racks(2, 8, "a/r0")...)
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})

@@ -19,11 +19,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // The API is switched off and on under running deployments: none of their pods is touched, nothing new is made half constrained, and all
 // of it goes on by itself when the API is back.
 func TestPodGroupAPIComesAndGoes(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "switched", func(o *sandbox.Options) {
 		o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}

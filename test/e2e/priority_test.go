@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 func (w *world) priorityClass(value int32) string {
@@ -35,6 +36,7 @@ func (w *world) priorityClass(value int32) string {
 // one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is capacity, in the same rack
 // only if that is where the capacity is.
 func TestPriorityMakesRoom(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	for name, environment := range map[string]environment{"gates": shared, "podgroup": podGroups(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +98,7 @@ func released(pods []corev1.Pod) []corev1.Pod {
 // Many graphs, 50 or TRELLIS_CROWD, arrive at once on a cluster that is 85 % full. A gang that is placed is placed whole, one that is not
 // says why, and no capacity for a whole gang is left over.
 func TestManyGraphsOnAFullCluster(t *testing.T) {
+	tier.All(t)
 	const racksOf, hosts, free = 40, 4, 24
 	graphs := int(fromEnv("TRELLIS_CROWD", 50))
 	var paths []string
@@ -162,6 +165,7 @@ func TestManyGraphsOnAFullCluster(t *testing.T) {
 
 // A constraint stated in KAI's annotations means the same as one in the spec, and is taken over once.
 func TestConstraintInAnnotations(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "annotated", racks(2, 8, "a/r0", "b/r0", "b/r1")...)
 	dgd := w.graphOf("g", "", services{"Worker": worker(2, 2, 8, ""), "Frontend": frontend(1)})
 	dgd.Spec.TopologyConstraint = nil
@@ -184,6 +188,7 @@ func TestConstraintInAnnotations(t *testing.T) {
 // Multinode services of graphs without any constraint are packed by the default topology as closely as goes, and it never keeps them from
 // being placed.
 func TestDefaultTopology(t *testing.T) {
+	tier.All(t)
 	e := newEnvironment(t, "default")
 	w := newWorldIn(t, e, "default-topology", racks(2, 8, "a/r0", "a/r1")...)
 	ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)

@@ -14,10 +14,12 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // Once everything is as wanted nobody writes: a minute long no object of the scenario changes, not even one that waits for capacity.
 func TestUnchangedClusterSeesNoWrites(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "quiet", racks(2, 8, "a/r0", "b/r0")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": withAdapter(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
 	w.ready("g")

@@ -20,6 +20,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // TestRandomLife lets users, hardware and admins act at random, now in a hurry, now with patience. At no moment is a gang or the graph
@@ -27,6 +28,7 @@ import (
 //
 // TRELLIS_LIFE_STEPS makes it longer, TRELLIS_LIFE_SEED repeats one: the orders are the same, how fast the cluster follows is not.
 func TestRandomLife(t *testing.T) {
+	tier.All(t)
 	steps, seed := fromEnv("TRELLIS_LIFE_STEPS", 25), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
 	t.Logf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", seed, steps)
 	w := newWorld(t, "life", lifeHosts...)

@@ -15,6 +15,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // Services restart one after the other in the order asked for, each within the bounds of its update; one at zero has nothing to do. The
@@ -64,6 +65,7 @@ func TestRestartOneAfterTheOther(t *testing.T) {
 
 // The graph's zone has become too small for its replica. A parallel restart stops everything, so the graph is free to choose, and moves.
 func TestParallelRestartMovesTheGraph(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "restart-all", racks(2, 8, "a/r0", "b/r0")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(2)}))
 	w.ready("g")
@@ -90,6 +92,7 @@ func TestParallelRestartMovesTheGraph(t *testing.T) {
 // A restart and an edit at once, a second restart before the first is over, a scale-out: the last word counts, and no more is missing
 // than may be.
 func TestRestartDuringAnUpdate(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "restart-mid", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.ready("g")
@@ -125,6 +128,7 @@ func TestRestartDuringAnUpdate(t *testing.T) {
 
 // Deleted in the foreground in the middle of everything, nothing stays.
 func TestDeletedDuringARestart(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "deleted-mid", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.ready("g")

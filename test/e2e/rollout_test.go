@@ -18,11 +18,13 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // One replica more than wanted has capacity: the update goes through it and no replica is ever missing; afterwards there are as many as
 // wanted. A second update finds its way too.
 func TestRollingUpdateWithSurge(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "surge", racks(2, 8, "a/r0", "a/r1", "a/r2", "b/r0")...)
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")})
 	dgd.Spec.Services["Worker"].Annotations = bounds("0", "1")
@@ -51,6 +53,7 @@ func TestRollingUpdateWithSurge(t *testing.T) {
 // There is no capacity for one more in the graph's zone, although another zone is empty, and nothing may be missing: the update waits and
 // says so, the old revision serves, and it goes on when there is capacity.
 func TestRolloutWaitsForCapacity(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "no-surge", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2", "b/r3")...)
 	blocker := w.occupy("other", "a-r1-0", 8)
 	blockers := []*corev1.Pod{w.occupy("other-1", "b-r0-0", 8), w.occupy("other-2", "b-r1-0", 8), w.occupy("other-3", "b-r2-0", 8), w.occupy("other-4", "b-r3-0", 8)}
@@ -88,6 +91,7 @@ func TestRolloutWaitsForCapacity(t *testing.T) {
 // The new revision is too large for any host. What is left of the old one goes on serving, and a revert brings the rest back without
 // touching it.
 func TestRevertInTheMiddle(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "revert", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
 	w.ready("g")
@@ -112,6 +116,7 @@ func TestRevertInTheMiddle(t *testing.T) {
 
 // nodeCount changes: replicas of the older size are whole, serve on, and are replaced one after the other.
 func TestReplicasChangeTheirSize(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "resize", racks(3, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
 	w.ready("g")
@@ -129,6 +134,7 @@ func TestReplicasChangeTheirSize(t *testing.T) {
 // The replica in the middle does not serve: scale-in takes it, whole, and leaves the others, their names included. Scaled out again, the
 // gap is filled.
 func TestScaleInTakesTheOneThatDoesNotServe(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "middle", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack")}))
 	w.ready("g")
@@ -162,6 +168,7 @@ func TestScaleInTakesTheOneThatDoesNotServe(t *testing.T) {
 
 // A replica that waits for capacity is what scale-in takes first, though it has the lowest ordinal.
 func TestScaleInTakesTheWaitingReplicaFirst(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "waiting-first", racks(2, 8, "a/r0", "a/r1")...)
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
 	w.ready("g")

@@ -14,6 +14,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
@@ -213,6 +214,7 @@ var rules = map[string]rule{
 
 // Every rule under every provider that places pods of Trellis' own.
 func TestRules(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	providers := map[string]environment{"gates": shared, "podgroup": podGroups(t)}
 	for provider, environment := range providers {

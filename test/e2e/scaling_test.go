@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 type scalingAdapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
@@ -58,6 +59,7 @@ spec:
 
 // Somebody keeps a manifest with a number of replicas in it and applies it again and again, while others scale the service.
 func TestManifestAndScalingAdapter(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "apply", racks(2, 8, "a/r0")...)
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	if err := os.WriteFile(file, []byte(withAdapterManifest), 0o600); err != nil {
@@ -128,6 +130,7 @@ func gone(w *world, o client.Object, name string) error {
 
 // A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
 func TestHorizontalPodAutoscaler(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "hpa", racks(2, 8, "a/r0")...)
 	w.create(w.graphOf("llm", "zone", services{"Decode": withAdapter(worker(1, 1, 2, ""))}))
 	w.ready("llm")

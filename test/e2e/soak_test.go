@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // TestSoak lets many graphs live at random while processes are killed and hosts break, and compares at every moment what is with what must
@@ -28,6 +29,7 @@ import (
 // TRELLIS_SOAK is how long it takes (make soak DURATION=40m), TRELLIS_SOAK_GRAPHS and TRELLIS_SOAK_NODES how much there is, and
 // TRELLIS_SOAK_SEED repeats the order of what is done.
 func TestSoak(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	s := newSoak(t)
 	t.Logf("TRELLIS_SOAK=%s TRELLIS_SOAK_GRAPHS=%d TRELLIS_SOAK_NODES=%d TRELLIS_SOAK_SEED=%d", s.duration, len(s.users), len(s.chaos.hosts), s.seed)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // plugin prepares kubectl trellis in the world's namespace.
@@ -24,6 +26,7 @@ func (w *world) plugin(args ...string) *exec.Cmd {
 
 // Somebody scales out, watches, and gets on with it when all replicas serve: the command ends then, and not while one waits for capacity.
 func TestStatusWatch(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "status", racks(2, 8, "a/r0")...)
 	blocker := w.occupy("other", "a-r0-1", 8)
 	w.create(w.graphOf("llm", "zone", services{"Decode": worker(1, 1, 8, "rack"), "Frontend": frontend(1)}))

@@ -25,6 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // installation is what the API server has of Trellis, for who takes it away and brings it back.
@@ -36,6 +37,7 @@ type installation struct {
 // TestUpgradeFromStoredV1alpha1: the objects of commit 886ffe1 are in etcd as its definitions stored them. Then today's manifests are applied and
 // the operator starts, with the rights of its account. It rewrites all of them, and touches no pod.
 func TestUpgradeFromStoredV1alpha1(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "moved")
 	w := &world{environment: e, t: t, name: earlier}
@@ -84,12 +86,8 @@ func (w *world) must(err error) {
 // removeHooks deletes the webhook configurations, and returns them as they were.
 func (w *world) removeHooks() (hooks []client.Object) {
 	w.t.Helper()
-	for _, object := range []client.Object{
-		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "trellis-mutating-webhook-configuration"}},
-		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "trellis-validating-webhook-configuration"}},
-	} {
-		w.must(w.c.Get(w.t.Context(), client.ObjectKeyFromObject(object), object))
-		hooks = append(hooks, object.DeepCopyObject().(client.Object))
+	hooks = w.hooks()
+	for _, object := range hooks {
 		w.must(w.c.Delete(w.t.Context(), object))
 	}
 	return hooks
@@ -119,6 +117,15 @@ func (w *world) removeTrellis() installation {
 		})
 	}
 	return was
+}
+
+// hooks are the webhook configurations, as they are.
+func (w *world) hooks() []client.Object {
+	w.t.Helper()
+	return []client.Object{
+		get(w, &admissionv1.MutatingWebhookConfiguration{}, "", "trellis-mutating-webhook-configuration"),
+		get(w, &admissionv1.ValidatingWebhookConfiguration{}, "", "trellis-validating-webhook-configuration"),
+	}
 }
 
 // bring applies what was removed, over what is there.

@@ -15,6 +15,8 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -51,7 +53,8 @@ func TestMain(m *testing.M) {
 		fmt.Println("skipping the end-to-end scenarios: -short")
 		return
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // scenarios wait as much as they compute: see PACKAGES in the Makefile
+	// Scenarios wait more than they compute: there are several for each CPU.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
 		log.Fatal(err)
 	}
 	ctrllog.SetLogger(zap.New(zap.Level(zapcore.ErrorLevel), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(os.Stderr)))

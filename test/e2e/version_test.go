@@ -18,10 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/cli/version"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // The plugin finds the operator by its Deployment, also for somebody who may look into its namespace only. Nobody is refused an answer.
 func TestPluginVersion(t *testing.T) {
+	tier.All(t)
 	w := newWorld(t, "plugin-version")
 	labels := map[string]string{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
 	const namespace = "trellis-system"

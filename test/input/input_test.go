@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // How many leaves go test tries, and values of each.
@@ -66,6 +68,7 @@ func (s *suite) found(l *leaf, value raw, format string, args ...any) {
 
 // Every leaf of what users write is set, changed and unset.
 func TestLeaves(t *testing.T) {
+	tier.All(t)
 	var all []*leaf
 	for _, k := range kinds(t) {
 		all = append(all, k.leaves()...)

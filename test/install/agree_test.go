@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // The Secret's name as the operator knows it (internal/operator).
@@ -19,6 +21,7 @@ const certSecret = "trellis-webhook-server-cert"
 // Without settings the chart installs what config/default does, to the letter. Only labels differ, and the Namespace, which is Helm's.
 // TestChartKeepsDefinitions looks at the definitions.
 func TestChartAgreesWithKustomize(t *testing.T) {
+	tier.All(t)
 	both := installs(t)
 	want, have := byIdentity(both["kustomize"]), byIdentity(both["helm"])
 	delete(want, "Namespace /"+namespace)

@@ -16,9 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 func TestChartKeepsDefinitions(t *testing.T) {
+	tier.All(t)
 	definitions, err := kustomize(root + "/config/crd")
 	if err != nil || len(definitions) == 0 {
 		t.Fatal(len(definitions), err)
@@ -49,6 +52,7 @@ func TestChartKeepsDefinitions(t *testing.T) {
 
 // Wherever the release lives, every reference leads there.
 func TestChartInAnotherNamespace(t *testing.T) {
+	tier.All(t)
 	rendered, err := chart("elsewhere")
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +88,7 @@ func TestChartInAnotherNamespace(t *testing.T) {
 
 // Every value that changes anything, all at once.
 func TestChartValues(t *testing.T) {
+	tier.All(t)
 	rendered, err := chart(
 		namespace, `replicas=1`, `image={"repository":"registry.example/trellis","digest":"sha256:`+strings.Repeat("a", 64)+`"}`,
 		`watchNamespaces=["team-a","team-b"]`, `requeueAfter="45s"`, `holdFor="1m30s"`, `reserveDomainAfter="5m"`, `reserveDomainFor="10m"`, `reserveShare=0.25`, `logging={"level":2,"format":"console"}`,
@@ -145,6 +150,7 @@ func checkCall(t *testing.T, name string, policy *admissionregistrationv1.Failur
 
 // Some values have former names, which are read while the new ones say nothing else.
 func TestChartReadsFormerNames(t *testing.T) {
+	tier.All(t)
 	for values, want := range map[string]string{
 		`engine="KAI"`:                                 "--provider=KAI",
 		`engine="KAI",provider="KAI"`:                  "--provider=KAI",
@@ -180,6 +186,7 @@ func TestChartReadsFormerNames(t *testing.T) {
 }
 
 func TestChartWithoutMetrics(t *testing.T) {
+	tier.All(t)
 	rendered, err := chart(namespace, `metrics.enabled=false`)
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +200,7 @@ func TestChartWithoutMetrics(t *testing.T) {
 }
 
 func TestChartRefusesBadValues(t *testing.T) {
+	tier.All(t)
 	for _, bad := range []struct{ value, culprit string }{
 		{`replicas=-1`, "replicas"},
 		{`replicas="two"`, "replicas"},

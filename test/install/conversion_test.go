@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // stanza is how the API server has objects converted.
@@ -68,6 +69,7 @@ func TestDefinitionsAreConverted(t *testing.T) {
 		t.Run(name, func(t *testing.T) { checkConversion(t, install, "trellis-webhook-service", namespace) })
 	}
 	t.Run("helm, another namespace", func(t *testing.T) {
+		tier.All(t)
 		rendered, err := chart("elsewhere")
 		if err != nil {
 			t.Fatal(err)

@@ -15,10 +15,12 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // The operator understands what it is started with, and what it expects is there.
 func TestOperatorTakesItsArguments(t *testing.T) {
+	tier.All(t)
 	variants := installs(t)
 	var err error
 	if variants["helm, all set"], err = chart(

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // Metrics are served over HTTPS at the port that the Service names, and a role allows to read them and nothing else.
@@ -42,6 +44,7 @@ func TestMetricsAreServedSecurely(t *testing.T) {
 
 // kustomize and Helm ship the same ServiceMonitor, alerts and dashboard.
 func TestMonitoringAgrees(t *testing.T) {
+	tier.All(t)
 	rendered, err := chart(namespace, `serviceMonitor.enabled=true`, `prometheusRule.enabled=true`, `dashboard.enabled=true`)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +71,7 @@ func TestMonitoringAgrees(t *testing.T) {
 
 // The ServiceMonitor finds the Service, and trusts the certificate that is served: that of the webhooks' Service, by the authority in its Secret.
 func TestServiceMonitorFits(t *testing.T) {
+	tier.All(t)
 	for _, ns := range []string{namespace, "elsewhere"} {
 		rendered, err := chart(ns, `serviceMonitor.enabled=true`)
 		if err != nil {
@@ -97,6 +101,7 @@ func TestServiceMonitorFits(t *testing.T) {
 }
 
 func TestChartMetricsValues(t *testing.T) {
+	tier.All(t)
 	rendered, err := chart(
 		namespace, `metrics={"secure":false,"readers":[{"namespace":"monitoring","name":"prometheus"}],"resources":["amd.com/gpu","nvidia.com/gpu"],"graphs":50}`,
 		`serviceMonitor.enabled=true`, `prometheusRule={"enabled":true,"labels":{"release":"p"}}`,

@@ -17,11 +17,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // TestPodMonitors: kustomize and Helm install the same PodMonitors, and each pod of a deployment is scraped by exactly one of them, at a port
 // that it has. A deployment that switches metrics off is scraped by none.
 func TestPodMonitors(t *testing.T) {
+	tier.All(t)
 	component, err := kustomize(root + "/config/podmonitors")
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 const (
@@ -38,11 +40,15 @@ var kustomized = sync.OnceValues(func() (objects, error) { return kustomize(root
 
 var charted = sync.OnceValues(func() (objects, error) { return chart(namespace) })
 
-// installs are the ways to install, each as a user gets it without any setting.
+// installs are the ways to install, each as a user gets it without any setting. Helm takes minutes to build: the core tier has kustomize only.
 func installs(t *testing.T) map[string]objects {
 	t.Helper()
+	ways := map[string]func() (objects, error){"kustomize": kustomized}
+	if !tier.Core() {
+		ways["helm"] = charted
+	}
 	found := map[string]objects{}
-	for name, render := range map[string]func() (objects, error){"kustomize": kustomized, "helm": charted} {
+	for name, render := range ways {
 		rendered, err := render()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -11,10 +11,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // With watchNamespaces the operator writes in those namespaces only, and there may do all that it may do everywhere without.
 func TestChartNarrowsRights(t *testing.T) {
+	tier.All(t)
 	whole, err := kustomized()
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // TestDocumentation runs every block of commands that has no mark, on one cluster: the README's tour, then the pages, then what installs,
 // upgrades and removes the operator.
 func TestDocumentation(t *testing.T) {
+	tier.All(t)
 	r := start(t)
 	if !t.Run("tour", func(t *testing.T) { r.in(t).tour() }) {
 		return // the pages speak of its graph

@@ -43,6 +43,15 @@ func MemoryProblem(annotations map[string]string, version string) string {
 	return convert.Problem(annotations, version)
 }
 
+// OtherVersion of the two that are converted into each other.
+func OtherVersion(version string) string { return convert.Other(version) }
+
+// MemoryDropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec. Written in
+// this version, the object would lose that.
+func MemoryDropped(annotations map[string]string, version string) bool {
+	return convert.Dropped(annotations, version)
+}
+
 // ConvertTo makes a deployment of v1beta1.
 func (src *DynamoGraphDeployment) ConvertTo(dst conversion.Hub) error {
 	return retype(src, dst, true)

@@ -60,7 +60,7 @@ func Typed(raw []byte, kind, to string, remembers bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	in["kind"], in["apiVersion"] = kind, group+other(to)
+	in["kind"], in["apiVersion"] = kind, group+Other(to)
 	for _, entry := range entries(objectAt(in, "spec")) {
 		dropNull(objectAt(entry, "extraPodSpec"), "containers")
 		dropNull(objectAt(objectAt(entry, "podTemplate"), "spec"), "containers")
@@ -107,14 +107,15 @@ func convertObject(in object, to string, remembers bool) object {
 		for i := range parts {
 			parts[i].convert(in, out, meta, to, remembers)
 		}
-		fit(meta)
+		fit(meta, Other(to))
 	case KindAdapter:
 		convertAdapter(out, to)
 	}
 	return out
 }
 
-func other(version string) string {
+// Other of the two versions.
+func Other(version string) string {
 	if version == Alpha {
 		return Beta
 	}
@@ -144,13 +145,13 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 		return
 	}
 	memo := remember(live, result, back)
-	if annotated {
-		if again := remember(result, live, forward); again.text(to) != annotation && !remembered.nests() {
+	if annotated && !remembered.own() {
+		if again := remember(result, live, forward); again.text(to) != annotation {
 			memo.raw, memo.hash = &annotation, fingerprint(result)
 		}
 	}
 	if !memo.empty() {
-		setAnnotation(meta, p.annotation, memo.text(other(to)))
+		setAnnotation(meta, p.annotation, memo.text(Other(to)))
 	}
 }
 

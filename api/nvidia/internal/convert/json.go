@@ -6,6 +6,8 @@ package convert
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -14,6 +16,72 @@ import (
 // counts, and bytes that are no text are replaced.
 func decode(raw []byte) (any, error) {
 	return readValue(jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
+}
+
+// ownLevels are those at which a memory keeps the value of an operation.
+const ownLevels = 4
+
+// measure returns an error for a text that would unfold to a tree of more than maxNodes values or maxDepth levels, and for one of more than maxText
+// bytes. It reads the text once, without building anything. Of a text that is no JSON it may say anything.
+func measure(raw []byte) error {
+	if len(raw) > maxText {
+		return fmt.Errorf("decompresses to more than %d bytes", maxText)
+	}
+	nodes, depth, quoted := 1, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			nodes, depth = nodes+1, depth+1
+		case c == '}' || c == ']':
+			depth--
+		case c == ',':
+			nodes++
+		}
+		if nodes > maxNodes {
+			return fmt.Errorf("holds more than %d values", maxNodes)
+		}
+		if depth > maxDepth+ownLevels {
+			return fmt.Errorf("is nested deeper than %d levels", maxDepth)
+		}
+	}
+	return nil
+}
+
+// decodeKnown reads an object, of its members only those of knownKeys. The others are checked to be JSON.
+func decodeKnown(raw []byte) (object, error) {
+	from := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if from.PeekKind() != '{' {
+		if _, err := from.ReadValue(); err != nil {
+			return nil, fmt.Errorf("is not JSON: %w", err)
+		}
+		return nil, errors.New("is not a JSON object")
+	}
+	out := object{}
+	_, err := from.ReadToken()
+	for err == nil && from.PeekKind() != '}' {
+		var token jsontext.Token
+		if token, err = from.ReadToken(); err != nil {
+			break
+		}
+		key := token.String()
+		if !knownKeys[key] {
+			err = from.SkipValue()
+			continue
+		}
+		out[key], err = readValue(from)
+	}
+	if err == nil {
+		_, err = from.ReadToken()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("is not JSON: %w", err)
+	}
+	return out, nil
 }
 
 func readValue(from *jsontext.Decoder) (any, error) {

@@ -8,7 +8,6 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -30,13 +29,25 @@ const (
 
 	// MaxAnnotations is the size in bytes of all annotations of an object that the API server takes.
 	MaxAnnotations = 256 * 1024
-	// maxDecompressed bounds what a compressed memory may unfold to.
-	maxDecompressed = 4 * 1024 * 1024
+	// maxText bounds the text of a memory in bytes, decompressed: what can be written as one object of the API server compresses to less.
+	maxText = 1024 * 1024
 
-	// maxDepth and maxChanges bound the work that a memory can cause: the levels of its values and paths, and its operations and whole fields.
+	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: its values, the levels of its values and paths, and its operations
+	// and whole fields.
+	maxNodes   = 64 * 1024
 	maxDepth   = 100
 	maxChanges = 2048
 )
+
+// knownKeys are the fields of the specs and the statuses of both versions. Others are skipped: no schema has them.
+// TestEveryFieldOfAMemoryIsKnown of package v1alpha1 compares them with the types.
+var knownKeys = map[string]bool{
+	memoryKey:     true,
+	"annotations": true, "labels": true, "pvcs": true, "services": true, "components": true, "envs": true, "env": true,
+	"backendFramework": true, "restart": true, "topologyConstraint": true, "priorityClassName": true, "providerOverride": true,
+	"experimental": true, "observedGeneration": true, "state": true, "conditions": true, "summary": true, "checkpoints": true,
+	"rollingUpdate": true, "placement": true, "engine": true,
+}
 
 // amountFields hold quantities, or objects and lists of them. Their parsing costs more than their length, and of what is remembered no schema bounds
 // it. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
@@ -55,17 +66,22 @@ type memory struct {
 	ops []op
 	// hash of the spec or status that the memory was made for; empty in a memory of the Dynamo operator.
 	hash string
-	// raw is the annotation that the original object had, if the conversion back would write another one.
+	// raw is the annotation that the original object had, if somebody else wrote it.
 	raw *string
+	// dropped: the annotations had no room for the memory, so an object that is converted back lacks what it held. See fit.
+	dropped bool
 }
+
+// droppedMemory is the text of a memory that there was no room for.
+func droppedMemory(from string) string { return (&memory{dropped: true}).text(from) }
 
 func (m *memory) empty() bool {
-	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil
+	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.dropped
 }
 
-// nests says that the memory is of this package and holds another one: the part was edited after that, and after this. Kept in a third it would hold one
-// more with each edit in turn. What of it still applies is remembered anew.
-func (m *memory) nests() bool { return m != nil && m.hash != "" && m.raw != nil }
+// own reports whether this package wrote the memory. Such a memory is never kept as the text of an annotation: its content is part of the converted
+// object, which is remembered again. Kept, it would nest one level deeper with each edit in turn.
+func (m *memory) own() bool { return m != nil && (m.hash != "" || m.dropped) }
 
 // text of the annotation; from is the version that is remembered.
 func (m *memory) text(from string) string {
@@ -78,6 +94,9 @@ func (m *memory) text(from string) string {
 	}
 	if m.raw != nil {
 		own["raw"] = *m.raw
+	}
+	if m.dropped {
+		own["dropped"] = true
 	}
 	tree := object{memoryKey: own}
 	for key, value := range m.sparse {
@@ -110,6 +129,9 @@ func parseMemory(text, from string) (*memory, error) {
 	if text == "" {
 		return nil, nil
 	}
+	if len(text) > MaxAnnotations {
+		return nil, fmt.Errorf("is longer than %d bytes", MaxAnnotations)
+	}
 	raw := []byte(text)
 	if packed, ok := strings.CutPrefix(text, compressed); ok {
 		var err error
@@ -117,13 +139,12 @@ func parseMemory(text, from string) (*memory, error) {
 			return nil, err
 		}
 	}
-	tree, err := decode(raw)
-	if err != nil {
-		return nil, fmt.Errorf("is not JSON: %w", err)
+	if err := measure(raw); err != nil {
+		return nil, err
 	}
-	sparse, ok := tree.(object)
-	if !ok {
-		return nil, errors.New("is not a JSON object")
+	sparse, err := decodeKnown(raw)
+	if err != nil {
+		return nil, err
 	}
 	m := &memory{sparse: sparse}
 	own, ok := sparse[memoryKey].(object)
@@ -139,6 +160,7 @@ func parseMemory(text, from string) (*memory, error) {
 	if raw, ok := own["raw"].(string); ok {
 		m.raw = &raw
 	}
+	m.dropped, _ = own["dropped"].(bool)
 	return m, nil
 }
 
@@ -199,12 +221,9 @@ func unpack(packed string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be decompressed: %w", err)
 	}
-	raw, err := io.ReadAll(io.LimitReader(reader, maxDecompressed+1))
+	raw, err := io.ReadAll(io.LimitReader(reader, maxText+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be decompressed: %w", err)
-	}
-	if len(raw) > maxDecompressed {
-		return nil, fmt.Errorf("decompresses to more than %d bytes", maxDecompressed)
 	}
 	return raw, nil
 }

@@ -4,6 +4,9 @@
 package convert
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -45,6 +48,17 @@ func TestLargeMemories(t *testing.T) {
 	if err := Fits(encode(in)); err == nil || !strings.Contains(err.Error(), "metadata.annotations") {
 		t.Errorf("300 kB fit: %v", err)
 	}
+	mark := textAt(objectAt(objectAt(out, "metadata"), "annotations"), AnnotationSpec)
+	if !Dropped(map[string]string{AnnotationSpec: mark}, Beta) || Dropped(map[string]string{AnnotationSpec: mark}, Alpha) {
+		t.Errorf("nothing says that the memory was dropped: %.200s", mark)
+	}
+	withStatus := graph(20_000)
+	setAnnotation(objectAt(withStatus, "metadata"), "a", strings.Repeat("x", MaxAnnotations-40_000))
+	withStatus["status"] = object{"services": []any{incompressible(40_000)}} // no status of v1beta1 says that
+	kept := objectAt(objectAt(convertTo(t, withStatus, Beta), "metadata"), "annotations")
+	if text := textAt(kept, AnnotationSpec); text == "" || Dropped(map[string]string{AnnotationSpec: text}, Beta) || textAt(kept, AnnotationStatus) != "" {
+		t.Errorf("the memory of the status is not dropped before that of the spec: %.100s", text)
+	}
 	beside := graph(20_000)
 	setAnnotation(objectAt(beside, "metadata"), "kubectl.kubernetes.io/last-applied-configuration", strings.Repeat("x", 250_000))
 	if err := Fits(encode(beside)); err == nil {
@@ -64,15 +78,25 @@ func TestProblem(t *testing.T) {
 	}
 }
 
+// gzipped is a text as it stands in an annotation that is compressed.
+func gzipped(text string) string {
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, _ = writer.Write([]byte(text))
+	_ = writer.Close()
+	return compressed + base64.StdEncoding.EncodeToString(out.Bytes())
+}
+
 // What asks for more work than a user can need is no memory. Of such a one nothing is taken over, and the text comes back as it was.
 func TestMemoriesAreBounded(t *testing.T) {
-	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	deep := func(n int) string { return strings.Repeat(`{"labels":`, n) + "1" + strings.Repeat("}", n) }
+	lists := func(n int) string { return "[" + strings.Repeat("[],", n-2) + "[]]" }
 	many := func(n int) string {
 		fields := make([]string, n)
 		for i := range fields {
 			fields[i] = fmt.Sprintf(`"f%d":1`, i)
 		}
-		return "{" + strings.Join(fields, ",") + "}"
+		return `{"services":{"W":{` + strings.Join(fields, ",") + "}}}"
 	}
 	ops := func(ops ...string) string {
 		return `{"trellis.dev/memory":{"from":"v1alpha1","ops":[` + strings.Join(ops, ",") + `]}}`
@@ -86,7 +110,13 @@ func TestMemoriesAreBounded(t *testing.T) {
 		{many(maxChanges), ""},
 		{many(maxChanges + 1), "holds 2049 changes, of which 2048 are allowed"},
 		{ops(slices.Repeat([]string{`{"path":["a"]}`}, maxChanges+1)...), "holds 2049 changes, of which 2048 are allowed"},
-		{`{"pvcs":[{"name":"p","size":"1e12"}],"note":"7e1234567"}`, ""},
+		{`{"pvcs":[{"name":"p","size":"1e12"}],"priorityClassName":"7e1234567"}`, ""},
+		{`{"pvcs":` + lists(maxNodes/2) + "}", ""},
+		{`{"pvcs":` + lists(maxNodes/2+1) + "}", "holds more than 65536 values"},
+		{`{"junk":` + lists(maxNodes/2+1) + "}", "holds more than 65536 values"},
+		{gzipped(`{"junk":` + lists(maxText/3-10) + "}"), "holds more than 65536 values"},
+		{gzipped(`{"junk":"` + strings.Repeat("a", maxText) + `"}`), "decompresses to more than 1048576 bytes"},
+		{`{"junk":[1}`, "is not JSON"},
 		{`{"pvcs":[{"name":"p","size":"1e-9000000"}]}`, `holds a quantity that no resource can have, "1e-9000000"`},
 		{`{"pvcs":[{"name":"p","size":1E9000}]}`, "holds a quantity"},
 		{`{"services":{"W":{"resources":{"limits":{"cpu":"1e+999"}}}}}`, "holds a quantity"},
@@ -171,8 +201,8 @@ func FuzzMemory(f *testing.F) {
 		in["status"] = object{"state": "pending"}
 		setAnnotation(objectAt(in, "metadata"), AnnotationSpec, strings.ToValidUTF8(spec, "?"))
 		setAnnotation(objectAt(in, "metadata"), AnnotationStatus, strings.ToValidUTF8(status, "?"))
-		outdated := func(text string) bool { m, _ := readMemory(text, Alpha); return m.nests() } // the one inside is given up
-		if outdated(spec) || outdated(status) {
+		own := func(text string) bool { m, _ := readMemory(text, Alpha); return m.own() } // such a one is written again
+		if own(spec) || own(status) {
 			return
 		}
 		if sizeOf(objectAt(objectAt(in, "metadata"), "annotations")) < MaxAnnotations/4 {

@@ -166,22 +166,22 @@ func sizeOf(annotations object) int {
 	return size
 }
 
-// fit drops memories, the largest first, that make the annotations larger than the API server takes: it would refuse the converted object, and
-// with it every list that the object is in. Admission refuses such an object before it comes here; see Fits.
-func fit(meta object) {
+// fit drops memories that make the annotations larger than the API server takes: it would refuse the converted object, and with it every list that the
+// object is in. The memory of the status goes first, since controllers write the status again. That of the spec leaves a mark: what it held is
+// still in the object that is stored, and admission refuses to write the converted one; see Dropped. Admission refuses an object that would not fit
+// before it is stored, so this is for objects that were stored past it; see Fits.
+func fit(meta object, from string) {
 	annotations := objectAt(meta, "annotations")
-	for sizeOf(annotations) > MaxAnnotations {
-		spec, status := textAt(annotations, AnnotationSpec), textAt(annotations, AnnotationStatus)
-		switch {
-		case spec == "" && status == "":
-			return
-		case len(spec) >= len(status):
-			setAnnotation(meta, AnnotationSpec, "")
-		default:
-			setAnnotation(meta, AnnotationStatus, "")
-		}
+	if sizeOf(annotations) > MaxAnnotations && textAt(annotations, AnnotationStatus) != "" {
+		setAnnotation(meta, AnnotationStatus, "")
+	}
+	if sizeOf(annotations) > MaxAnnotations && textAt(annotations, AnnotationSpec) != "" {
+		setAnnotation(meta, AnnotationSpec, droppedMemory(from))
 	}
 }
+
+// headRoom, in bytes, is what an object leaves free of its annotations when it is written, for what controllers add to it.
+const headRoom = 8 * 1024
 
 // Fits says why an object of either version could not be kept in the other without loss: what only its own version can say would not fit into the
 // annotations of the other. The error names the path and the fix.
@@ -203,26 +203,33 @@ func Fits(raw []byte) error {
 	}
 	out := object{}
 	for i := range parts {
-		parts[i].convert(in, out, meta, to, true)
+		p := &parts[i]
+		before := textAt(objectAt(meta, "annotations"), p.annotation)
+		p.convert(in, out, meta, to, true)
+		text := textAt(objectAt(meta, "annotations"), p.annotation)
+		if text == before {
+			continue
+		}
+		if _, err := readMemory(text, Other(to)); err != nil {
+			return fmt.Errorf("metadata.annotations: what %s cannot say of the %s is kept in %s, and %w: write it in %s, or shorten it",
+				to, p.field, p.annotation, err, onePlace(to))
+		}
 	}
 	annotations := objectAt(meta, "annotations")
-	for i := range parts {
-		m, err := parseMemory(textAt(annotations, parts[i].annotation), other(to))
-		if err != nil || m == nil || m.hash == "" {
-			continue // somebody else's
-		}
-		if err := m.check(); err != nil {
-			return fmt.Errorf("metadata.annotations: what %s cannot say of the %s is kept in %s, and %w: write it in %s, or shorten it",
-				to, parts[i].field, parts[i].annotation, err, onePlace(to))
-		}
-	}
-	size := sizeOf(annotations)
-	if size <= MaxAnnotations {
+	size, kept := sizeOf(annotations), len(textAt(annotations, AnnotationSpec))+len(textAt(annotations, AnnotationStatus))
+	if size <= MaxAnnotations-headRoom || kept == 0 && size <= MaxAnnotations {
 		return nil
 	}
 	return fmt.Errorf("metadata.annotations: %d bytes, of which %d keep what %s cannot say of the spec and the status; %d are allowed: "+
 		"shorten the annotations (kubectl apply --server-side records none of its own), or write the pods' settings in one place, %s",
-		size, len(textAt(annotations, AnnotationSpec))+len(textAt(annotations, AnnotationStatus)), to, MaxAnnotations, onePlace(to))
+		size, kept, to, MaxAnnotations-headRoom, onePlace(to))
+}
+
+// Dropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec. Written in this
+// version, the object would lose that.
+func Dropped(annotations map[string]string, version string) bool {
+	m, err := readMemory(annotations[AnnotationSpec], Other(version))
+	return err == nil && m != nil && m.dropped
 }
 
 func onePlace(to string) string {
@@ -235,7 +242,7 @@ func onePlace(to string) string {
 // Problem says what is wrong with the memories that an object of a version carries: they are ignored. It is empty if nothing is.
 func Problem(annotations map[string]string, version string) string {
 	for _, key := range []string{AnnotationSpec, AnnotationStatus} {
-		if _, err := readMemory(annotations[key], other(version)); err != nil {
+		if _, err := readMemory(annotations[key], Other(version)); err != nil {
 			return fmt.Sprintf("metadata.annotations[%s] %s: it is ignored; remove the annotation", key, err)
 		}
 	}

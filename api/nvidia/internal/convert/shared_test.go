@@ -16,11 +16,11 @@ func TestConversionLeavesItsInputAlone(t *testing.T) {
 			objects := deployment(version)
 			rapid.Check(t, func(t *rapid.T) {
 				original := objects.Draw(t, "object")
-				leftAlone(t, original, other(version))
-				there := convertTo(t, original, other(version))
+				leftAlone(t, original, Other(version))
+				there := convertTo(t, original, Other(version))
 				leftAlone(t, there, version)
 				// Edited, so that what is remembered is applied step by step.
-				edited := convertTo(t, objects.Draw(t, "other"), other(version))
+				edited := convertTo(t, objects.Draw(t, "other"), Other(version))
 				setAnnotation(ensure(edited, "metadata"), AnnotationSpec, textAt(objectAt(objectAt(there, "metadata"), "annotations"), AnnotationSpec))
 				leftAlone(t, edited, version)
 			})

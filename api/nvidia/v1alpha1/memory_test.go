@@ -74,3 +74,26 @@ func quantities(of reflect.Type, path []string, within map[reflect.Type]bool, ca
 		}
 	}
 }
+
+// Each field of the specs and the statuses is read from an annotation. What is under any other key is skipped.
+func TestEveryFieldOfAMemoryIsKnown(t *testing.T) {
+	for version, of := range map[string][]reflect.Type{
+		v1beta1.GroupVersion.Version: {reflect.TypeFor[DynamoGraphDeploymentSpec](), reflect.TypeFor[DynamoGraphDeploymentStatus]()},
+		GroupVersion.Version:         {reflect.TypeFor[v1beta1.DynamoGraphDeploymentSpec](), reflect.TypeFor[v1beta1.DynamoGraphDeploymentStatus]()},
+	} {
+		for _, part := range of {
+			for i := range part.NumField() {
+				name, _, _ := strings.Cut(part.Field(i).Tag.Get("json"), ",")
+				// Whether a key is read shows by what is refused of its value.
+				deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
+				if MemoryProblem(map[string]string{AnnotationSpecMemory: `{"` + name + `":` + deep + "}"}, version) == "" {
+					t.Errorf("an object of %s does not remember %s", version, name)
+				}
+			}
+		}
+		deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
+		if why := MemoryProblem(map[string]string{AnnotationSpecMemory: `{"unknown":` + deep + "}"}, version); why != "" {
+			t.Errorf("an unknown key is read: %s", why)
+		}
+	}
+}
