@@ -25,6 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // replica is an operator that takes part in the leader election, with a clock of its own as far as its lease shows: the times that it writes into
@@ -122,6 +123,7 @@ func (r *replica) pass(next http.RoundTripper, request *http.Request) (*http.Res
 // by whether the lease changes: it does not take over as long as the leader renews, and takes over when it does not, though the lease seems to be
 // valid for a day. A leader that cannot renew ends.
 func TestLeaderWhoseClockJumps(t *testing.T) {
+	tier.All(t)
 	config := shared.Config(t)
 	c, err := client.New(config, client.Options{Scheme: NewScheme()})
 	if err != nil {

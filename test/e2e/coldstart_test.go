@@ -21,6 +21,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // reviews are requests that store nothing, though their verb is create.
@@ -34,6 +35,7 @@ const later = 30 * time.Second
 // changes nothing: by the API server's audit log it says once more on the waiting pod why that waits, and that is all. Under both providers that the
 // sandbox has a scheduler for.
 func TestColdStartWritesNothing(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	for _, provider := range []sandbox.Provider{sandbox.Gates, sandbox.PodGroup} {
 		t.Run(string(provider), func(t *testing.T) {
@@ -120,7 +122,8 @@ func (w *world) written() (out []string) {
 			ResponseStatus struct{ Code int }
 		}
 		w.must(json.Unmarshal(lines.Bytes(), &e))
-		if e.Stage != "ResponseComplete" || e.ResponseStatus.Code >= http.StatusMultipleChoices || slices.Contains([]string{"get", "list", "watch"}, e.Verb) || slices.Contains(reviews, e.ObjectRef.Resource) {
+		refused, reads := e.ResponseStatus.Code >= http.StatusMultipleChoices, slices.Contains([]string{"get", "list", "watch"}, e.Verb)
+		if e.Stage != "ResponseComplete" || refused || reads || slices.Contains(reviews, e.ObjectRef.Resource) {
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s %s/%s %s/%s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Namespace, e.ObjectRef.Name))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // storedInEach is how many deployments, each with an adapter, are stored in each version.
@@ -27,6 +28,7 @@ const storedInEach = 5
 // start at once behind a Service that leads to ready ones only. The caches of the operator can be filled only after /convert is served: an operator
 // whose readiness, certificate or conversion waited for its caches would never start. When one replica is killed the other one serves and takes over.
 func TestConversionIsAlwaysServed(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "converted")
 	w := newWorldIn(t, e, "converted", racks(1, 8, "a/r0")...)

@@ -13,11 +13,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // TestFrozenLeader: the leader's process is stopped while it places a graph, until a standby leads, has placed that and has recreated a replica. When it
 // runs again its clock has jumped, all its delays are over and all it knows is old. It ends, and nothing that the other one did is undone.
 func TestFrozenLeader(t *testing.T) {
+	tier.All(t)
 	t.Parallel()
 	e := newEnvironment(t, "frozen")
 	w := newWorldIn(t, e, "frozen", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)

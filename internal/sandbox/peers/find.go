@@ -166,8 +166,10 @@ func (s *Set) missing() error {
 	if s.sources != "" {
 		where = " in " + s.sources
 	}
-	return fmt.Errorf("%s: %s. %s is the folder of the sources (%s), %s that of the programs (%s), built from the sources%s as their own documentation says: see %s",
-		strings.Join(names, " and "), strings.Join(found, "; "), SourcesVariable, strings.Join(sources, ", "), ProgramsVariable, strings.Join(programs, ", "), where, page)
+	return fmt.Errorf(
+		"%s: %s. %s is the folder of the sources (%s), %s that of the programs (%s), built from the sources%s as their own documentation says: see %s",
+		strings.Join(names, " and "), strings.Join(found, "; "),
+		SourcesVariable, strings.Join(sources, ", "), ProgramsVariable, strings.Join(programs, ", "), where, page)
 }
 
 // Beside are the peers as a sandbox takes them.

@@ -107,7 +107,8 @@ func (s *Set) Versions(ctx context.Context) []string {
 			out = append(out, p.name+" "+version)
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s %s: sources %s, programs %s", p.name, p.from.version, p.from.compared(s.sourceCommit(ctx, p)), p.from.compared(s.programCommit(p))))
+		sources, programs := p.from.compared(s.sourceCommit(ctx, p)), p.from.compared(s.programCommit(p))
+		out = append(out, fmt.Sprintf("%s %s: sources %s, programs %s", p.name, p.from.version, sources, programs))
 	}
 	return out
 }

@@ -140,7 +140,8 @@ func TestFindsWhatWasCloned(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "kai"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(".", "KAI"); err == nil || strings.Contains(err.Error(), "PEERS_SRC is not set") || !strings.Contains(err.Error(), "built from the sources in "+dir) {
+	_, err = Find(".", "KAI")
+	if err == nil || strings.Contains(err.Error(), "PEERS_SRC is not set") || !strings.Contains(err.Error(), "built from the sources in "+dir) {
 		t.Errorf("without programs: %v", err)
 	}
 	if err := Clone(t.Context(), progress.Discard, "KAI", "LeaderWorkerSet"); err != nil {

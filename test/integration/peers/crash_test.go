@@ -27,6 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // scene is something that happens to a deployment with two replicas of Worker and a Frontend, which run, and how it ends. The operator dies at one of
@@ -68,6 +69,7 @@ var undertakings = map[string]struct {
 // with both. It dies at a random write, with the write lost or only its answer; TRELLIS_LIFE_SEED repeats one. With TRELLIS_CRASHES=all (make
 // test-faults) it dies at every one. Otherwise each scene is played under one of the three.
 func TestCrashInAnyScene(t *testing.T) {
+	tier.All(t)
 	seed := time.Now().UnixNano()
 	if n, err := strconv.ParseInt(os.Getenv("TRELLIS_LIFE_SEED"), 10, 64); err == nil {
 		seed = n

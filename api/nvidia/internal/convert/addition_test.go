@@ -89,7 +89,7 @@ func bornIn(t *rapid.T, version string, objects, donors *rapid.Generator[object]
 }
 
 // TestAdditionsComeBack is law (a) for an object to which something was added in the other version than its own, whatever it is: the field of one version
-// alone, a component, a variable. What the annotations keep is written again.
+// alone, a component, a variable. The memory is written again, and is the same the second time.
 func TestAdditionsComeBack(t *testing.T) {
 	for _, version := range []string{Alpha, Beta} {
 		t.Run(version, func(t *testing.T) {
@@ -99,7 +99,9 @@ func TestAdditionsComeBack(t *testing.T) {
 				path := add(t, specOf(live), donor)
 				dropDangling(specOf(live))
 				there := convertTo(t, live, version)
-				same(t, "with "+strings.Join(path, "/")+", there and back", withoutMemories(convertTo(t, there, Other(version))), withoutMemories(live))
+				back := convertTo(t, there, Other(version))
+				same(t, "with "+strings.Join(path, "/")+", there and back", withoutMemories(back), withoutMemories(live))
+				same(t, "the second time", convertTo(t, convertTo(t, back, version), Other(version)), back)
 			})
 		})
 	}
