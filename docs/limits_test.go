@@ -223,7 +223,7 @@ func TestLimitsListWhatIsCounted(t *testing.T) {
 	if !found {
 		t.Fatal("the item on capacity does not say what is not counted")
 	}
-	states := []string{"cordoned", "not ready", "reserved"} // of hosts, not rules of pods
+	states := []string{"cordoned", "not ready", "reserved", "avoided"} // of hosts, not rules of pods
 	for _, rule := range literals(t, "internal/topology", "", "Kind") {
 		if !slices.Contains(states, rule) && !strings.Contains(strings.ReplaceAll(counted, "-", " "), rule) {
 			t.Errorf("%q is counted, and the README does not say so", rule)
@@ -247,7 +247,7 @@ func TestLimitsNameWhatIsTested(t *testing.T) {
 	if kubernetes == nil {
 		t.Fatal("hack/controlplane/go.mod names no Kubernetes any more")
 	}
-	want := append([]string{"run on " + kubernetes[1] + " only", "`" + specs.All[0].Name + "` is the default"}, peers.Versions...)
+	want := append([]string{"run on " + kubernetes[1] + " only", "`" + specs.All[0].Name + "` is the default"}, peers.Tested()...)
 	for _, provider := range specs.All {
 		want = append(want, "`"+provider.Name+"`")
 	}

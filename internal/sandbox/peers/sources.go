@@ -97,14 +97,30 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// Tested are the peers and the versions of them that Trellis is tested with.
+func Tested() []string {
+	out := make([]string, len(all))
+	for i, p := range all {
+		out[i] = p.name + " " + p.version()
+	}
+	return out
+}
+
+// version of a peer that Trellis is tested with.
+func (p peer) version() string {
+	if _, version, is := strings.Cut(p.module, "@"); is {
+		return version
+	}
+	return p.from.version
+}
+
 // Versions say which releases the peers of the set are: what Trellis is tested with, the commit of the sources, and the commit that the programs were
 // built from, as far as these know.
 func (s *Set) Versions(ctx context.Context) []string {
 	var out []string
 	for _, p := range s.peers {
 		if p.module != "" {
-			_, version, _ := strings.Cut(p.module, "@")
-			out = append(out, p.name+" "+version)
+			out = append(out, p.name+" "+p.release())
 			continue
 		}
 		sources, programs := p.from.compared(s.sourceCommit(ctx, p)), p.from.compared(s.programCommit(p))
