@@ -247,6 +247,9 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 // notReadyReason is why one service is not ready.
 func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Service == s.name })
+	if !o.judged { // what placed says is of before the operator started
+		unplaced = s.group.Status.ScheduledReplicas < s.desired
+	}
 	switch {
 	case behind(s), s.refused() != "":
 		return nvidiav1beta1.ReasonSomeResourcesNotReady

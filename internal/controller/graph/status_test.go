@@ -231,6 +231,16 @@ func TestConditions(t *testing.T) {
 			change: func(o *observed) { o.judged = false },
 			want:   []string{levels, ready, "state successful"}, message: "All resources are ready",
 		},
+		"the operator has just started: so does why the deployment is not ready": {
+			change: func(o *observed) {
+				o.judged = false
+				o.dgd.Status.Conditions = []metav1.Condition{{Type: nvidiav1beta1.ConditionPlaced, Status: metav1.ConditionFalse, Reason: "InsufficientCapacity"}}
+				status := &o.groups["work"].Status
+				status.ScheduledReplicas, status.ReadyReplicas, status.AvailableReplicas = 1, 1, 1
+			},
+			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
+		},
 		"scaling groups are still being created": {
 			change: func(o *observed) { o.result = gang.Result{Creating: true} },
 			want:   []string{levels, "Placed=False/Creating", ready, "state successful"}, message: "All resources are ready",
