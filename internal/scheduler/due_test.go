@@ -126,7 +126,7 @@ func TestWhoeverFitsIsDue(t *testing.T) {
 				b.s.nodeSet(nodes[now.Name], now)
 				nodes[now.Name] = now
 			},
-			"node gone": func(rt *rapid.T) {
+			"node gone": func(*rapid.T) {
 				if gone := nodes[node()]; gone != nil {
 					b.s.nodeGone(gone)
 					delete(nodes, gone.Name)

@@ -131,10 +131,10 @@ func (s *Set) Versions(ctx context.Context) []string {
 
 // compared says whether a commit is the pinned one.
 func (from pinned) compared(commit string) string {
-	switch {
-	case commit == "":
+	switch commit {
+	case "":
 		return "of an unknown commit"
-	case commit == from.commit:
+	case from.commit:
 		return "of commit " + commit[:short]
 	}
 	head, changed, _ := strings.Cut(commit, "+")
