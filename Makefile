@@ -2,7 +2,6 @@
 
 SHELL       := /usr/bin/env bash -o pipefail
 TOOL        := go tool -modfile=hack/tools/go.mod
-GO_BUILD    := go build -trimpath
 FUZZTIME    ?= 1m
 # Nothing here needs C, and without it a test program links in half the time.
 export CGO_ENABLED = 0
@@ -22,10 +21,11 @@ help: ## Show the targets
 demo: build ## Bring a cluster up, place three graphs, show every refusal, take it down again (KEEP=1 leaves it running)
 	@go run ./hack/demo $(if $(KEEP),--keep)
 
+# Without the -trimpath of releases, what is compiled here serves the tests, too.
 .PHONY: build
 build: ## Build bin/trellis-manager and bin/kubectl-trellis
-	@$(GO_BUILD) -o bin/trellis-manager ./cmd/trellis-manager
-	@$(GO_BUILD) -o bin/kubectl-trellis ./cmd/kubectl-trellis
+	@go build -o bin/trellis-manager ./cmd/trellis-manager
+	@go build -o bin/kubectl-trellis ./cmd/kubectl-trellis
 
 .PHONY: dist
 dist: ## Write dist/install.yaml and the chart's package
@@ -64,26 +64,42 @@ LONGEST  := ./test/e2e ./internal/operator ./test/integration/peers ./test/insta
 # Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
 GARBAGE  ?= 300
 
-# Tests with the control plane, by gotestsum. TRELLIS_TESTS chooses the tier.
-RUN_TESTS = KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE) $(TOOL) gotestsum --format pkgname-and-test-fails \
-	--hide-summary skipped -- -timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./...
+# The packages with Ginkgo suites. ginkgo runs their specs, suite by suite, in as many processes as there are CPUs, or PACKAGES; go test runs what else
+# they have, for these processes show nothing of it.
+SUITE_FILES := $(shell grep -rl --include='*_test.go' 'suite\.Run.t, ' internal test)
+SUITES      := $(patsubst %/,./%,$(sort $(dir $(SUITE_FILES))))
+SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
+GINKGOFLAGS ?=
+RUN_SPECS = $(TOOL) ginkgo $(if $(PACKAGES),--procs=$(PACKAGES),-p) --keep-going --require-suite --silence-skips --vet=off --timeout=6h \
+	--output-dir=bin/reports --junit-report=specs.xml $$(test -t 1 || echo --no-color) $(GINKGOFLAGS) $(SUITES) -- -test.run '^($(SUITE_TESTS))$$'
+
+# Tests with the control plane: Go tests by gotestsum, then specs by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = trap 'exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
+	rm -rf bin/reports && mkdir -p bin/reports; \
+	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
+		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./... || failed=1; \
+	$(if $(SUITES),$(RUN_SPECS) || failed=1;) \
+	for kind in tests $(if $(SUITES),specs); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
+		/<testcase name="\[[^I]/ { n["tests="]-- } \
+		END { printf "%s: %d run, %d failed (bin/reports/%s.xml)\n", kind, n["tests="] - n["disabled="], n["failures="] + n["errors="], kind }' bin/reports/$$kind.xml; done; \
+	exit $$failed
 
 .PHONY: test
 test: control-plane compile-tests ## The core tier: unit, property, golden and docs tests, API servers, the core scenarios in a sandbox
-	@TRELLIS_TESTS=core $(RUN_TESTS)
+	@export TRELLIS_TESTS=core; $(RUN_TESTS)
 	@$(MAKE) --no-print-directory not-run
 
 .PHONY: test-all
 test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
-	@TRELLIS_TESTS=all $(RUN_TESTS)
+	@export TRELLIS_TESTS=all; $(RUN_TESTS)
 	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
-	@echo "Not run by make test-all:"
-	@echo "$$NOT_RUN" | grep -v '^test-all:' | sed 's/^/  make /'
+	@$(MAKE) --no-print-directory not-run TIER=test-all
 
 # Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
 .PHONY: compile-tests
 compile-tests: control-plane
 	@$(TOOL) gotestsum --version > /dev/null
+	@$(TOOL) ginkgo version > /dev/null
 	@go list -export -test ./... > /dev/null
 
 # Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
@@ -135,10 +151,13 @@ python3-kubernetes:
 	@test -n "$(PYTHON)" || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-kubernetes; } || \
 		{ echo "make test-planner needs Python's Kubernetes client, and can install it (apt-get install python3-kubernetes) only as root" >&2; exit 1; }
 
+# The tier whose omissions not-run lists.
+TIER ?= test
+
 .PHONY: not-run
-not-run: ## List the checks that make test leaves out
-	@echo "Not run by make test:"
-	@echo "$$NOT_RUN" | sed 's/^/  make /'
+not-run: ## List the checks that make test leaves out (TIER=test-all: those that make test-all leaves out)
+	@echo "Not run by make $(TIER):"
+	@echo "$$NOT_RUN" | grep -v '^$(TIER):' | sed 's/^/  make /'
 	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
 
 # How long the lives of test-faults are.
@@ -174,7 +193,7 @@ FIELDS ?= all
 
 .PHONY: test-input
 test-input: build control-plane ## Set, change and unset every field of the definitions on an API server with admission (FIELDS=spec.restart)
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" go test -count=1 -timeout 120m -v -run '^TestLeaves$$' $(GOTESTFLAGS) ./test/input
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" $(TOOL) ginkgo -p --timeout=24h ./test/input
 
 .PHONY: test-peers
 test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN: docs/development.md)
@@ -200,7 +219,7 @@ dashboards-smoke: ## Alerts by Prometheus' own rules, expressions by its parser,
 # Prometheus finds its targets by Kubernetes' API here; leaving the other ways out makes it half as large.
 .PHONY: bin/prometheus
 bin/prometheus:
-	@cd hack/dashboards && $(GO_BUILD) -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
+	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 .PHONY: bench
 bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
@@ -219,7 +238,7 @@ bench-smoke: bin/trellis-bench ## The same on small sizes and without a control 
 
 .PHONY: bin/trellis-bench
 bin/trellis-bench:
-	@cd hack/bench && go build -trimpath -o ../../$@ .
+	@cd hack/bench && go build -o ../../$@ .
 
 .PHONY: test-browser
 test-browser: build control-plane chromium ## Open the map of made-up and running clusters in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
@@ -246,12 +265,15 @@ sandbox-down: ## End the sandbox and remove everything it left (ARGS="--name cop
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)
 	@bin/kubectl-trellis sandbox binaries > /dev/null
 
+# Two clones may be linted at once, on a machine of any speed.
+LINTFLAGS ?= --allow-parallel-runners --timeout 0
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
-	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run
+	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run $(LINTFLAGS)
 	@for module in bench browser dashboards peers release; do \
-		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run) || exit 1; \
+		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run $(LINTFLAGS)) || exit 1; \
 	done
 
 .PHONY: vulncheck

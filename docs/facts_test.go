@@ -46,7 +46,8 @@ func TestGoTestsInProseExist(t *testing.T) {
 				t.Errorf("%s: %s: there is no such package with tests", page, code)
 			}
 			for at, word := range words[:len(words)-1] {
-				if kind := map[string]string{"-run": "Test", "-bench": "Benchmark"}[word]; kind != "" && !hasFunction(t, files, kind, words[at+1]) {
+				name, _, _ := strings.Cut(words[at+1], "/")
+				if kind := map[string]string{"-run": "Test", "-bench": "Benchmark"}[word]; kind != "" && !hasFunction(t, files, kind, name) {
 					t.Errorf("%s: %s: there is no such function", page, code)
 				}
 			}

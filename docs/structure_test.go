@@ -114,41 +114,55 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 }
 
 var (
-	namedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
-	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
+	// codeOrQuote is a named test, other code, or a quotation.
+	codeOrQuote = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`|`[^`\n]+`|\"([^\"]+)\"")
+	testFunc    = regexp.MustCompile(`^(Test|Fuzz)[A-Z][A-Za-z0-9]*$`)
 )
 
-// Tests that the pages on reliability and security name are there, in the folder that is named before them if one is.
-func TestNamedTestsAreThere(t *testing.T) {
+// testFolders are the folders of each test function, and of each text of specs.
+func testFolders(t *testing.T) map[string][]string {
+	t.Helper()
 	folders := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		text, err := os.ReadFile(path)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
+		names := specTexts(file)
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && testFunc.MatchString(f.Name.Name) {
+				names = append(names, f.Name.Name)
+			}
+		}
 		folder, err := filepath.Rel(root, filepath.Dir(path))
-		for _, name := range testFunc.FindAllStringSubmatch(string(text), -1) {
-			folders[name[1]] = append(folders[name[1]], folder)
+		for _, name := range names {
+			folders[name] = append(folders[name], folder)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return folders
+}
+
+// Tests that the pages on reliability and security name are there, in the folder that is named before them if one is: a function, or a spec by
+// the text of its Describe, It, table or entry.
+func TestNamedTestsAreThere(t *testing.T) {
+	folders := testFolders(t)
 	all := pages(t)
 	for _, page := range []string{"reliability.md", "security.md"} {
-		found := namedTest.FindAllStringSubmatchIndex(all[page], -1)
+		found := mentions(all[page])
 		if len(found) < 20 {
 			t.Errorf("%s names only %d tests", page, len(found))
 		}
-		for _, at := range found {
-			name, before := all[page][at[2]:at[3]], all[page][:at[0]]
-			in := folders[name]
-			if folder := folderBefore(before); len(in) == 0 || folder != "" && !slices.Contains(in, folder) {
-				t.Errorf("%s names %s %s; there are %v", page, folder, name, in)
+		for _, test := range found {
+			in := folders[test.name]
+			if len(in) == 0 || test.folder != "" && !slices.Contains(in, test.folder) {
+				t.Errorf("%s names %s %s; there are %v", page, test.folder, test.name, in)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 const (
@@ -38,6 +39,7 @@ const (
 
 // TestSlowWebhooks: admission and conversion answer late, then not at all, then as before. Nothing is lost, nothing is restarted.
 func TestSlowWebhooks(t *testing.T) {
+	tier.All(t)
 	s := newServed(t)
 	s.must(s.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slow"}}))
 	s.until("admission and conversion are served", time.Minute, func() error {
@@ -143,8 +145,8 @@ func (s *served) admissionIsSlow() {
 	if got := s.now("g").Labels; !maps.Equal(got, want) {
 		s.t.Errorf("labels %v, want %v", got, want)
 	}
-	s.until("the graph has its pods", time.Minute, func() error {
-		return errors.Join(s.hasPods("g", "frontend-0", "worker-0-0", "worker-0-1"), s.reports("g"))
+	s.until("the graph has its pods and its adapter", time.Minute, func() error {
+		return errors.Join(s.hasPods("g", "frontend-0", "worker-0-0", "worker-0-1"), s.reports("g"), s.adapterSays("follows this adapter"))
 	})
 }
 
@@ -197,7 +199,9 @@ func (s *served) admissionHangs() {
 // adapterSays says why the adapter of g is not in use with such a message.
 func (s *served) adapterSays(text string) error {
 	adapter := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
-	s.must(s.c.Get(s.t.Context(), client.ObjectKey{Namespace: "slow", Name: "g-frontend"}, adapter))
+	if err := s.c.Get(s.t.Context(), client.ObjectKey{Namespace: "slow", Name: "g-frontend"}, adapter); err != nil {
+		return err
+	}
 	c := meta.FindStatusCondition(adapter.Status.Conditions, nvidiav1beta1.ConditionActive)
 	if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, text) {
 		return fmt.Errorf("%+v", c)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // listener takes a port of this machine and returns it.
@@ -87,6 +88,7 @@ func sleepers(t *testing.T, failure error) *Peers {
 
 // TestPeers: their programs are processes of the sandbox.
 func TestPeers(t *testing.T) {
+	tier.All(t)
 	s := startSandbox(t, Options{Name: "peers", Shape: Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Provider: KAI, Peers: sleepers(t, nil)})
 	index := slices.IndexFunc(s.Status(t.Context()).Components, func(c ComponentStatus) bool { return c.Name == "sleeper" && c.Running })
 	if index < 0 {
@@ -111,6 +113,7 @@ func TestPeers(t *testing.T) {
 
 // TestPeersFail: Up takes everything down when peers do not start, or end at once.
 func TestPeersFail(t *testing.T) {
+	tier.All(t)
 	refused := sleepers(t, nil)
 	refused.Ports = map[string][]int{"sleeper": {listener(t)}}
 	tests := map[string]struct {

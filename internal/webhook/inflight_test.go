@@ -35,29 +35,35 @@ func inFlightServer(t *testing.T, hook http.HandlerFunc) *httptest.Server {
 }
 
 // post sends a body, again and again while it is turned away, as the API server does.
-func post(t *testing.T, url, body string) (*http.Response, string) {
+func post(t *testing.T, url, body string) answered {
 	t.Helper()
 	for {
-		response, text := postOnce(t, url, body)
-		if response == nil || response.StatusCode != http.StatusTooManyRequests {
-			return response, text
+		if got := postOnce(t, url, body); got.code != http.StatusTooManyRequests {
+			return got
 		}
 	}
 }
 
-func postOnce(t *testing.T, url, body string) (*http.Response, string) {
+// answered is what a request was answered with; of none the code is 0.
+type answered struct {
+	code       int
+	retryAfter string
+	text       string
+}
+
+func postOnce(t *testing.T, url, body string) answered {
 	t.Helper()
 	response, err := http.Post(url, "application/json", strings.NewReader(body)) //nolint:noctx // ends with the server
 	if err != nil {
 		t.Error(err)
-		return nil, ""
+		return answered{}
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Error(err)
 	}
-	return response, string(text)
+	return answered{response.StatusCode, response.Header.Get("Retry-After"), string(text)}
 }
 
 // However many requests come, the bodies of those that are worked on are within the bound, and all are answered.
@@ -77,9 +83,9 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 			var all sync.WaitGroup
 			for range 30 {
 				all.Go(func() {
-					response, text := post(t, server.URL+"?timeout=30s", strings.Repeat("x", test.size))
-					if response != nil && (response.StatusCode != http.StatusOK || text != fmt.Sprint(test.size)) {
-						t.Errorf("%d: %.200s", response.StatusCode, text)
+					got := post(t, server.URL+"?timeout=30s", strings.Repeat("x", test.size))
+					if got.code != http.StatusOK || got.text != fmt.Sprint(test.size) {
+						t.Errorf("%d: %.200s", got.code, got.text)
 					}
 				})
 			}
@@ -104,12 +110,11 @@ func TestTurnedAway(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { post(t, server.URL+"?timeout=30s", large) })
 	<-working
-	response, text := postOnce(t, server.URL+"/path?timeout=10ms", large)
-	if response == nil || response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "1" || !strings.Contains(text, "/path") {
-		t.Errorf("%+v: %s", response, text)
+	if got := postOnce(t, server.URL+"/path?timeout=10ms", large); got.code != http.StatusTooManyRequests || got.retryAfter != "1" || !strings.Contains(got.text, "/path") {
+		t.Errorf("%+v", got)
 	}
-	if response, _ := post(t, server.URL+"?timeout=10s", "small"); response == nil || response.StatusCode != http.StatusOK {
-		t.Errorf("a small request waits for a large one: %+v", response)
+	if got := post(t, server.URL+"?timeout=10s", "small"); got.code != http.StatusOK {
+		t.Errorf("a small request waits for a large one: %+v", got)
 	}
 	close(end)
 	all.Wait()
@@ -130,8 +135,8 @@ func TestSlowCallersHoldUpNobody(t *testing.T) {
 			}
 		}
 	}
-	if response, text := post(t, server.URL, "x"); response == nil || response.StatusCode != http.StatusOK {
-		t.Errorf("%+v: %s", response, text)
+	if got := post(t, server.URL, "x"); got.code != http.StatusOK {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -182,9 +187,9 @@ func TestConversionsTakeBoundedMemory(t *testing.T) {
 			var all sync.WaitGroup
 			for range 30 {
 				all.Go(func() {
-					response, text := post(t, server.URL+"?timeout=30s", body)
-					if response != nil && (response.StatusCode != http.StatusOK || !strings.Contains(text[:min(len(text), 500)]+text[max(0, len(text)-500):], "Success")) {
-						t.Errorf("%d: %.300s", response.StatusCode, text)
+					got := post(t, server.URL+"?timeout=30s", body)
+					if ends := got.text[:min(len(got.text), 500)] + got.text[max(0, len(got.text)-500):]; got.code != http.StatusOK || !strings.Contains(ends, "Success") {
+						t.Errorf("%d: %.300s", got.code, got.text)
 					}
 				})
 			}

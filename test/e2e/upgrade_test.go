@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,8 +60,12 @@ func TestUpgradeRollsNothing(t *testing.T) {
 	w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{}))
 	w.until("the API server calls the webhooks again", func() error {
 		unknown := w.graphOf("probe", "moon", services{"Worker": worker(1, 1, 1, "")})
-		if err := w.c.Create(t.Context(), unknown, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "packDomain not found") {
-			return fmt.Errorf("creating a deployment with an unknown domain: %v", err)
+		err := w.c.Create(t.Context(), unknown, client.DryRunAll)
+		if err == nil {
+			return errors.New("a deployment with an unknown domain is accepted")
+		}
+		if !strings.Contains(err.Error(), "packDomain not found") {
+			return fmt.Errorf("creating a deployment with an unknown domain: %w", err)
 		}
 		return nil
 	})

@@ -12,10 +12,10 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // asked counts the requests.
@@ -53,7 +53,7 @@ func (k *kind) url(version, name string) string {
 // ask sends a request. One that gets no answer is answered with code 0.
 func ask(ctx context.Context, method, to, contentType string, body []byte) answer {
 	asked.Add(1)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, suite.Patience())
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
@@ -125,16 +125,4 @@ func (k *kind) list(ctx context.Context, version, name string) (map[string]any, 
 
 func (k *kind) remove(ctx context.Context, name string) answer {
 	return ask(ctx, http.MethodDelete, k.url(k.version, name), "", nil)
-}
-
-func until(ctx context.Context, look func() error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = look()
-		return last == nil, nil
-	})
-	if err != nil {
-		return last
-	}
-	return nil
 }

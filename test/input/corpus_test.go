@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 // kept is an input that once showed a fault.
@@ -22,31 +24,34 @@ type kept struct {
 
 var corpusDir = filepath.Join("testdata", "corpus")
 
-// corpus is every input that once showed a fault.
-func corpus(t *testing.T, all []*leaf) []trial {
-	t.Helper()
+// corpus is every input that once showed a fault, by file.
+func corpus(all []*leaf) (map[string]trial, error) {
 	files, err := filepath.Glob(filepath.Join(corpusDir, "*.json"))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	var out []trial
+	out := map[string]trial{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		k := kept{}
 		if err := json.Unmarshal(text, &k); err != nil {
-			t.Fatalf("%s: %v", file, err)
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		out = append(out, trial{find(t, all, k.Kind, k.Path), []raw{k.Value}})
+		l := find(all, k.Kind, k.Path)
+		if l == nil {
+			return nil, fmt.Errorf("%s: there is no field %s %s", file, k.Kind, k.Path)
+		}
+		out[file] = trial{l, []raw{k.Value}}
 	}
-	return out
+	return out, nil
 }
 
-// keep an input that showed a fault.
-func keep(t *testing.T, f fault) string {
-	t.Helper()
+// keep an input that showed a fault, and return where.
+func keep(f fault) string {
+	GinkgoHelper()
 	text, err := json.MarshalIndent(kept{Kind: f.kind.String(), Path: f.path, Value: f.value, Was: f.problem}, "", "  ")
 	if err != nil {
 		return ""
@@ -55,9 +60,7 @@ func keep(t *testing.T, f fault) string {
 	if _, err := os.Stat(name); err == nil {
 		return ""
 	}
-	if err := os.WriteFile(name, append(text, '\n'), 0o600); err != nil {
-		t.Error(err)
-	}
+	Expect(os.WriteFile(name, append(text, '\n'), 0o600)).To(Succeed())
 	return " (kept in " + name + ")"
 }
 

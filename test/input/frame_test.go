@@ -10,8 +10,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
@@ -67,12 +68,12 @@ var beside = map[string]string{
 }
 
 // base object of a leaf.
-func (l *leaf) base(t *testing.T, name string) map[string]any {
-	t.Helper()
-	object := tree(t, bases[l.kind.String()])
+func (l *leaf) base(name string) map[string]any {
+	GinkgoHelper()
+	object := tree(bases[l.kind.String()])
 	for prefix, patch := range beside {
 		if strings.HasPrefix(l.path, prefix) && !mentions(l.kind, patch) {
-			merge(object, tree(t, patch))
+			merge(object, tree(patch))
 		}
 	}
 	object["metadata"] = map[string]any{"name": name, "annotations": map[string]any{"example.com/mine": "yes"}}
@@ -82,33 +83,6 @@ func (l *leaf) base(t *testing.T, name string) map[string]any {
 // mentions: the patch is of the other version.
 func mentions(k *kind, patch string) bool {
 	return k.version == "v1alpha1" && strings.Contains(patch, "clusterTopologyName") || k.version == "v1beta1" && strings.Contains(patch, "topologyProfile")
-}
-
-// Every object that a field is tried on is accepted: a run looks at some fields only.
-func TestBases(t *testing.T) {
-	s := &suite{t: t}
-	s.surroundings()
-	tried := map[string]bool{}
-	for _, k := range kinds(t) {
-		for _, l := range k.leaves() {
-			content := string(mustJSON(l.base(t, "")))
-			if tried[content] {
-				continue
-			}
-			tried[content] = true
-			name := fmt.Sprintf("base%d", len(tried))
-			if a := k.create(t.Context(), l.base(t, name)); !a.ok() {
-				t.Errorf("%s: %s", l, a.status().Message)
-				continue
-			}
-			if a := k.remove(t.Context(), name); !a.ok() {
-				t.Errorf("%s: deleting: %s", l, a.status().Message)
-			}
-		}
-	}
-	if len(tried) < len(bases)+1 {
-		t.Errorf("%d objects were tried, of %d kinds", len(tried), len(bases))
-	}
 }
 
 func merge(into, patch map[string]any) {
@@ -123,12 +97,10 @@ func merge(into, patch map[string]any) {
 	}
 }
 
-func tree(t *testing.T, text string) map[string]any {
-	t.Helper()
+func tree(text string) map[string]any {
+	GinkgoHelper()
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	return decoded(asJSON).(map[string]any)
 }
 

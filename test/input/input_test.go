@@ -8,27 +8,78 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"testing"
-	"time"
 
-	"golang.org/x/sync/errgroup"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// Variables of the environment.
+const (
+	// fieldsVariable chooses fields: all, those whose kind and path have this text, or, where it is empty, a sample.
+	fieldsVariable = "TRELLIS_INPUT"
+	// seedVariable repeats a sample.
+	seedVariable = "TRELLIS_INPUT_SEED"
 )
 
 // How many leaves go test tries, and values of each.
 const (
 	sampleLeaves = 36
 	sampleValues = 5
-	workers      = 4
 	// podValues of each field of a pod's spec are tried where all fields are: there are thousands of them, and few are looked at.
 	podValues = 4
 )
+
+var _ = Describe("A field of what users write", func() {
+	// The objects of all fields: the table below tries some of them only.
+	It("has an object to try it on, which is accepted", func(ctx SpecContext) {
+		tried := map[string]bool{}
+		var refusals []string
+		for _, l := range fields() {
+			content := string(mustJSON(l.base("")))
+			if tried[content] {
+				continue
+			}
+			tried[content] = true
+			name := fmt.Sprintf("base%d", len(tried))
+			if a := l.kind.create(ctx, l.base(name)); !a.ok() {
+				refusals = append(refusals, fmt.Sprintf("%s: %s", l, a.status().Message))
+			} else if a := l.kind.remove(ctx, name); !a.ok() {
+				refusals = append(refusals, fmt.Sprintf("%s: deleting: %s", l, a.status().Message))
+			}
+		}
+		Expect(refusals).To(BeEmpty())
+		Expect(len(tried)).To(BeNumerically(">", len(bases)), "objects of %d kinds", len(bases))
+	}, SpecTimeout(suite.Timeout()))
+
+	DescribeTable("can be set, changed and unset without a fault", func(ctx SpecContext, one trial) {
+		t := &attempt{trial: one, name: uniqueName()}
+		before := asked.Load()
+		t.run(ctx)
+		t.Requests = asked.Load() - before
+		AddReportEntry(counted, t.counts, ReportEntryVisibilityNever)
+		if len(t.faults) > 0 {
+			Fail(t.report())
+		}
+	}, trials())
+})
+
+// fields are the leaves of all kinds.
+func fields() []*leaf {
+	var out []*leaf
+	for _, k := range kinds() {
+		out = append(out, k.leaves()...)
+	}
+	return out
+}
 
 // trial is one leaf with the values to try.
 type trial struct {
@@ -36,75 +87,42 @@ type trial struct {
 	values []raw
 }
 
-// fault is what a value showed.
-type fault struct {
-	*leaf
-	value   raw
-	problem string
-}
-
-// suite counts.
-type suite struct {
-	t        *testing.T
-	names    atomic.Int64
-	done     atomic.Int64
-	tried    atomic.Int64
-	accepted atomic.Int64
-	barred   atomic.Int64
-
-	mu     sync.Mutex
-	faults []fault
-}
-
-func (s *suite) found(l *leaf, value raw, format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := fault{l, value, fmt.Sprintf(format, args...)}
-	s.faults = append(s.faults, f)
-	fmt.Printf("%s = %s: %s\n", l, short(json.RawMessage(quotedIfOdd(value))), f.problem) // a long run shows it at once
-}
-
-// Every leaf of what users write is set, changed and unset.
-func TestLeaves(t *testing.T) {
-	var all []*leaf
-	for _, k := range kinds(t) {
-		all = append(all, k.leaves()...)
+// trials are what once failed, and the fields that are chosen. Every process has the same.
+func trials() []TableEntry {
+	all := fields()
+	replayed, err := corpus(all)
+	if err != nil {
+		panic(err) // specs are made of it: there is none yet that could fail
 	}
-	s := &suite{t: t}
-	s.surroundings()
-	trials := corpus(t, all)
-	replayed := len(trials)
-	switch what := os.Getenv("TRELLIS_INPUT"); what {
-	case "":
-		trials = append(trials, sample(t, all)...)
-	default:
-		random := seeded(t)
-		for _, l := range all {
-			switch {
-			case what != "all" && !strings.Contains(l.String(), what):
-			case l.inPod() && !strings.Contains(strings.ToLower(what), "pod"):
-				trials = append(trials, trial{l, some(random, values(l.schema), podValues)})
-			default:
-				trials = append(trials, trial{l, values(l.schema)})
-			}
+	var out []TableEntry
+	for _, file := range slices.Sorted(maps.Keys(replayed)) {
+		out = append(out, Entry(replayed[file].String()+", "+file, SpecTimeout(suite.Timeout()), replayed[file]))
+	}
+	for _, one := range chosen(all) {
+		out = append(out, Entry(one.String(), SpecTimeout(suite.Timeout()), one))
+	}
+	return out
+}
+
+func chosen(all []*leaf) []trial {
+	random, what := seeded(), os.Getenv(fieldsVariable)
+	if what == "" {
+		return sample(all, random)
+	}
+	var out []trial
+	for _, l := range all {
+		switch {
+		case what != "all" && !strings.Contains(l.String(), what):
+		case l.inPod() && !strings.Contains(strings.ToLower(what), "pod"):
+			out = append(out, trial{l, some(random, values(l.schema), podValues)})
+		default:
+			out = append(out, trial{l, values(l.schema)})
 		}
 	}
-	begin := time.Now()
-	group, ctx := errgroup.WithContext(t.Context())
-	group.SetLimit(workers)
-	for _, one := range trials {
-		group.Go(func() error {
-			s.try(ctx, one)
-			if done := s.done.Add(1); done%100 == 0 {
-				fmt.Printf("%d of %d fields in %v\n", done, len(trials), time.Since(begin).Round(time.Second))
-			}
-			return nil
-		})
+	if len(out) == 0 {
+		panic(fmt.Sprintf("%s=%s: no field has this text in its kind and path", fieldsVariable, what))
 	}
-	_ = group.Wait()
-	t.Logf("%d of %d fields, %d of them from testdata/corpus: %d values, %d of them accepted, %d fields only on a new object; %d requests in %v",
-		len(trials), len(all), replayed, s.tried.Load(), s.accepted.Load(), s.barred.Load(), asked.Load(), time.Since(begin).Round(time.Second))
-	s.report()
+	return out
 }
 
 // inPod: the field is one of a pod's spec.
@@ -112,17 +130,12 @@ func (l *leaf) inPod() bool {
 	return strings.Contains(l.path, ".extraPodSpec.") || strings.Contains(l.path, ".podTemplate.spec.")
 }
 
-// seeded is a source that gives the same again by the seed that is printed.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("TRELLIS_INPUT_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
+// seeded is a source that gives the same again by the seed of Ginkgo, or by one that is set.
+func seeded() *rand.Rand {
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv(seedVariable), strconv.FormatInt(GinkgoRandomSeed(), 10)), 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%s=%s: want a number", seedVariable, os.Getenv(seedVariable)))
 	}
-	t.Logf("TRELLIS_INPUT_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
@@ -133,15 +146,13 @@ func some(random *rand.Rand, all []raw, n int) []raw {
 }
 
 // sample some fields and some of their values. Each kind has its share.
-func sample(t *testing.T, all []*leaf) []trial {
-	t.Helper()
-	random := seeded(t)
+func sample(all []*leaf, random *rand.Rand) []trial {
 	byKind := map[string][]*leaf{}
 	for _, l := range all {
 		byKind[l.kind.String()] = append(byKind[l.kind.String()], l)
 	}
 	var out []trial
-	for _, k := range kinds(t) {
+	for _, k := range kinds() {
 		mine := byKind[k.String()]
 		share := 2
 		if len(mine) > 500 {
@@ -155,62 +166,69 @@ func sample(t *testing.T, all []*leaf) []trial {
 	return out
 }
 
-// surroundings are the topologies that deployments name.
-func (s *suite) surroundings() {
-	for _, k := range kinds(s.t) {
-		if k.definition.Spec.Names.Kind != "ClusterTopology" {
-			continue
-		}
-		for _, name := range []string{"a", "x"} {
-			object := tree(s.t, bases[k.String()])
-			object["metadata"] = map[string]any{"name": name}
-			if err := until(s.t.Context(), func() error {
-				if a := k.create(s.t.Context(), object); !a.ok() && a.code != 409 {
-					return fmt.Errorf("%d %s", a.code, a.body)
-				}
-				return nil
-			}); err != nil {
-				s.t.Fatal(err)
-			}
-		}
-	}
+var names int
+
+// uniqueName is a name that no other spec has.
+func uniqueName() string {
+	names++
+	return fmt.Sprintf("g%d-%d", GinkgoParallelProcess(), names)
 }
 
-// try a leaf.
-func (s *suite) try(ctx context.Context, one trial) {
-	l := one.leaf
-	defer func() {
-		if fault := recover(); fault != nil {
-			s.found(l, nil, "this test panics: %v", fault)
-		}
-	}()
-	o := &object{suite: s, leaf: l, name: fmt.Sprintf("g%d", s.names.Add(1))}
+// attempt is the trial of one leaf, and what it showed.
+type attempt struct {
+	trial
+	counts
+	name   string
+	faults []fault
+}
+
+// counts of values and requests.
+type counts struct {
+	Tried, Accepted, Barred int
+	Requests                int64
+}
+
+// fault is what a value showed.
+type fault struct {
+	*leaf
+	value   raw
+	problem string
+}
+
+func (t *attempt) run(ctx context.Context) {
+	o := &object{attempt: t, leaf: t.leaf, name: t.name}
 	if !o.begin(ctx) {
 		return
 	}
-	for _, value := range one.values {
-		s.tried.Add(1)
+	for _, value := range t.values {
+		t.Tried++
 		o.set(ctx, value)
 	}
 	o.unset(ctx)
 	o.unsetByOther(ctx)
-	if a := l.kind.remove(ctx, o.name); !a.ok() {
-		s.found(l, nil, "deleting: %d %s", a.code, a.body)
+	if a := t.kind.remove(ctx, o.name); !a.ok() {
+		t.found(t.leaf, nil, "deleting: %d %s", a.code, a.body)
 	}
 }
 
-// report says each fault once, and keeps its input.
-func (s *suite) report() {
-	slices.SortFunc(s.faults, func(a, b fault) int {
-		return cmp.Or(strings.Compare(a.leaf.String(), b.leaf.String()), strings.Compare(string(a.value), string(b.value)))
-	})
-	for _, f := range s.faults {
+func (t *attempt) found(l *leaf, value raw, format string, args ...any) {
+	f := fault{l, value, fmt.Sprintf(format, args...)}
+	t.faults = append(t.faults, f)
+	GinkgoWriter.Printf("%s = %s: %s\n", l, short(json.RawMessage(quotedIfOdd(value))), f.problem)
+}
+
+// report is each fault in a line. Their inputs are kept.
+func (t *attempt) report() string {
+	slices.SortFunc(t.faults, func(a, b fault) int { return strings.Compare(string(a.value), string(b.value)) })
+	var lines []string
+	for _, f := range t.faults {
 		kept := ""
 		if f.value != nil {
-			kept = keep(s.t, f)
+			kept = keep(f)
 		}
-		s.t.Errorf("%s = %s: %.500s%s", f.leaf, short(json.RawMessage(quotedIfOdd(f.value))), f.problem, kept)
+		lines = append(lines, fmt.Sprintf("%s = %s: %.500s%s", f.leaf, short(json.RawMessage(quotedIfOdd(f.value))), f.problem, kept))
 	}
+	return strings.Join(lines, "\n")
 }
 
 func quotedIfOdd(value raw) []byte {
@@ -219,3 +237,29 @@ func quotedIfOdd(value raw) []byte {
 	}
 	return []byte("null")
 }
+
+// counted is the name of the report entries with counts.
+const counted = "counts"
+
+var _ = ReportAfterSuite("what was tried", func(report Report) {
+	tried, sum := 0, counts{}
+	for _, spec := range report.SpecReports {
+		for _, entry := range spec.ReportEntries {
+			if entry.Name != counted {
+				continue
+			}
+			one, own := entry.GetRawValue().(counts)
+			if !own { // it is another process's
+				Expect(json.Unmarshal([]byte(entry.Value.AsJSON), &one)).To(Succeed())
+			}
+			tried++
+			sum = counts{sum.Tried + one.Tried, sum.Accepted + one.Accepted, sum.Barred + one.Barred, sum.Requests + one.Requests}
+		}
+	}
+	out := io.Writer(GinkgoWriter)
+	if os.Getenv(fieldsVariable) != "" {
+		out = os.Stdout
+	}
+	fmt.Fprintf(out, "%d trials of %d fields: %d values, %d of them accepted, %d only on a new object; %d requests in %v\n",
+		tried, len(fields()), sum.Tried, sum.Accepted, sum.Barred, sum.Requests, report.RunTime)
+})

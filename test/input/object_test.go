@@ -10,7 +10,7 @@ import (
 
 // object is the one on which a leaf is tried.
 type object struct {
-	*suite
+	*attempt
 	leaf *leaf
 	name string
 	// base is the object as it was sent, and frame its part with and without the leaf.
@@ -28,7 +28,7 @@ type object struct {
 // begin creates the object without the leaf: with all that is above it, if rules allow that.
 func (o *object) begin(ctx context.Context) bool {
 	k := o.leaf.kind
-	o.base = o.leaf.base(o.t, o.name)
+	o.base = o.leaf.base(o.name)
 	o.frame = o.leaf.frame(o.base)
 	o.at = o.frame.at
 	if o.leaf.part() == "status" {
@@ -85,7 +85,7 @@ func (o *object) set(ctx context.Context, value raw) {
 	k := o.leaf.kind
 	a := k.write(ctx, k.version, o.name, o.leaf.part(), o.frame.with(value))
 	if a.ok() {
-		o.accepted.Add(1)
+		o.Accepted++
 		o.taken = append(o.taken, value)
 		o.check(ctx, o.name, value, o.before.own)
 		return
@@ -104,8 +104,8 @@ func (o *object) set(ctx context.Context, value raw) {
 		}
 		return
 	}
-	o.barred.Add(1)
-	o.accepted.Add(1)
+	o.Barred++
+	o.Accepted++
 	o.check(ctx, name, value, nil)
 	if a := k.remove(ctx, name); !a.ok() {
 		o.found(o.leaf, value, "deleting: %d %s", a.code, a.body)

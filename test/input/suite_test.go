@@ -9,8 +9,9 @@
 // Of each leaf there is an object with all that is above the leaf and without it. Values that the schema takes, values at and beyond its
 // bounds, and values of other types are set one after the other, and in the end the leaf is unset. What must hold is in check_test.go.
 //
-// go test tries a sample, by a seed that is printed. TRELLIS_INPUT_SEED tries that sample again, TRELLIS_INPUT=all tries everything (make
-// test-input), and TRELLIS_INPUT=PATH the leaves whose path has that text. What fails is written to testdata/corpus, which is tried each time.
+// go test tries a sample, by the seed of Ginkgo, which is printed: -ginkgo.seed or TRELLIS_INPUT_SEED tries that sample again. TRELLIS_INPUT=all
+// tries everything (make test-input), and TRELLIS_INPUT=PATH the leaves whose path has that text. What fails is written to testdata/corpus, which is
+// tried each time.
 package input
 
 import (
@@ -19,12 +20,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -40,9 +41,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const root = "../.."
+
+func TestInput(t *testing.T) { suite.Run(t, "Input", suite.Default) }
 
 // api is the API server, asked by an administrator in raw JSON.
 var api struct {
@@ -50,84 +54,95 @@ var api struct {
 	http *http.Client
 }
 
-func TestMain(m *testing.M) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-		os.Exit(1)
-	}
-	code, err := runSuite(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the API server and admission:", err)
-	}
-	os.Exit(code)
-}
+// What the first process runs for all of them.
+var (
+	env           *envtest.Environment
+	server        *conversion.Server
+	stopAdmission func()
+)
 
-func runSuite(m *testing.M) (int, error) {
-	ctrl.SetLogger(logr.Discard())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	env := &envtest.Environment{WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}}}
+var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
+	By("starting an API server with the definitions, the conversion and the admission of Trellis")
+	env = &envtest.Environment{WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}}}
 	config, err := apiserver.Launch(env)
-	if err != nil {
-		return 1, err
+	Expect(err).NotTo(HaveOccurred())
+	server = conversion.Serve()
+	Expect(server.Install(config, filepath.Join(root, "config", "crd", "bases"))).To(Succeed())
+	admit(ctx, config, &env.WebhookInstallOptions)
+	connect(env.KubeConfig)
+	createTopologies(ctx)
+	return env.KubeConfig
+}, func(_ SpecContext, kubeconfig []byte) { connect(kubeconfig) }, NodeTimeout(suite.Timeout()))
+
+var _ = SynchronizedAfterSuite(func() {}, func() {
+	if stopAdmission != nil {
+		stopAdmission()
 	}
-	defer func() { _ = env.Stop() }()
-	server := conversion.Serve()
-	defer server.Close()
-	if err := server.Install(config, filepath.Join(root, "config", "crd", "bases")); err != nil {
-		return 1, err
+	if server != nil {
+		server.Close()
 	}
-	config.QPS = -1
-	stopped, err := admit(ctx, config, &env.WebhookInstallOptions)
-	if err != nil {
-		return 1, err
+	if env != nil {
+		Expect(env.Stop()).To(Succeed())
 	}
-	defer func() { cancel(); <-stopped }()
+})
+
+func connect(kubeconfig []byte) {
+	config, err := apiserver.Connect(kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
 	api.url = strings.TrimSuffix(config.Host, "/")
-	if api.http, err = rest.HTTPClientFor(config); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	api.http, err = rest.HTTPClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
 }
 
-// admit serves the operator's webhooks until ctx ends.
-func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallOptions) (stopped chan struct{}, err error) {
+// admit serves the operator's webhooks until stopAdmission, and returns when they accept connections.
+func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallOptions) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: operator.NewScheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		WebhookServer: webhookserver.NewServer(webhookserver.Options{Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir}),
 	})
-	if err != nil {
-		return nil, err
-	}
-	err = webhook.SetupWithManager(mgr, webhook.Options{
+	Expect(err).NotTo(HaveOccurred())
+	Expect(webhook.SetupWithManager(mgr, webhook.Options{
 		Admission: true, MaxPods: validation.DefaultMaxPods, Warnings: graph.LaunchWarnings,
 		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
 			return graph.NotActedOn(dgd, alpha, specs.Auto)
 		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	stopped = make(chan struct{})
+	})).To(Succeed())
+	running, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	stopAdmission = func() { cancel(); <-stopped }
 	go func() {
+		defer GinkgoRecover()
 		defer close(stopped)
-		if err := mgr.Start(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "admission ended:", err)
-		}
+		Expect(mgr.Start(running)).To(Succeed())
 	}()
-	return stopped, serves(ctx, at)
-}
-
-// serves returns when the webhooks accept connections.
-func serves(ctx context.Context, at *envtest.WebhookInstallOptions) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(at.LocalServingCAData)
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}
-	return until(ctx, func() error {
+	Eventually(ctx, func() error {
 		connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", at.LocalServingHost, at.LocalServingPort))
 		if err != nil {
 			return err
 		}
 		return connection.Close()
-	})
+	}).Should(Succeed(), "the webhooks accept connections")
+}
+
+// createTopologies creates those that deployments name.
+func createTopologies(ctx context.Context) {
+	for _, k := range kinds() {
+		if k.definition.Spec.Names.Kind != "ClusterTopology" {
+			continue
+		}
+		for _, name := range []string{"a", "x"} {
+			object := tree(bases[k.String()])
+			object["metadata"] = map[string]any{"name": name}
+			Eventually(ctx, func() string {
+				a := k.create(ctx, object)
+				if a.ok() || a.code == http.StatusConflict { // another answer was lost
+					return ""
+				}
+				return fmt.Sprintf("%d %s", a.code, a.body)
+			}).Should(BeEmpty(), "ClusterTopology %s is created", name)
+		}
+	}
 }

@@ -6,9 +6,12 @@ package api
 import (
 	"fmt"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const topology = `
@@ -20,12 +23,16 @@ spec:
   - {domain: rack, key: example.com/rack}
 `
 
-func TestClusterTopologyCreate(t *testing.T) {
+var _ = Describe("ClusterTopology", func() {
 	key := func(key string) string { return `spec: {levels: [{domain: rack, key: ` + key + `}]}` }
-	tests := map[string]struct {
+	type creation struct {
 		patch string
 		want  refusal
-	}{
+	}
+	DescribeTable("is accepted, or refused at the field at fault, when it is created", func(ctx SpecContext, tt creation) {
+		_, err := create(ctx, topologies, object(topology, named(), tt.patch), metav1.DryRunAll)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]creation{
 		"two levels": {},
 		"every level of Grove alpha.4 to alpha.8": {patch: `
 spec:
@@ -61,28 +68,17 @@ spec:
 		"9 schedulers":                    {patch: references(9), want: refusal{"spec.schedulerTopologyReferences", "must have at most 8 items"}},
 		"17 node labels":                  {patch: `spec: {nodeSelector: {` + selector(17) + `}}`, want: refusal{"spec.nodeSelector", "must have at most 16 items"}},
 		"unknown field":                   {patch: `spec: {level: []}`, want: refusal{"", `unknown field "spec.level"`}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := create(t, topologies, object(t, topology, "metadata: {name: "+objectName(t)+"}", tt.patch), metav1.DryRunAll)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-func TestClusterTopologyLevelsMayChange(t *testing.T) {
-	obj := mustCreate(t, topologies, object(t, topology, "metadata: {name: mutable}"))
-	for name, change := range map[string]string{
+	DescribeTable("takes changes of its levels", func(ctx SpecContext, change string) {
+		mustCreate(ctx, topologies, object(topology, named()))
+		mustPatch(ctx, topologies, namespace, change)
+	}, suite.Entries(map[string]string{
 		"level removed":  `spec: {levels: [{domain: zone, key: topology.kubernetes.io/zone}]}`,
 		"order reversed": `spec: {levels: [{domain: rack, key: example.com/rack}, {domain: zone, key: topology.kubernetes.io/zone}]}`,
 		"key changed":    `spec: {levels: [{domain: zone, key: example.com/zone}]}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := patch(t, topologies, obj.GetName(), change)
-			refusal{}.check(t, err)
-		})
-	}
-}
+	}))
+})
 
 func levels(count int) string { return `spec: {` + levelList(count) + `}` }
 

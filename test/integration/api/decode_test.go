@@ -5,22 +5,29 @@ package api
 
 import (
 	"encoding/json"
-	"testing"
-	"time"
+	"math"
+	"runtime"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // One object that Go cannot read stops the operator's informer for all objects. So the schema must refuse whatever the Go
 // types cannot take, or take for ever.
-func TestWhatGoCannotReadIsRefused(t *testing.T) {
+var _ = Describe("The schema of a DynamoGraphDeployment", func() {
 	worker := func(fields string) string { return "spec: {services: {Worker: {" + fields + "}}}" }
-	tests := map[string]struct {
+	type creation struct {
 		patch string
 		want  refusal
-	}{
+	}
+	DescribeTable("refuses what Go cannot read", func(ctx SpecContext, tt creation) {
+		_, err := create(ctx, deployments, object(graph, named(), tt.patch), metav1.DryRunAll)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]creation{
 		"replicas beyond int32":  {worker(`replicas: 3000000000`), refusal{"spec.services.Worker.replicas", "int32"}},
 		"priority beyond int32":  {pod(`{priority: -3000000000}`), refusal{"spec.services.Worker.extraPodSpec.priority", "-2147483648"}},
 		"probe's port beyond":    {worker(`livenessProbe: {httpGet: {port: 3000000000}}`), refusal{"spec.services.Worker.livenessProbe.httpGet.port", "2147483647"}},
@@ -35,18 +42,23 @@ func TestWhatGoCannotReadIsRefused(t *testing.T) {
 		"env value a boolean":  {worker(`envs: [{name: A, value: true}]`), refusal{"spec.services.Worker.envs[0].value", "must be of type string"}},
 		"free object a list":   {worker(`checkpoint: []`), refusal{"spec.services.Worker.checkpoint", "must be of type object"}},
 		"free config a string": {worker(`eppConfig: {config: "x"}`), refusal{"spec.services.Worker.eppConfig.config", "must be of type object"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := create(t, deployments, object(t, graph, "metadata: {name: "+objectName(t)+"}", tt.patch), metav1.DryRunAll)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-// The other way round: the extremes that the schema takes are read, and at once.
-func TestWhatIsAcceptedGoReads(t *testing.T) {
-	for name, fields := range map[string]string{
+	DescribeTable("accepts only what Go reads, extremes included", func(ctx SpecContext, fields string) {
+		created, err := create(ctx, deployments, object(graph, named(), worker(fields)), metav1.DryRunAll)
+		Expect(err).NotTo(HaveOccurred())
+		raw, err := created.MarshalJSON()
+		Expect(err).NotTo(HaveOccurred())
+		// A quantity that takes for ever, such as 1e-999999999, is computed with all its digits, and allocates about 10 MiB a second.
+		// Other goroutines allocate, too, but not in each of three reads.
+		least := uint64(math.MaxUint64)
+		for range 3 {
+			least = min(least, allocatedBy(func() {
+				Expect(json.Unmarshal(raw, &nvidiav1alpha1.DynamoGraphDeployment{})).To(Succeed())
+			}))
+		}
+		Expect(least).To(BeNumerically("<", 1<<20), "bytes allocated by reading it")
+	}, suite.Entries(map[string]string{
 		"largest int32":     `extraPodSpec: {priority: 2147483647}`,
 		"largest int64":     `extraPodSpec: {securityContext: {runAsUser: 9007199254740991}}`,
 		"float of a number": `extraPodSpec: {terminationGracePeriodSeconds: 1.0e+3}`,
@@ -55,27 +67,15 @@ func TestWhatIsAcceptedGoReads(t *testing.T) {
 		"exponents":         `extraPodSpec: {mainContainer: {resources: {limits: {cpu: "1e-99", memory: "9E99"}}}}`,
 		"port by name":      `livenessProbe: {httpGet: {port: http}}`,
 		"nulls":             `extraPodSpec: {containers: null, volumes: null, mainContainer: {args: null, resources: null}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			obj := object(t, graph, "metadata: {name: "+objectName(t)+"}", "spec: {services: {Worker: {"+fields+"}}}")
-			created, err := create(t, deployments, obj, metav1.DryRunAll)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := created.MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
-			begin := time.Now()
-			var typed nvidiav1alpha1.DynamoGraphDeployment
-			if err := json.Unmarshal(raw, &typed); err != nil {
-				t.Errorf("accepted, but Go cannot read it: %v", err)
-			}
-			if took := time.Since(begin); took > time.Second {
-				t.Errorf("read in %v", took)
-			}
-		})
-	}
+	}, SpecTimeout(suite.Timeout())))
+})
+
+func allocatedBy(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 func make10k() []byte {

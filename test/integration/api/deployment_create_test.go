@@ -6,9 +6,12 @@ package api
 import (
 	"fmt"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // graph is the smallest deployment worth the name. Cases patch it.
@@ -21,11 +24,15 @@ spec:
     Worker: {componentType: worker}
 `
 
-func TestDeploymentCreate(t *testing.T) {
-	tests := map[string]struct {
+var _ = Describe("DynamoGraphDeployment", func() {
+	type creation struct {
 		patch string
 		want  refusal
-	}{
+	}
+	DescribeTable("is accepted, or refused at the field at fault, when it is created", func(ctx SpecContext, tt creation) {
+		_, err := create(ctx, deployments, object(graph, named(), tt.patch), metav1.DryRunAll)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]creation{
 		"two services":    {},
 		"empty service":   {patch: `spec: {services: {Worker: {}}}`},
 		"null in a field": {patch: `spec: {services: {Worker: {subComponentType: }}}`},
@@ -100,22 +107,18 @@ func TestDeploymentCreate(t *testing.T) {
 		"container without name":  {patch: pod(`{containers: [{image: x}]}`), want: refusal{"spec.services.Worker.extraPodSpec.containers[0].name", "Required value"}},
 		"main container, no name": {patch: pod(`{mainContainer: {image: x}}`)},
 		"what pods may repeat":    {patch: pod(`{imagePullSecrets: [{}, {}], hostAliases: [{ip: 10.0.0.1}, {ip: 10.0.0.1}], mainContainer: {env: [{name: A}, {name: A}], ports: [{containerPort: 1}, {containerPort: 1}], resources: {claims: [{name: a, request: b}, {name: a, request: c}]}}}`)},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			obj := object(t, graph, "metadata: {name: "+objectName(t)+"}", tt.patch)
-			_, err := create(t, deployments, obj, metav1.DryRunAll)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-func TestDeploymentCreateParts(t *testing.T) {
-	tests := map[string]struct {
+	type parts struct {
 		worker string
 		pvcs   string
 		want   refusal
-	}{
+	}
+	DescribeTable("is accepted, or refused at the field at fault, by the parts of a service and its claims", func(ctx SpecContext, tt parts) {
+		obj := object(graph, named(), "spec: {services: {Worker: {"+tt.worker+"}}}", "spec: {pvcs: "+tt.pvcs+"}")
+		_, err := create(ctx, deployments, obj, metav1.DryRunAll)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]parts{
 		"shared memory sized":       {worker: `sharedMemory: {size: 16Gi}`},
 		"shared memory off":         {worker: `sharedMemory: {disabled: true}`},
 		"shared memory 0":           {worker: `sharedMemory: {size: "0"}`, want: refusal{"spec.services[Worker].sharedMemory.size", "sharedMemory.size is required when disabled is false"}},
@@ -157,30 +160,22 @@ func TestDeploymentCreateParts(t *testing.T) {
 		"claim, unknown mode":   {pvcs: `[{name: m, volumeAccessMode: RWX}]`, want: refusal{"spec.pvcs[0].volumeAccessMode", "Unsupported value"}},
 		"claim, size abc":       {pvcs: `[{name: m, size: abc}]`, want: refusal{"spec.pvcs[0].size", "should match"}},
 		"101 claims":            {pvcs: "[" + claims(101) + "]", want: refusal{"spec.pvcs", "must have at most 100 items"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			obj := object(t, graph,
-				"metadata: {name: "+objectName(t)+"}",
-				"spec: {services: {Worker: {"+tt.worker+"}}}",
-				"spec: {pvcs: "+tt.pvcs+"}")
-			_, err := create(t, deployments, obj, metav1.DryRunAll)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-func TestAmountsAreChecked(t *testing.T) {
 	for _, side := range []string{"requests", "limits"} {
-		for field, amount := range map[string]string{"cpu": "cpu: abc", "memory": "memory: 16GB", "gpu": "gpu: eight", "custom.rdma/ib": "custom: {rdma/ib: abc}"} {
-			t.Run(side+" "+field, func(t *testing.T) {
-				obj := object(t, graph, "metadata: {name: amounts}", "spec: {services: {Worker: {resources: {"+side+": {"+amount+"}}}}}")
-				_, err := create(t, deployments, obj, metav1.DryRunAll)
-				refusal{"spec.services.Worker.resources." + side + "." + field, "should match"}.check(t, err)
-			})
-		}
+		DescribeTable("is refused with "+side+" that are no quantities", func(ctx SpecContext, field, amount string) {
+			obj := object(graph, named(), "spec: {services: {Worker: {resources: {"+side+": {"+amount+"}}}}}")
+			_, err := create(ctx, deployments, obj, metav1.DryRunAll)
+			Expect(err).To(refusal{"spec.services.Worker.resources." + side + "." + field, "should match"})
+		},
+			Entry(nil, "cpu", "cpu: abc"),
+			Entry(nil, "memory", "memory: 16GB"),
+			Entry(nil, "gpu", "gpu: eight"),
+			Entry(nil, "custom.rdma/ib", "custom: {rdma/ib: abc}"),
+			EntryDescription("%[1]s"),
+		)
 	}
-}
+})
 
 func pod(spec string) string { return `spec: {services: {Worker: {extraPodSpec: ` + spec + `}}}` }
 

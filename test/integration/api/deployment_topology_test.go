@@ -4,9 +4,11 @@
 package api
 
 import (
-	"testing"
-
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const (
@@ -16,12 +18,30 @@ const (
 	sameServices    = "service topology is immutable and cannot be modified after creation"
 )
 
-func TestTopologyConstraintCreate(t *testing.T) {
-	tests := map[string]struct {
+// packed is a deployment with a constraint at both levels.
+const packed = `
+spec:
+  backendFramework: vllm
+  topologyConstraint: {topologyProfile: p, packDomain: zone}
+  services:
+    Worker:
+      multinode: {nodeCount: 4}
+      topologyConstraint: {packDomain: rack}
+`
+
+var _ = Describe("The topology constraint of a DynamoGraphDeployment", func() {
+	type creation struct {
 		graph  string // spec.topologyConstraint
 		worker string // spec.services.Worker.topologyConstraint
 		want   refusal
-	}{
+	}
+	DescribeTable("is accepted, or refused at the field at fault, when it is created", func(ctx SpecContext, tt creation) {
+		obj := object(graph, named(),
+			"spec: {topologyConstraint: "+tt.graph+"}",
+			"spec: {services: {Worker: {topologyConstraint: "+tt.worker+"}}}")
+		_, err := create(ctx, deployments, obj, metav1.DryRunAll)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]creation{
 		"none":                 {},
 		"deployment only":      {graph: `{topologyProfile: p, packDomain: zone}`},
 		"service only":         {graph: `{topologyProfile: p}`, worker: `{packDomain: rack}`},
@@ -50,41 +70,44 @@ func TestTopologyConstraintCreate(t *testing.T) {
 		"service's in capitals":   {graph: `{topologyProfile: p}`, worker: `{packDomain: Rack}`, want: refusal{"spec.services.Worker.topologyConstraint.packDomain", "should match"}},
 		"service prefers Rack":    {graph: `{topologyProfile: p}`, worker: `{preferredPackDomain: Rack}`, want: refusal{"spec.services.Worker.topologyConstraint.preferredPackDomain", "should match"}},
 		"domain of 64 characters": {graph: `{topologyProfile: p, packDomain: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}`, want: refusal{"spec.topologyConstraint.packDomain", "may not be more than 63"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			obj := object(t, graph, "metadata: {name: "+objectName(t)+"}",
-				"spec: {topologyConstraint: "+tt.graph+"}",
-				"spec: {services: {Worker: {topologyConstraint: "+tt.worker+"}}}")
-			_, err := create(t, deployments, obj, metav1.DryRunAll)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-// packed is a deployment with a constraint at both levels.
-const packed = `
-spec:
-  backendFramework: vllm
-  topologyConstraint: {topologyProfile: p, packDomain: zone}
-  services:
-    Worker:
-      multinode: {nodeCount: 4}
-      topologyConstraint: {packDomain: rack}
-`
+	// It could be changed in two steps that are each harmless, were it not for the set of services.
+	It("cannot be changed by removing a service and adding it again", func(ctx SpecContext) {
+		mustCreate(ctx, deployments, object(graph, packed, named()))
 
-func TestDeploymentUpdate(t *testing.T) {
+		_, err := patch(ctx, deployments, namespace, `spec: {services: {Worker: null}}`)
+		Expect(err).To(refusal{"spec.services", sameServices})
+
+		_, err = patch(ctx, deployments, namespace, `spec: {services: {Worker: null, Worker2: {topologyConstraint: {packDomain: host}}}}`)
+		Expect(err).To(refusal{"spec.services", sameServices})
+
+		current, err := objectsOf(deployments).Get(ctx, namespace, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		changed := object(graph, named(), `spec: {backendFramework: vllm, topologyConstraint: {topologyProfile: p, packDomain: zone}}`)
+		changed.SetResourceVersion(current.GetResourceVersion())
+		_, err = objectsOf(deployments).Update(ctx, changed, metav1.UpdateOptions{})
+		Expect(err).To(refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable})
+	})
+})
+
+var _ = Describe("A stored DynamoGraphDeployment", func() {
 	atSpec := refusal{"spec.topologyConstraint", "spec.topologyConstraint " + immutable}
 	atService := refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}
 	set := refusal{"spec.services", sameServices}
 	nodes := refusal{"spec.services[Worker].multinode", "cannot change node topology (between single-node and multi-node) after creation"}
 	framework := refusal{"spec.backendFramework", "spec.backendFramework is immutable and cannot be changed after creation"}
 
-	tests := map[string]struct {
+	type update struct {
 		base   string // laid over graph before it is created
 		change string
 		want   refusal
-	}{
+	}
+	DescribeTable("takes a change, or refuses it at the field at fault", func(ctx SpecContext, tt update) {
+		mustCreate(ctx, deployments, object(graph, tt.base, named()))
+		_, err := patch(ctx, deployments, namespace, tt.change)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]update{
 		"profile changed":          {base: packed, change: `spec: {topologyConstraint: {topologyProfile: q}}`, want: atSpec},
 		"domain changed":           {base: packed, change: `spec: {topologyConstraint: {packDomain: block}}`, want: atSpec},
 		"domain removed":           {base: packed, change: `spec: {topologyConstraint: {packDomain: null}}`, want: atSpec},
@@ -116,37 +139,5 @@ func TestDeploymentUpdate(t *testing.T) {
 		"restarted":                  {base: packed, change: `spec: {restart: {id: "2"}}`},
 		"labels and annotations":     {base: packed, change: `metadata: {labels: {a: b}, annotations: {a: b}}`},
 		"service type and framework": {base: packed, change: `spec: {services: {Worker: {componentType: decode, resources: {limits: {gpu: "4"}}}}}`},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			obj := mustCreate(t, deployments, object(t, graph, tt.base, "metadata: {name: "+objectName(t)+"}"))
-			_, err := patch(t, deployments, obj.GetName(), tt.change)
-			tt.want.check(t, err)
-		})
-	}
-}
-
-// A constraint could be changed in two steps that are each harmless, were it not for the set of services.
-func TestServiceCannotComeBackChanged(t *testing.T) {
-	obj := mustCreate(t, deployments, object(t, graph, packed, "metadata: {name: come-back}"))
-
-	_, err := patch(t, deployments, obj.GetName(), `spec: {services: {Worker: null}}`)
-	refusal{"spec.services", sameServices}.check(t, err)
-
-	_, err = patch(t, deployments, obj.GetName(), `spec: {services: {Worker: null, Worker2: {topologyConstraint: {packDomain: host}}}}`)
-	refusal{"spec.services", sameServices}.check(t, err)
-
-	changed := object(t, graph, "metadata: {name: come-back}", `spec: {backendFramework: vllm, topologyConstraint: {topologyProfile: p, packDomain: zone}}`)
-	changed.SetResourceVersion(current(t, obj.GetName()))
-	_, err = objectsOf(deployments).Update(t.Context(), changed, metav1.UpdateOptions{})
-	refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}.check(t, err)
-}
-
-func current(t *testing.T, name string) string {
-	t.Helper()
-	obj, err := objectsOf(deployments).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return obj.GetResourceVersion()
-}
+	}))
+})

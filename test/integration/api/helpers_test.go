@@ -9,16 +9,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"testing"
-	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	controllerclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
@@ -26,42 +27,57 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-const namespace = "default"
-
-// refusal is what a user reads: the field at fault and the words. The zero refusal means acceptance.
+// refusal matches the error of a request that the API server refuses, by what its user reads: the field at fault and the words. The zero refusal
+// matches that it accepts.
 type refusal struct {
 	path string
 	text string
 }
 
-func (r refusal) check(t *testing.T, err error) {
-	t.Helper()
-	switch {
-	case r == refusal{} && err != nil:
-		t.Fatalf("refused: %v", err)
-	case r == refusal{}:
-		return
-	case err == nil:
-		t.Fatalf("accepted, want a refusal at %s: %s", r.path, r.text)
+// Match implements GomegaMatcher.
+func (r refusal) Match(actual any) (bool, error) {
+	err, isError := actual.(error)
+	if actual != nil && !isError {
+		return false, fmt.Errorf("a refusal matches errors, not %T", actual)
+	}
+	if r == (refusal{}) || err == nil {
+		return r == refusal{} && err == nil, nil
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code < 400 || status.Status().Code > 499 {
-		t.Errorf("want a 4xx, got %v", err)
+		return false, nil
 	}
-	if got := err.Error(); !strings.Contains(got, r.path+":") || !strings.Contains(got, r.text) {
-		t.Errorf("want a refusal at %s: %s\ngot %.2000s", r.path, r.text, got)
+	return strings.Contains(err.Error(), r.path+":") && strings.Contains(err.Error(), r.text), nil
+}
+
+// FailureMessage implements GomegaMatcher.
+func (r refusal) FailureMessage(actual any) string {
+	switch {
+	case r == refusal{}:
+		return fmt.Sprintf("refused: %v", actual)
+	case actual == nil:
+		return fmt.Sprintf("accepted, want a refusal at %s: %s", r.path, r.text)
 	}
+	return fmt.Sprintf("want a refusal (4xx) at %s: %s\ngot %.2000s", r.path, r.text, actual)
+}
+
+// NegatedFailureMessage implements GomegaMatcher.
+func (r refusal) NegatedFailureMessage(actual any) string {
+	return fmt.Sprintf("want no refusal at %s: %s\ngot %.2000s", r.path, r.text, actual)
 }
 
 // object reads a manifest and lays patches over it, each a YAML merge patch (null removes).
-func object(t *testing.T, text string, patches ...string) *unstructured.Unstructured {
-	t.Helper()
-	content := manifest.Parse(t, text)
+func object(text string, patches ...string) *unstructured.Unstructured {
+	GinkgoHelper()
+	content := manifest.Parse(GinkgoTB(), text)
 	for _, patch := range patches {
-		merge(content, manifest.Parse(t, patch))
+		merge(content, manifest.Parse(GinkgoTB(), patch))
 	}
 	return &unstructured.Unstructured{Object: content}
 }
+
+// named is the patch that gives an object the spec's name.
+func named() string { return "metadata: {name: " + namespace + "}" }
 
 // merge is RFC 7386.
 func merge(into, patch map[string]any) {
@@ -80,80 +96,101 @@ func merge(into, patch map[string]any) {
 }
 
 func objectsOf(of schema.GroupVersionResource) dynamic.ResourceInterface {
-	if of == deployments || of == adapters || of == groups {
-		return client.Resource(of).Namespace(namespace)
+	if of == topologies {
+		return client.Resource(of)
 	}
-	return client.Resource(of)
+	return client.Resource(of).Namespace(namespace)
 }
 
 // create asks the API server as a strict client does: unknown fields are errors.
-func create(t *testing.T, of schema.GroupVersionResource, obj *unstructured.Unstructured, dryRun ...string) (*unstructured.Unstructured, error) {
-	t.Helper()
-	created, err := objectsOf(of).Create(t.Context(), obj, metav1.CreateOptions{DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
-	if err == nil && len(dryRun) == 0 {
-		t.Cleanup(func() {
-			_ = objectsOf(of).Delete(context.Background(), obj.GetName(), metav1.DeleteOptions{})
-		})
-	}
-	return created, err
+func create(ctx context.Context, of schema.GroupVersionResource, obj *unstructured.Unstructured, dryRun ...string) (*unstructured.Unstructured, error) {
+	return objectsOf(of).Create(ctx, obj, metav1.CreateOptions{DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
 }
 
-func mustCreate(t *testing.T, of schema.GroupVersionResource, obj *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	created, err := create(t, of, obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+func mustCreate(ctx context.Context, of schema.GroupVersionResource, obj *unstructured.Unstructured) *unstructured.Unstructured {
+	GinkgoHelper()
+	created, err := create(ctx, of, obj)
+	Expect(err).NotTo(HaveOccurred())
 	return created
 }
 
 // patch sends a YAML merge patch.
-func patch(t *testing.T, of schema.GroupVersionResource, name, change string, subresources ...string) (*unstructured.Unstructured, error) {
-	t.Helper()
-	return patchThrough(t, objectsOf(of), name, change, subresources...)
+func patch(ctx context.Context, of schema.GroupVersionResource, name, change string, subresources ...string) (*unstructured.Unstructured, error) {
+	GinkgoHelper()
+	return patchThrough(ctx, objectsOf(of), name, change, subresources...)
 }
 
-func patchThrough(t *testing.T, objects dynamic.ResourceInterface, name, change string, subresources ...string) (*unstructured.Unstructured, error) {
-	t.Helper()
+func mustPatch(ctx context.Context, of schema.GroupVersionResource, name, change string, subresources ...string) *unstructured.Unstructured {
+	GinkgoHelper()
+	patched, err := patch(ctx, of, name, change, subresources...)
+	Expect(err).NotTo(HaveOccurred())
+	return patched
+}
+
+func patchThrough(ctx context.Context, objects dynamic.ResourceInterface, name, change string, subresources ...string) (*unstructured.Unstructured, error) {
+	GinkgoHelper()
 	raw, err := yaml.YAMLToJSON([]byte(change))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return objects.Patch(t.Context(), name, types.MergePatchType, raw, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict}, subresources...)
+	Expect(err).NotTo(HaveOccurred())
+	return objects.Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict}, subresources...)
 }
 
-// objectName makes a name from a test's: cases run on objects of their own.
-func objectName(t *testing.T) string {
-	name := strings.ToLower(filepath.Base(t.Name()))
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
+// readDefinition reads a definition of config/crd and lays patches over it. When the spec ends, the definition is deleted from the API server.
+func readDefinition(file string, patches ...string) *unstructured.Unstructured {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(basesDir, file))
+	Expect(err).NotTo(HaveOccurred())
+	crd := object(string(text), patches...)
+	DeferCleanup(func(ctx SpecContext) {
+		err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{})
+		Expect(controllerclient.IgnoreNotFound(err)).To(Succeed())
+	})
+	return crd
+}
+
+func install(ctx context.Context, crd *unstructured.Unstructured) {
+	GinkgoHelper()
+	_, err := client.Resource(definitions).Apply(ctx, crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test", Force: true})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// storeOlder stores an object under a definition without rules, and returns when the API server applies the rules.
+func storeOlder(ctx SpecContext, strict *unstructured.Unstructured, objects dynamic.ResourceInterface, old *unstructured.Unstructured) {
+	GinkgoHelper()
+	loose := strict.DeepCopy()
+	dropRules(loose.Object["spec"])
+	install(ctx, loose)
+	Eventually(ctx, func(ctx SpecContext) error {
+		_, err := objects.Create(ctx, old, metav1.CreateOptions{})
+		return err
+	}).Should(Succeed(), "the definition without rules is served")
+	install(ctx, strict)
+	another := old.DeepCopy()
+	another.SetName("another")
+	Eventually(ctx, func(ctx SpecContext) error {
+		_, err := objects.Create(ctx, another, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}).Should(MatchError(apierrors.IsInvalid, "IsInvalid"), "the rules are applied")
+}
+
+// dropRules takes away everything that refuses a value for other than its type.
+func dropRules(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		if keys, isMapList := v["x-kubernetes-list-map-keys"].([]any); isMapList && slices.Contains(keys, any("name")) {
+			v["x-kubernetes-list-type"] = "atomic"
+			delete(v, "x-kubernetes-list-map-keys")
 		}
-		return '-'
-	}, name)
-	return strings.Trim(name[:min(len(name), 60)], "-")
-}
-
-func readFile(t *testing.T, path ...string) string {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
-// waitServed returns when the API server answers for all of these kinds: it says that a definition is established a
-// moment before it serves it.
-func waitServed(ctx context.Context, kinds ...schema.GroupVersionResource) error {
-	for _, kind := range kinds {
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-			_, err := objectsOf(kind).List(ctx, metav1.ListOptions{})
-			return err == nil, nil
-		})
-		if err != nil {
-			return fmt.Errorf("waiting for %s to be served: %w", kind.Resource, err)
+		for _, rule := range []string{"x-kubernetes-validations", "pattern", "minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties", "enum"} {
+			if _, isProperty := v[rule].(map[string]any); !isProperty {
+				delete(v, rule)
+			}
+		}
+		for _, child := range v {
+			dropRules(child)
+		}
+	case []any:
+		for _, child := range v {
+			dropRules(child)
 		}
 	}
-	return nil
 }

@@ -12,79 +12,158 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// manifests are our own and, where they lie beside the repository, the samples of what users have today.
-func manifests(t *testing.T) map[string]*unstructured.Unstructured {
-	t.Helper()
+var _ = Describe("A manifest of v1alpha1", func() {
+	DescribeTable("applies unchanged", func(ctx SpecContext, obj *unstructured.Unstructured) {
+		first := withoutRestart(obj)
+		created, err := create(ctx, deployments, first)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(losses("", first.Object, created.Object)).To(BeEmpty(), "what the API server dropped or changed")
+		applied, err := objectsOf(deployments).Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: []string{metav1.DryRunAll}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(losses("", obj.Object, applied.Object)).To(BeEmpty(), "what server-side apply dropped or changed")
+		if obj.GetName() == "every-field" {
+			return // it has both sources of an eppConfig, which no write of v1beta1 may
+		}
+		back := writtenBack(ctx, deployments, betaDeployments, obj.GetName())
+		Expect(losses("", first.Object, back.Object)).To(BeEmpty(), "what a write as v1beta1 dropped or changed")
+	}, suite.Entries(manifests("")))
+
+	// What goes through the operator's types comes out whole, and the API server takes it.
+	DescribeTable("loses nothing in the Go types", func(ctx SpecContext, obj *unstructured.Unstructured) {
+		var typed nvidiav1alpha1.DynamoGraphDeployment
+		Expect(json.Unmarshal(toJSON(obj.Object), &typed)).To(Succeed())
+		encoded := object(string(toJSON(&typed)))
+		Expect(losses("", obj.Object, encoded.Object)).To(BeEmpty(), "what Go dropped or changed")
+		delete(encoded.Object, "status")
+		_, err := create(ctx, deployments, withoutRestart(encoded), metav1.DryRunAll)
+		Expect(err).NotTo(HaveOccurred())
+	}, suite.Entries(manifests("")))
+
+	It("is stored with the defaults of what it leaves out", func(ctx SpecContext) {
+		obj := manifests("")["least.yaml/least"]
+		mustCreate(ctx, deployments, withoutRestart(obj))
+		created, err := objectsOf(deployments).Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		Expect(err).NotTo(HaveOccurred())
+		want := manifest.Parse(GinkgoTB(), `
+restart: {strategy: {type: Sequential}}
+services:
+  Frontend: {replicas: 1}
+  Worker:
+    replicas: 1
+    multinode: {nodeCount: 2}
+    gpuMemoryService: {mode: intraPod, deviceClassName: gpu.nvidia.com}
+    failover: {mode: intraPod, numShadows: 1}`)
+		Expect(losses(".spec", want, created.Object["spec"])).To(BeEmpty())
+	})
+
+	// The API server drops nulls from custom resources.
+	It("keeps a service with nothing behind its name", func(ctx SpecContext) {
+		obj := object(graph, named())
+		obj.Object["spec"].(map[string]any)["services"].(map[string]any)["Planner"] = nil
+		created, err := create(ctx, deployments, obj, metav1.DryRunAll)
+		Expect(err).NotTo(HaveOccurred())
+		replicas, found, _ := unstructured.NestedInt64(created.Object, "spec", "services", "Planner", "replicas")
+		Expect(found).To(BeTrue(), "service Planner is lost: %v", created.Object["spec"])
+		Expect(replicas).To(BeEquivalentTo(1))
+	})
+})
+
+// It is taken as it is, stored, and read back in both versions; in its own with everything that was written.
+var _ = Describe("A manifest of v1beta1", func() {
+	DescribeTable("applies unchanged, and reads in both versions", func(ctx SpecContext, obj *unstructured.Unstructured) {
+		_, err := create(ctx, betaDeployments, obj)
+		Expect(err).NotTo(HaveOccurred())
+		read, err := objectsOf(betaDeployments).Get(ctx, obj.GetName(), metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(losses("", obj.Object, read.Object)).To(BeEmpty(), "what there and back dropped or changed")
+
+		alpha, err := objectsOf(deployments).Get(ctx, obj.GetName(), metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		components, _, _ := unstructured.NestedSlice(obj.Object, "spec", "components")
+		services, _, _ := unstructured.NestedMap(alpha.Object, "spec", "services")
+		Expect(services).To(HaveLen(len(components)))
+		mustPatch(ctx, deployments, obj.GetName(), "status: {state: pending}", "status")
+		back := writtenBack(ctx, betaDeployments, deployments, obj.GetName())
+		Expect(losses("", obj.Object, back.Object)).To(BeEmpty(), "what a write as v1alpha1 dropped or changed")
+	}, suite.Entries(manifests("v1beta1")))
+})
+
+// writtenBack reads a deployment in the other version, writes it as it was read, and returns it in its own: what the other version cannot hold, and
+// nothing keeps, is lost.
+func writtenBack(ctx SpecContext, own, other schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	GinkgoHelper()
+	read, err := objectsOf(other).Get(ctx, name, metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = objectsOf(other).Update(ctx, read, metav1.UpdateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	back, err := objectsOf(own).Get(ctx, name, metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return back
+}
+
+// manifests are our own of a version and, where they lie beside the repository, those that users have today, by file and name. Those of v1alpha1
+// are in no folder of their own.
+func manifests(version string) map[string]*unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}
-	for _, dir := range []string{"testdata", filepath.Join(sharedDir, "manifests")} {
+	for _, dir := range []string{filepath.Join("testdata", version), filepath.Join(sharedDir, "manifests", version)} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 		if err != nil {
-			t.Fatal(err)
+			panic(err) // specs are made of them: there is none yet that could fail
 		}
 		for _, file := range files {
-			for _, obj := range deploymentsIn(t, file) {
+			objects, err := deploymentsIn(file)
+			if err != nil {
+				panic(fmt.Errorf("%s: %w", file, err))
+			}
+			for _, obj := range objects {
 				obj.SetNamespace("") // some are made for a namespace of their author's
 				found[filepath.Base(file)+"/"+obj.GetName()] = obj
 			}
 		}
 	}
+	if len(found) == 0 {
+		panic("there are no manifests of " + version)
+	}
 	return found
 }
 
-func deploymentsIn(t *testing.T, file string) []*unstructured.Unstructured {
-	t.Helper()
-	raw, err := os.ReadFile(file)
+func deploymentsIn(file string) ([]*unstructured.Unstructured, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	var found []*unstructured.Unstructured
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		obj := &unstructured.Unstructured{}
 		err := documents.Decode(&obj.Object)
 		if errors.Is(err, io.EOF) {
-			return found
+			return found, nil
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			return nil, err
 		}
-		if obj.Object != nil && obj.GetKind() == "DynamoGraphDeployment" {
-			found = append(found, &unstructured.Unstructured{Object: manifest.Parse(t, toJSON(t, obj.Object))})
+		if obj.Object == nil || obj.GetKind() != "DynamoGraphDeployment" {
+			continue
 		}
-	}
-}
-
-func TestManifestsApplyUnchanged(t *testing.T) {
-	for name, obj := range manifests(t) {
-		t.Run(name, func(t *testing.T) {
-			first := withoutRestart(obj)
-			created, err := create(t, deployments, first)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, loss := range losses("", first.Object, created.Object) {
-				t.Error("the API server dropped or changed " + loss)
-			}
-			applied, err := objectsOf(deployments).Apply(t.Context(), obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: []string{metav1.DryRunAll}})
-			if err != nil {
-				t.Fatalf("server-side apply: %v", err)
-			}
-			for _, loss := range losses("", obj.Object, applied.Object) {
-				t.Error("server-side apply dropped or changed " + loss)
-			}
-		})
+		if err := obj.UnmarshalJSON(toJSON(obj.Object)); err != nil { // with the number types of unstructured objects
+			return nil, err
+		}
+		found = append(found, obj)
 	}
 }
 
@@ -93,25 +172,6 @@ func withoutRestart(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	first := obj.DeepCopy()
 	unstructured.RemoveNestedField(first.Object, "spec", "restart")
 	return first
-}
-
-// What goes through the operator's types comes out whole, and the API server takes it.
-func TestGoTypesLoseNothing(t *testing.T) {
-	for name, obj := range manifests(t) {
-		t.Run(name, func(t *testing.T) {
-			var typed nvidiav1alpha1.DynamoGraphDeployment
-			if err := json.Unmarshal([]byte(toJSON(t, obj.Object)), &typed); err != nil {
-				t.Fatal(err)
-			}
-			encoded := object(t, toJSON(t, &typed))
-			for _, loss := range losses("", obj.Object, encoded.Object) {
-				t.Error("Go dropped or changed " + loss)
-			}
-			delete(encoded.Object, "status")
-			_, err := create(t, deployments, withoutRestart(encoded), metav1.DryRunAll)
-			refusal{}.check(t, err)
-		})
-	}
 }
 
 // losses lists what was written and is not there any more. Nulls mean nothing, nor do false and "" where the field is gone;
@@ -154,94 +214,10 @@ func sameQuantity(a, b any) bool {
 	return err1 == nil && err2 == nil && first.Cmp(second) == 0
 }
 
-func TestDefaults(t *testing.T) {
-	obj := deploymentsIn(t, filepath.Join("testdata", "least.yaml"))[0]
-	mustCreate(t, deployments, withoutRestart(obj))
-	created, err := objectsOf(deployments).Apply(t.Context(), obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true})
+func toJSON(value any) []byte {
+	out, err := json.Marshal(value)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) // a manifest, or a deployment
 	}
-	want := manifest.Parse(t, `
-restart: {strategy: {type: Sequential}}
-services:
-  Frontend: {replicas: 1}
-  Worker:
-    replicas: 1
-    multinode: {nodeCount: 2}
-    gpuMemoryService: {mode: intraPod, deviceClassName: gpu.nvidia.com}
-    failover: {mode: intraPod, numShadows: 1}`)
-	for _, missing := range losses(".spec", want, created.Object["spec"]) {
-		t.Error(missing)
-	}
-}
-
-// The API server drops nulls from custom resources; a whole service must not go that way.
-func TestServiceWithNothingBehindItsName(t *testing.T) {
-	obj := object(t, graph, `metadata: {name: nothing-behind}`)
-	obj.Object["spec"].(map[string]any)["services"].(map[string]any)["Planner"] = nil
-	created, err := create(t, deployments, obj, metav1.DryRunAll)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replicas, found, _ := unstructured.NestedInt64(created.Object, "spec", "services", "Planner", "replicas")
-	if !found || replicas != 1 {
-		t.Errorf("service Planner is lost: %v", created.Object["spec"])
-	}
-}
-
-// Without this the two tests above could pass on manifests that use few fields.
-func TestEveryFieldIsCovered(t *testing.T) {
-	written := map[string]bool{}
-	collect("", object(t, readFile(t, "testdata", "every-field.yaml")).Object["spec"], written)
-	for _, path := range fieldPaths("", reflect.TypeFor[nvidiav1alpha1.DynamoGraphDeploymentSpec]()) {
-		if !written[path] && path != ".services.topologyConstraint.topologyProfile" {
-			t.Errorf("testdata/every-field.yaml has no %s", path)
-		}
-	}
-}
-
-func collect(path string, value any, into map[string]bool) {
-	into[path] = true
-	switch v := value.(type) {
-	case map[string]any:
-		for key, child := range v {
-			if strings.HasSuffix(path, ".services") {
-				collect(path+"*", child, into) // the key is a name, not a field
-				continue
-			}
-			collect(strings.TrimSuffix(path, "*")+"."+key, child, into)
-		}
-	case []any:
-		for _, child := range v {
-			collect(path, child, into)
-		}
-	}
-}
-
-// fieldPaths are the JSON paths of all fields of our own types below one.
-func fieldPaths(path string, of reflect.Type) []string {
-	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
-		of = of.Elem()
-	}
-	if of.Kind() != reflect.Struct || !strings.HasSuffix(of.PkgPath(), "trellis/api/nvidia/v1alpha1") {
-		return nil
-	}
-	var all []string
-	for field := range of.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "" {
-			all = append(all, path+"."+name)
-			all = append(all, fieldPaths(path+"."+name, field.Type)...)
-		}
-	}
-	return all
-}
-
-func toJSON(t *testing.T, value any) string {
-	t.Helper()
-	raw, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
+	return out
 }

@@ -5,10 +5,12 @@ package api
 
 import (
 	"strings"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const group = `
@@ -33,14 +35,19 @@ spec:
     template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main, image: x, fieldOfTheFuture: 1}]}}
 `
 
-func TestScalingGroupUpdate(t *testing.T) {
+var _ = Describe("ScalingGroup", func() {
 	otherPods := refusal{"spec.pods", "pods is replicas times the pods of a replica"}
 	frozen := refusal{"spec.topology", "topology is immutable and cannot be added, removed, or changed"}
-	tests := map[string]struct {
+	type update struct {
 		base   string
 		change string
 		want   refusal
-	}{
+	}
+	DescribeTable("takes a change, or refuses it at the field at fault", func(ctx SpecContext, tt update) {
+		mustCreate(ctx, groups, object(group, tt.base, named()))
+		_, err := patch(ctx, groups, namespace, tt.change)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]update{
 		"scaled":             {change: `spec: {replicas: 0}`},
 		"new revision":       {change: `spec: {revision: def, roles: [{name: leader, count: 1, template: {spec: {containers: []}}}]}`},
 		"metadata":           {change: `metadata: {labels: {a: b}}`},
@@ -70,21 +77,16 @@ func TestScalingGroupUpdate(t *testing.T) {
 		"negative pods":      {change: `spec: {pods: -1}`, want: refusal{"spec.pods", "should be greater than or equal to 0"}},
 		"replicas alone":     {base: `spec: {pods: 2}`, change: `spec: {replicas: 3}`, want: otherPods},
 		"group without role": {change: `spec: {roles: []}`, want: refusal{"spec.roles", "should have at least 1 items"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			obj := mustCreate(t, groups, object(t, group, tt.base, "metadata: {name: "+objectName(t)+"}"))
-			_, err := patch(t, groups, obj.GetName(), tt.change)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-func TestScalingGroupCreate(t *testing.T) {
-	tests := map[string]struct {
+	type creation struct {
 		patch string
 		want  refusal
-	}{
+	}
+	DescribeTable("is accepted, or refused at the field at fault, when it is created", func(ctx SpecContext, tt creation) {
+		_, err := create(ctx, groups, object(group, named(), tt.patch), metav1.DryRunAll)
+		Expect(err).To(tt.want)
+	}, suite.Entries(map[string]creation{
 		"resolved":        {},
 		"no topology":     {patch: `spec: {topology: null, multinode: null}`},
 		"no graph":        {patch: `spec: {graph: ""}`, want: refusal{"spec.graph", "should be at least 1 chars long"}},
@@ -92,38 +94,25 @@ func TestScalingGroupCreate(t *testing.T) {
 		"17 levels":       {patch: "spec: {topology: {" + levelList(17) + "}}", want: refusal{"spec.topology.levels", "must have at most 16 items"}},
 		"17 node labels":  {patch: `spec: {topology: {nodeSelector: {` + selector(17) + `}}}`, want: refusal{"spec.topology.nodeSelector", "must have at most 16 items"}},
 		"levels, no name": {patch: `spec: {topology: {profile: null}}`, want: refusal{"spec.topology.profile", "Required value"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := create(t, groups, object(t, group, "metadata: {name: "+objectName(t)+"}", tt.patch), metav1.DryRunAll)
-			tt.want.check(t, err)
-		})
-	}
-}
+	}))
 
-func TestScalingGroupKeepsOnePlacePerReplica(t *testing.T) {
-	obj := mustCreate(t, groups, object(t, group, "metadata: {name: one-place}"))
-	_, err := patch(t, groups, obj.GetName(), `status: {placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}`, "status")
-	refusal{"status.placements[1]", "Duplicate value"}.check(t, err)
-}
+	It("keeps one place per replica", func(ctx SpecContext) {
+		mustCreate(ctx, groups, object(group, named()))
+		_, err := patch(ctx, groups, namespace, `status: {placements: [{replica: 0, domain: a}, {replica: 0, domain: b}]}`, "status")
+		Expect(err).To(refusal{"status.placements[1]", "Duplicate value"})
+	})
 
-// The scale of a group is its pods, for those who count by it; nobody scales by it, whatever his rights.
-func TestScalingGroupScale(t *testing.T) {
-	base := mustCreate(t, groups, object(t, group, `{metadata: {name: scale}, spec: {pods: 8, roles: [{name: leader, count: 1, template: {}}, {name: worker, count: 3, template: {}}]}}`))
-	if _, err := patch(t, groups, "scale", `status: {pods: 5, selector: "a=b"}`, "status"); err != nil {
-		t.Fatal(err)
-	}
-	scale, err := objectsOf(groups).Get(t.Context(), "scale", metav1.GetOptions{}, "scale")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{"spec": map[string]any{"replicas": int64(8)}, "status": map[string]any{"replicas": int64(5), "selector": "a=b"}}
-	if diff := cmp.Diff(want, map[string]any{"spec": scale.Object["spec"], "status": scale.Object["status"]}); diff != "" {
-		t.Errorf("scale (-want +got):\n%s", diff)
-	}
-	if scale.GetUID() != base.GetUID() {
-		t.Errorf("the scale is of %s, want %s", scale.GetUID(), base.GetUID())
-	}
-	_, err = patch(t, groups, "scale", `spec: {replicas: 4}`, "scale")
-	refusal{"spec.pods", "to scale, change the DynamoGraphDeployment"}.check(t, err)
-}
+	It("has a scale that counts its pods, and that no one can scale by, whatever their rights", func(ctx SpecContext) {
+		base := mustCreate(ctx, groups, object(group, named(),
+			`spec: {pods: 8, roles: [{name: leader, count: 1, template: {}}, {name: worker, count: 3, template: {}}]}`))
+		mustPatch(ctx, groups, namespace, `status: {pods: 5, selector: "a=b"}`, "status")
+		scale, err := objectsOf(groups).Get(ctx, namespace, metav1.GetOptions{}, "scale")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(scale.Object).To(And(
+			HaveKeyWithValue("spec", map[string]any{"replicas": int64(8)}),
+			HaveKeyWithValue("status", map[string]any{"replicas": int64(5), "selector": "a=b"})))
+		Expect(scale.GetUID()).To(Equal(base.GetUID()))
+		_, err = patch(ctx, groups, namespace, `spec: {replicas: 4}`, "scale")
+		Expect(err).To(refusal{"spec.pods", "to scale, change the DynamoGraphDeployment"})
+	})
+})

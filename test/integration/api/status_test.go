@@ -4,12 +4,14 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const (
@@ -62,12 +65,15 @@ status: {observedGeneration: 1, replicas: 2, updatedReplicas: 1, scheduledReplic
 `
 )
 
-var kinds = map[string]struct {
+// kind of object with a status.
+type kind struct {
 	resource schema.GroupVersionResource
 	manifest string
 	status   string
 	columns  [][2]string // as kubectl get -o wide prints them, Age last
-}{
+}
+
+var kinds = map[string]kind{
 	"DynamoGraphDeployment": {deployments, graph, deploymentStatus, [][2]string{
 		{"Ready", "False"}, {"State", "pending"}, {"Services", "1/2"}, {"Domain", "zone-0"}, {"Reason", "some_resources_are_not_ready"}, {"Message", "Worker: desired 2, ready 1"}, {"Provider", "Gates"},
 	}},
@@ -82,36 +88,29 @@ var kinds = map[string]struct {
 	}},
 }
 
-func TestStatusIsASubresource(t *testing.T) {
-	for kind, tt := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			created := mustCreate(t, tt.resource, object(t, tt.manifest, "metadata: {name: "+objectName(t)+"}", tt.status))
-			if status, found := created.Object["status"]; found {
-				t.Errorf("a status written with the object was kept: %v", status)
-			}
-			updated, err := patch(t, tt.resource, created.GetName(), tt.status, "status")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(manifest.Parse(t, tt.status)["status"], updated.Object["status"]); diff != "" {
-				t.Errorf("status changed on its way (-written +kept):\n%s", diff)
-			}
-			if created.GetGeneration() != updated.GetGeneration() {
-				t.Error("a status write raised the generation")
-			}
-			if diff := cmp.Diff(created.Object["spec"], updated.Object["spec"]); diff != "" {
-				t.Errorf("a status write changed the spec:\n%s", diff)
-			}
-		})
-	}
-}
+var _ = Describe("The status", func() {
+	DescribeTable("is a subresource", func(ctx SpecContext, tt kind) {
+		created := mustCreate(ctx, tt.resource, object(tt.manifest, named(), tt.status))
+		Expect(created.Object).NotTo(HaveKey("status"), "a status written with the object")
+		updated := mustPatch(ctx, tt.resource, namespace, tt.status, "status")
+		Expect(cmp.Diff(manifest.Parse(GinkgoTB(), tt.status)["status"], updated.Object["status"])).To(BeEmpty(), "status (-written +kept)")
+		Expect(updated.GetGeneration()).To(Equal(created.GetGeneration()))
+		Expect(cmp.Diff(created.Object["spec"], updated.Object["spec"])).To(BeEmpty(), "spec (-before +after)")
+	}, suite.Entries(kinds))
 
-func TestStatusRefused(t *testing.T) {
-	obj := mustCreate(t, deployments, object(t, graph, "metadata: {name: status-refused}"))
-	for name, tt := range map[string]struct {
+	type change struct {
 		change string
 		want   refusal
-	}{
+	}
+	DescribeTable("of a DynamoGraphDeployment is accepted, or refused at the field at fault", func(ctx SpecContext, tt change) {
+		mustCreate(ctx, deployments, object(graph, named()))
+		updated, err := patch(ctx, deployments, namespace, tt.change, "status")
+		Expect(err).To(tt.want)
+		if err == nil {
+			state, _, _ := unstructured.NestedString(updated.Object, "status", "state")
+			Expect(state).To(Equal("initializing"), "the state by default")
+		}
+	}, suite.Entries(map[string]change{
 		"state of our own": {`status: {state: sleeping}`, refusal{"status.state", "Unsupported value"}},
 		"score below 0":    {`status: {placement: {score: -1}}`, refusal{"status.placement.score", "should be greater than or equal to 0"}},
 		"65 places": {`status: {services: {Worker: {componentKind: k, componentName: g, replicas: 0, updatedReplicas: 0, placements: [` + places(65) + `]}}}`,
@@ -121,18 +120,47 @@ func TestStatusRefused(t *testing.T) {
 		"score above 1":        {`status: {placement: {score: 2}}`, refusal{"status.placement.score", "should be less than or equal to 1"}},
 		"one condition twice":  {`status: {conditions: [` + ready + `, ` + ready + `]}`, refusal{"status.conditions[1]", "Duplicate value"}},
 		"state on first write": {`status: {observedGeneration: 1}`, refusal{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			updated, err := patch(t, deployments, obj.GetName(), tt.change, "status")
-			tt.want.check(t, err)
-			if err == nil {
-				if state, _, _ := unstructured.NestedString(updated.Object, "status", "state"); state != "initializing" {
-					t.Errorf("state is %q by default, want initializing", state)
-				}
-			}
-		})
-	}
-}
+	}))
+})
+
+var _ = Describe("kubectl get", func() {
+	DescribeTable("prints the columns of the kind", func(ctx SpecContext, tt kind) {
+		mustCreate(ctx, tt.resource, object(tt.manifest, named()))
+		mustPatch(ctx, tt.resource, namespace, tt.status, "status")
+		row := tableRow(ctx, tt.resource, namespace)
+		for _, column := range tt.columns {
+			Expect(row).To(HaveKeyWithValue(column[0], column[1]))
+		}
+		Expect(row).To(HaveKeyWithValue("Age", Not(BeElementOf("", "<unknown>"))))
+		Expect(row).To(HaveLen(len(tt.columns)+2), "and Name, Age")
+	}, suite.Entries(kinds))
+
+	// With names of 20 characters and a domain of two levels; -o wide has the rest.
+	DescribeTable("fits a deployment into 80 columns", func(ctx SpecContext, version, narrow, wide string) {
+		const widest = 80
+		deployment := kinds["DynamoGraphDeployment"]
+		table := &metav1.Table{}
+		for name, status := range map[string]string{
+			"a-name-of-20-letters": `{state: successful, summary: 12/12, placement: {domain: zone-0/block-0}, conditions: [` + ready + `]}`,
+			"another-of-20-letter": `{state: pending, summary: 0/12, placement: {domain: zone-0/block-0}, conditions: [` +
+				strings.NewReplacer("True", "False", "reason: a", "reason: some_resources_are_not_ready").Replace(ready) + `]}`,
+			"the-third-one-is-new": `{state: initializing, conditions: []}`,
+		} {
+			mustCreate(ctx, deployments, object(deployment.manifest, "metadata: {name: "+name+"}"))
+			mustPatch(ctx, deployments, name, "status: "+status, "status")
+			one := tableOf(ctx, deployments.GroupResource().WithVersion(version), name)
+			table.Rows, table.ColumnDefinitions = append(table.Rows, one.Rows...), one.ColumnDefinitions
+		}
+		printed := printedLines(table, printers.PrintOptions{})
+		Expect(strings.Fields(printed[0])).To(Equal(strings.Fields(narrow)))
+		Expect(printed).To(HaveEach(WithTransform(func(line string) int { return len(line) }, BeNumerically("<=", widest))))
+		printed = printedLines(table, printers.PrintOptions{Wide: true})
+		Expect(strings.Fields(printed[0])).To(Equal(strings.Fields(wide)))
+	},
+		Entry("in v1alpha1", "v1alpha1", "NAME READY STATE SERVICES DOMAIN AGE", "NAME READY STATE SERVICES DOMAIN AGE REASON MESSAGE PROVIDER"),
+		Entry("in v1beta1", "v1beta1", "NAME READY STATE COMPONENTS DOMAIN AGE", "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE PROVIDER"),
+	)
+})
 
 func places(count int) string {
 	list := make([]string, count)
@@ -144,80 +172,17 @@ func places(count int) string {
 
 const ready = `{type: Ready, status: "True", reason: a, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}`
 
-func TestPrinterColumns(t *testing.T) {
-	for kind, tt := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			obj := mustCreate(t, tt.resource, object(t, tt.manifest, "metadata: {name: "+objectName(t)+"}"))
-			if _, err := patch(t, tt.resource, obj.GetName(), tt.status, "status"); err != nil {
-				t.Fatal(err)
-			}
-			row := tableRow(t, tt.resource, obj.GetName())
-			for _, column := range tt.columns {
-				if row[column[0]] != column[1] {
-					t.Errorf("column %s prints %q, want %q", column[0], row[column[0]], column[1])
-				}
-			}
-			if age := row["Age"]; age == "" || age == "<unknown>" {
-				t.Errorf("column Age prints %q", age)
-			}
-			if want := len(tt.columns) + 2; len(row) != want { // and Name, Age
-				t.Errorf("%d columns, want %d: %v", len(row), want, row)
-			}
-		})
-	}
-}
-
-// widestColumns is how wide what kubectl get prints may be.
-const widestColumns = 80
-
-// TestGetIsNarrow: kubectl get dgd fits into 80 columns, with names of 20 characters and a domain of two levels; -o wide has the rest.
-func TestGetIsNarrow(t *testing.T) {
-	for _, version := range []string{"v1alpha1", "v1beta1"} {
-		t.Run(version, func(t *testing.T) {
-			tt := kinds["DynamoGraphDeployment"]
-			var rows []metav1.TableRow
-			var columns []metav1.TableColumnDefinition
-			for name, status := range map[string]string{
-				"a-name-of-20-letters": `{state: successful, summary: 12/12, placement: {domain: zone-0/block-0}, conditions: [` + ready + `]}`,
-				"another-of-20-letter": `{state: pending, summary: 0/12, placement: {domain: zone-0/block-0}, conditions: [` +
-					strings.NewReplacer("True", "False", "reason: a", "reason: some_resources_are_not_ready").Replace(ready) + `]}`,
-				"the-third-one-is-new": `{state: initializing, conditions: []}`,
-			} {
-				name = version[2:4] + name[:18] // both are stored as one kind
-				mustCreate(t, tt.resource, object(t, tt.manifest, "metadata: {name: "+name+"}"))
-				if _, err := patch(t, tt.resource, name, "status: "+status, "status"); err != nil {
-					t.Fatal(err)
-				}
-				table := tableOf(t, tt.resource.GroupResource().WithVersion(version), name)
-				rows, columns = append(rows, table.Rows...), table.ColumnDefinitions
-			}
-			for wide, want := range map[bool]string{false: "NAME READY STATE COMPONENTS DOMAIN AGE", true: "NAME READY STATE COMPONENTS DOMAIN AGE REASON MESSAGE PROVIDER"} {
-				var out strings.Builder
-				table := &metav1.Table{ColumnDefinitions: columns, Rows: rows}
-				if err := printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &out); err != nil {
-					t.Fatal(err)
-				}
-				lines := strings.Split(out.String(), "\n")
-				if version == "v1alpha1" {
-					want = strings.Replace(want, "COMPONENTS", "SERVICES", 1)
-				}
-				if got := strings.Join(strings.Fields(lines[0]), " "); got != want {
-					t.Errorf("columns %s, want %s", got, want)
-				}
-				for _, line := range lines {
-					if !wide && len(line) > widestColumns {
-						t.Errorf("%d columns: %s", len(line), line)
-					}
-				}
-			}
-		})
-	}
+func printedLines(table *metav1.Table, options printers.PrintOptions) []string {
+	GinkgoHelper()
+	var out strings.Builder
+	Expect(printers.NewTablePrinter(options).PrintObj(table, &out)).To(Succeed())
+	return strings.Split(out.String(), "\n")
 }
 
 // tableRow is one object as kubectl get prints it.
-func tableRow(t *testing.T, kind schema.GroupVersionResource, name string) map[string]string {
-	t.Helper()
-	table := tableOf(t, kind, name)
+func tableRow(ctx context.Context, of schema.GroupVersionResource, name string) map[string]string {
+	GinkgoHelper()
+	table := tableOf(ctx, of, name)
 	row := map[string]string{}
 	for i, column := range table.ColumnDefinitions {
 		row[column.Name] = fmt.Sprint(table.Rows[0].Cells[i])
@@ -226,24 +191,18 @@ func tableRow(t *testing.T, kind schema.GroupVersionResource, name string) map[s
 }
 
 // tableOf asks for one object the way kubectl get does.
-func tableOf(t *testing.T, kind schema.GroupVersionResource, name string) metav1.Table {
-	t.Helper()
-	gv := kind.GroupVersion()
+func tableOf(ctx context.Context, of schema.GroupVersionResource, name string) metav1.Table {
+	GinkgoHelper()
+	gv := of.GroupVersion()
 	shallow := rest.CopyConfig(config)
 	shallow.APIPath, shallow.GroupVersion = "/apis", &gv
 	shallow.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	asker, err := rest.RESTClientFor(shallow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := asker.Get().NamespaceIfScoped(namespace, kind != topologies).Resource(kind.Resource).Name(name).
-		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
+	raw, err := asker.Get().NamespaceIfScoped(namespace, of != topologies).Resource(of.Resource).Name(name).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
+	Expect(err).NotTo(HaveOccurred())
 	var table metav1.Table
-	if err := json.Unmarshal(raw, &table); err != nil {
-		t.Fatal(err)
-	}
+	Expect(json.Unmarshal(raw, &table)).To(Succeed())
 	return table
 }

@@ -9,96 +9,90 @@
 package api
 
 import (
-	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	controllerclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
-	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
-
-const missingAssets = `KUBEBUILDER_ASSETS is not set: these tests need the directory that holds kube-apiserver and etcd.
-Let the sandbox build and print it (the first build takes minutes), then run the tests again:
-
-    export KUBEBUILDER_ASSETS=$(go run ./cmd/kubectl-trellis sandbox binaries)
-`
 
 var (
 	basesDir  = filepath.Join("..", "..", "..", "config", "crd", "bases")
 	sharedDir = filepath.Join("..", "..", "..", "..", "shared")
 
-	deployments = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
-	topologies  = schema.GroupVersionResource{Group: "grove.io", Version: "v1alpha1", Resource: "clustertopologies"}
-	adapters    = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeploymentscalingadapters"}
-	groups      = schema.GroupVersionResource{Group: "trellis.dev", Version: "v1alpha1", Resource: "scalinggroups"}
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-	config *rest.Config
-	client *dynamic.DynamicClient
+	deployments     = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
+	betaDeployments = deployments.GroupResource().WithVersion("v1beta1")
+	topologies      = schema.GroupVersionResource{Group: "grove.io", Version: "v1alpha1", Resource: "clustertopologies"}
+	adapters        = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeploymentscalingadapters"}
+	groups          = schema.GroupVersionResource{Group: "trellis.dev", Version: "v1alpha1", Resource: "scalinggroups"}
+	metadatas       = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamoworkermetadatas"}
+	definitions     = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprint(os.Stderr, missingAssets)
-		os.Exit(1)
-	}
-	os.Exit(runSuite(m))
-}
+func TestAPI(t *testing.T) { suite.Run(t, "Definitions", suite.Default) }
 
-func runSuite(m *testing.M) int {
+// What the first process runs for all of them.
+var (
+	env    *envtest.Environment
+	server *conversion.Server
+)
+
+// What every process has.
+var (
+	config *rest.Config
+	client *dynamic.DynamicClient
+	admin  controllerclient.Client
+)
+
+var _ = SynchronizedBeforeSuite(func() []byte {
+	By("starting an API server with the definitions of config/crd")
 	// The definitions install only if the API server finds every rule within its cost budget.
-	env := &envtest.Environment{}
+	env = &envtest.Environment{}
 	started, err := apiserver.Launch(env)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "starting the API server:", err)
-		return 1
-	}
-	defer func() {
-		if err := env.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-		}
-	}()
-	server := conversion.Serve()
-	defer server.Close()
-	if err := server.Install(started, basesDir); err != nil {
-		fmt.Fprintln(os.Stderr, "installing the definitions of config/crd:", err)
-		return 1
-	}
-	config = started
-	config.QPS = -1 // a test may ask as often as it likes
+	Expect(err).NotTo(HaveOccurred())
+	server = conversion.Serve()
+	Expect(server.Install(started, basesDir)).To(Succeed())
+	return env.KubeConfig
+}, func(ctx SpecContext, kubeconfig []byte) {
+	var err error
+	config, err = apiserver.Connect(kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
 	config.WarningHandler = rest.NoWarnings{}
-	client = dynamic.NewForConfigOrDie(config)
-	if err := waitServed(context.Background(), deployments, adapters, topologies, groups); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	client, err = dynamic.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	admin, err = controllerclient.New(config, controllerclient.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	// The API server reports that a definition is established a moment before it serves it.
+	for _, kind := range []schema.GroupVersionResource{deployments, betaDeployments, adapters, topologies, groups, metadatas} {
+		Eventually(ctx, func(ctx SpecContext) error {
+			_, err := client.Resource(kind).List(ctx, metav1.ListOptions{})
+			return err
+		}).Should(Succeed(), "%s are served", kind.Resource)
 	}
-	return m.Run()
-}
+}, NodeTimeout(suite.Timeout()))
 
-// Client-side kubectl apply keeps a copy of the object in an annotation, and Helm one of all objects in a Secret. (Reading
-// the definitions here, while a test runs, also tells the test cache that results depend on them.)
-func TestDefinitionsAreSmall(t *testing.T) {
-	const annotationLimit = 256 * 1024
-	files, err := filepath.Glob(filepath.Join(basesDir, "*.yaml"))
-	if err != nil || len(files) < 4 {
-		t.Fatalf("want every definition in %s, found %v (%v)", basesDir, files, err)
+var _ = SynchronizedAfterSuite(func() {}, func() {
+	if server != nil {
+		server.Close()
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal(missingAssets)
+	if env != nil {
+		Expect(env.Stop()).To(Succeed())
 	}
-	for _, file := range files {
-		compact := toJSON(t, manifest.Parse(t, readFile(t, file)))
-		t.Logf("%s: %d bytes as JSON", filepath.Base(file), len(compact))
-		if len(compact) > annotationLimit {
-			t.Errorf("%s has %d bytes, more than the %d that annotations may have", file, len(compact), annotationLimit)
-		}
-	}
-}
+})
+
+// namespace is the spec's own. Its name is also that of the spec's objects, so that those outside namespaces collide with no other spec's.
+var namespace string
+
+var _ = BeforeEach(func() {
+	namespace = apiserver.Namespace(GinkgoTB(), admin)
+})

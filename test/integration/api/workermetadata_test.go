@@ -4,32 +4,29 @@
 package api
 
 import (
-	"testing"
-
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var metadatas = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamoworkermetadatas"}
-
-var strictly = metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}
-
-// A worker keeps what its peers must know, in whatever form its version of Dynamo has.
-func TestWorkerMetadataKeepsItsData(t *testing.T) {
+var _ = Describe("DynamoWorkerMetadata", func() {
 	const text = `
 apiVersion: nvidia.com/v1alpha1
 kind: DynamoWorkerMetadata
 metadata: {name: worker-0}
 spec: {data: {endpoints: {generate: {port: 9090}}, models: [{name: m}]}}`
-	obj := object(t, text)
-	created, err := client.Resource(metadatas).Namespace(namespace).Create(t.Context(), obj, strictly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _, _ := unstructured.NestedInt64(created.Object, "spec", "data", "endpoints", "generate", "port"); got != 9090 {
-		t.Errorf("kept %v", created.Object["spec"])
-	}
-	_, err = client.Resource(metadatas).Namespace(namespace).Create(t.Context(), object(t, text, `{metadata: {name: worker-1}, spec: {data: null}}`), strictly)
-	refusal{"spec.data", "Required value"}.check(t, err)
-}
+
+	// A worker stores what its peers must know, in whatever form its version of Dynamo has.
+	It("keeps data of any form", func(ctx SpecContext) {
+		created, err := create(ctx, metadatas, object(text), metav1.DryRunAll)
+		Expect(err).NotTo(HaveOccurred())
+		port, _, _ := unstructured.NestedInt64(created.Object, "spec", "data", "endpoints", "generate", "port")
+		Expect(port).To(BeEquivalentTo(9090))
+	})
+
+	It("is refused without data", func(ctx SpecContext) {
+		_, err := create(ctx, metadatas, object(text, `{metadata: {name: worker-1}, spec: {data: null}}`), metav1.DryRunAll)
+		Expect(err).To(refusal{"spec.data", "Required value"})
+	})
+})

@@ -25,6 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
@@ -144,11 +145,15 @@ var providers = map[string]struct {
 func TestRules(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(rules)) {
 		r := rules[name]
-		for title, e := range providers {
-			if e.workload != "" && !r.multinode() {
-				continue // Trellis makes the pods of other services itself, as without sets
-			}
+		under := slices.DeleteFunc(slices.Sorted(maps.Keys(providers)), func(title string) bool {
+			return providers[title].workload != "" && !r.multinode() // Trellis makes the pods of other services itself, as without sets
+		})
+		for j, title := range under {
+			e := providers[title]
 			t.Run(title+"/"+name, func(t *testing.T) {
+				if j != i%len(under) { // the core tier has each rule under one of the providers, in turn
+					tier.All(t)
+				}
 				t.Parallel()
 				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.provider), i, strings.ToLower(e.workload)), r.nodes...)
 				if e.workload != "" {

@@ -6,12 +6,14 @@ package apiserver
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -24,9 +26,6 @@ const patience = 3 * time.Minute
 // A test without the programs fails: one that skipped would look like one that passed.
 func Start(t testing.TB, env *envtest.Environment) client.Client {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal(errNoPrograms)
-	}
 	config, err := Launch(env)
 	if err != nil {
 		t.Fatal(err)
@@ -39,13 +38,28 @@ func Start(t testing.TB, env *envtest.Environment) client.Client {
 	return admin
 }
 
-// Launch starts the API server of an environment and installs its definitions. Limits of time that env does not set allow for a busy machine. The caller stops env.
+// Launch starts the API server of an environment and installs its definitions. Limits of time that env does not set allow for a busy machine.
+// The caller stops env.
+// A suite passes env.KubeConfig on to the processes that Connect.
 func Launch(env *envtest.Environment) (*rest.Config, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return nil, errNoPrograms
+	}
 	env.ControlPlaneStartTimeout = cmp.Or(env.ControlPlaneStartTimeout, patience)
 	env.ControlPlaneStopTimeout = cmp.Or(env.ControlPlaneStopTimeout, patience)
 	env.CRDInstallOptions.MaxTime = cmp.Or(env.CRDInstallOptions.MaxTime, patience)
 	env.WebhookInstallOptions.MaxTime = cmp.Or(env.WebhookInstallOptions.MaxTime, patience)
 	return env.Start()
+}
+
+// Connect is the configuration of an administrator on an API server that another process launched, without limits of requests.
+func Connect(kubeconfig []byte) (*rest.Config, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of the launched API server: %w", err)
+	}
+	config.QPS = -1
+	return config, nil
 }
 
 // Install installs definitions, and returns when they are served.

@@ -48,10 +48,6 @@ func (s *Shared) Config(t testing.TB) *rest.Config {
 }
 
 func (s *Shared) start() {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		s.err = errNoPrograms
-		return
-	}
 	config, err := Launch(&s.Environment)
 	if err != nil {
 		s.err = fmt.Errorf("starting the API server: %w", err)
