@@ -37,7 +37,7 @@ func TestDevicesByResource(t *testing.T) {
 	}
 	for i := range nodes.Items {
 		if nodes.Items[i].Labels[poolKey] == w.name {
-			slice := sampleSlice(nodes.Items[i].Name, driver, 4)
+			slice := sampleSlice(nodes.Items[i].Name, driver, 8) // on one host there is enough for the gang: devices are not counted
 			w.create(slice)
 			t.Cleanup(func() { _ = w.c.Delete(context.Background(), slice) })
 		}
