@@ -70,8 +70,8 @@ func edit(t *rapid.T, spec any) *edited {
 	case string:
 		done.simple = p.key != "claimName" && p.key != "mountPath"
 		in[p.key] = value + "1"
-		if isAmount(value) && slices.Contains(p.path, "resources") {
-			in[p.key] = "1" + value // the schema of v1beta1 takes quantities alone; see TestNoQuantity
+		if isAmount(value) && slices.ContainsFunc(p.path, func(key string) bool { return amountFields[key] }) {
+			in[p.key] = "1" + value // the schema of v1beta1 takes quantities alone (see TestNoQuantity), and 1e311 is none
 		}
 	case json.Number:
 		done.simple = true
