@@ -5,26 +5,25 @@ package peers
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
@@ -55,7 +54,7 @@ var rules = func() map[string]rule {
 
 // tree waits until this is written for KAI; the deployment is g in it.
 func (w *world) tree(want string) {
-	w.t.Helper()
+	GinkgoHelper()
 	if w.sets != nil {
 		return
 	}
@@ -69,128 +68,105 @@ func (w *world) tree(want string) {
 
 // podGroupNow is "" when there is none.
 func (w *world) podGroupNow() string {
-	w.t.Helper()
-	object, err := client.Resource(resources["PodGroup"]).Namespace(watched).Get(w.t.Context(), w.name, metav1.GetOptions{})
+	GinkgoHelper()
+	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.ctx, w.name, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
-	return w.plain(providertest.SketchKAI(readPodGroup(w.t, object)))
+	return w.plain(providertest.SketchKAI(read[kai.PodGroup](object)))
 }
 
 // expectNothing: nothing was written for KAI.
 func (w *world) expectNothing() {
-	w.t.Helper()
-	if got := w.podGroupNow(); got != "" {
-		w.t.Errorf("KAI got\n%s", got)
-	}
+	GinkgoHelper()
+	Expect(w.podGroupNow()).To(BeEmpty(), "what KAI got")
 }
 
 // documented: the page on providers says this of a provider, in the item that begins so.
 func (w *world) documented(row, provider, want string) {
-	w.t.Helper()
+	GinkgoHelper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "providers.md"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	_, item, found := strings.Cut(string(raw), "\n- **"+row+"**\n")
-	if !found {
-		w.t.Errorf("docs/providers.md has no item %q", row)
-		return
-	}
+	Expect(found).To(BeTrue(), "docs/providers.md has no item %q", row)
 	item, _, _ = strings.Cut(item, "\n- ")
 	_, says, found := strings.Cut("\n"+item, "\n  - "+provider+": ")
 	says, _, _ = strings.Cut(says, "\n  - ")
-	if says = strings.Join(strings.Fields(says), " "); !found || !strings.Contains(says, want) {
-		w.t.Errorf("docs/providers.md says of %q under %s: %q, want %q in it", row, provider, says, want)
-	}
-}
-
-// TestRulesAreThose: the table has the rules of test/e2e, no more and no fewer.
-func TestRulesAreThose(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "e2e", "rules_test.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, decl := range file.Decls {
-		table, ok := decl.(*ast.GenDecl)
-		if !ok || table.Tok != token.VAR || table.Specs[0].(*ast.ValueSpec).Names[0].Name != "rules" {
-			continue
-		}
-		for _, element := range table.Specs[0].(*ast.ValueSpec).Values[0].(*ast.CompositeLit).Elts {
-			name, err := strconv.Unquote(element.(*ast.KeyValueExpr).Key.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(rules))); diff != "" || len(names) == 0 {
-		t.Errorf("(-test/e2e +here):\n%s", diff)
-	}
+	Expect(found).To(BeTrue(), "docs/providers.md says nothing of %q under %s", row, provider)
+	Expect(strings.Join(strings.Fields(says), " ")).To(ContainSubstring(want), "what docs/providers.md says of %q under %s", row, provider)
 }
 
 // providers under which the rules are checked: what a deployment is annotated with, and how the rule is checked there.
 var providers = map[string]struct {
+	label              Labels
 	provider, workload string
 	check              func(r rule) func(*world)
 }{
-	"KAI":                        {provider: specs.KAI.Name, check: func(r rule) func(*world) { return r.kai }},
-	"Grove":                      {provider: specs.Grove.Name, check: func(r rule) func(*world) { return r.grove }},
-	"Gates with LeaderWorkerSet": {provider: specs.Gates.Name, workload: specs.LeaderWorkerSet, check: func(r rule) func(*world) { return r.kai }},
+	"KAI":   {label: labelKAI, provider: specs.KAI.Name, check: func(r rule) func(*world) { return r.kai }},
+	"Grove": {label: labelGrove, provider: specs.Grove.Name, check: func(r rule) func(*world) { return r.grove }},
+	"Gates with LeaderWorkerSet": {label: labelLWS, provider: specs.Gates.Name, workload: specs.LeaderWorkerSet,
+		check: func(r rule) func(*world) { return r.kai }},
 }
 
-func TestRules(t *testing.T) {
-	for i, name := range slices.Sorted(maps.Keys(rules)) {
-		r := rules[name]
-		for title, e := range providers {
-			if e.workload != "" && !r.multinode() {
-				continue // Trellis makes the pods of other services itself, as without sets
+// coreRules are those of the core tier: a start, a wait, a loss and an update. test/e2e has all rules under other providers.
+var coreRules = sets.New(
+	"1 the graph is in one domain",
+	"2 a multinode replica is in one domain, another may be in another",
+	"5 a gang starts whole or not at all",
+	"7 a lost member brings the replica back where it was",
+	"15 a rolling update stays where it is",
+)
+
+var _ = Describe("Rules", func() {
+	for _, title := range slices.Sorted(maps.Keys(providers)) {
+		p := providers[title]
+		Describe("under "+title, p.label, func() {
+			for i, name := range slices.Sorted(maps.Keys(rules)) {
+				r, labels := rules[name], Label()
+				if p.workload != "" && !r.multinode() {
+					continue // Trellis makes the pods of other services itself, as without sets
+				}
+				if !coreRules.Has(name) {
+					labels = suite.Slow
+				}
+				It(name, labels, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+					w := newWorld(ctx, fmt.Sprintf("%s%d%s", strings.ToLower(p.provider), i, strings.ToLower(p.workload)), r.nodes...)
+					if p.workload != "" {
+						w.sets = &lwsWorld{ctx: ctx, ns: w.ns, selector: graph.LabelGraph + "=" + w.name}
+					}
+					of := services{}
+					for name, s := range r.services {
+						of[name] = s.DeepCopy()
+					}
+					w.deploy(p.provider, r.level, r.preferred, of)
+					p.check(r)(w)
+					w.inSets()
+				})
 			}
-			t.Run(title+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.provider), i, strings.ToLower(e.workload)), r.nodes...)
-				if e.workload != "" {
-					w.sets = &lwsWorld{T: t, ns: watched, selector: graph.LabelGraph + "=" + w.name}
-				}
-				of := services{}
-				for name, s := range r.services {
-					of[name] = s.DeepCopy()
-				}
-				w.deploy(e.provider, r.level, r.preferred, of)
-				e.check(r)(w)
-				w.inSets()
-			})
-		}
+		})
 	}
-}
+})
 
 // inSets: with LeaderWorkerSets, every pod of a multinode service is a set's, and every set is its scaling group's.
 func (w *world) inSets() {
-	w.t.Helper()
+	GinkgoHelper()
 	if w.sets == nil {
 		return
 	}
-	sets := w.sets.objects()
-	if len(sets) == 0 {
-		w.t.Error("there is no LeaderWorkerSet")
-	}
-	for _, object := range sets {
+	objects := w.sets.objects()
+	Expect(objects).NotTo(BeEmpty(), "there is no LeaderWorkerSet")
+	for _, object := range objects {
 		owner := metav1.GetControllerOf(object)
 		sg := &trellisv1alpha1.ScalingGroup{}
-		if err := typed.Get(w.t.Context(), types.NamespacedName{Namespace: watched, Name: owner.Name}, sg); err != nil || sg.UID != owner.UID {
-			w.t.Errorf("%s is owned by %v: %v", object.GetName(), owner, err)
-		}
+		Expect(typed.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: owner.Name}, sg)).To(Succeed(), "the owner of %s", object.GetName())
+		Expect(sg.UID).To(Equal(owner.UID), "the owner of %s", object.GetName())
 	}
 	pods, err := w.pods()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	for i := range pods {
 		service := w.dgd().Spec.Services[pods[i].Labels[graph.LabelComponent]]
-		if owner := metav1.GetControllerOf(&pods[i]); service.Multinode != nil && owner.Kind != "StatefulSet" {
-			w.t.Errorf("%s is owned by a %s, want it made by a set", pods[i].Name, owner.Kind)
+		if owner := metav1.GetControllerOf(&pods[i]); service.Multinode != nil {
+			Expect(owner.Kind).To(Equal("StatefulSet"), "%s is not made by a set", pods[i].Name)
 		}
 	}
 }
