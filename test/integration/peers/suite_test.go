@@ -82,8 +82,9 @@ func start(ctx SpecContext) []byte {
 	apis, err := readAPIs()
 	Expect(err).NotTo(HaveOccurred(), "reading the definitions")
 	env := &envtest.Environment{WebhookInstallOptions: registered()}
+	By("starting the API server")
 	_, err = apiserver.Launch(env)
-	Expect(err).NotTo(HaveOccurred(), "starting the API server")
+	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		if err := env.Stop(); err != nil {
 			AddReportEntry("stopping the API server", err.Error())
@@ -91,11 +92,13 @@ func start(ctx SpecContext) []byte {
 	})
 	server := conversion.Serve()
 	DeferCleanup(server.Close)
-	Expect(server.Install(env.Config, filepath.Join("..", "..", "..", "config", "crd", "bases"), apis.crds...)).To(Succeed(), "installing the definitions")
+	By("installing the definitions")
+	Expect(server.Install(env.Config, filepath.Join("..", "..", "..", "config", "crd", "bases"), apis.crds...)).To(Succeed())
 	hooks, end := context.WithCancel(context.Background())
 	DeferCleanup(end)
 	serveWebhooks(hooks, env.WebhookInstallOptions)
 
+	By("waiting until they are served")
 	config := clientConfig(env.KubeConfig)
 	untilServed(ctx, dynamic.NewForConfigOrDie(config), apis.crds)
 	operate(ctx, config)
