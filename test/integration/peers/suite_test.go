@@ -51,10 +51,9 @@ const namespace = "default"
 
 // Labels of specs: whose API they are about.
 var (
-	labelGrove    = Label("grove")
-	labelKAI      = Label("kai")
-	labelLWS      = Label("lws")
-	labelPodGroup = Label("podgroup")
+	labelGrove = Label("grove")
+	labelKAI   = Label("kai")
+	labelLWS   = Label("lws")
 )
 
 var (

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-var _ = Describe("A release", func() {
+var _ = Describe("A release", Label("gates"), func() {
 	It("adds its own entry to the managed fields of a pod, and keeps those of others", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		namespace := apiserver.Namespace(GinkgoTB(), api)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}, Spec: corev1.PodSpec{
