@@ -4,6 +4,8 @@
 package rights
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,7 +15,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 func TestParse(t *testing.T) {
@@ -84,4 +91,47 @@ func TestReadAudit(t *testing.T) {
 	}
 }
 
-var _ http.RoundTripper = &recorder{}
+// What a Role grants counts, however a client writes it: controller-runtime creates Roles in protobuf and applies them in JSON.
+func TestRecordsWhatRolesGrant(t *testing.T) {
+	role := &rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Resources: []string{"x/scale"}, Verbs: []string{"create"}}}}
+	encode := func(serializer runtime.Serializer) []byte {
+		body, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(serializer, rbacv1.SchemeGroupVersion), role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	scheme := clientgoscheme.Scheme
+	cases := map[string]struct {
+		method string
+		body   []byte
+	}{
+		"created in protobuf": {http.MethodPost, encode(protobuf.NewSerializer(scheme, scheme))},
+		"applied in JSON":     {http.MethodPatch, encode(json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{}))},
+		"merged":              {http.MethodPatch, []byte(`{"rules":[{"apiGroups":["g"],"resources":["x/scale"],"verbs":["create"]}]}`)},
+	}
+	for name, c := range cases {
+		s, sent := suite(), []byte(nil)
+		r := &recorder{suite: s, next: roundTrip(func(request *http.Request) (*http.Response, error) {
+			var err error
+			sent, err = io.ReadAll(request.Body)
+			return &http.Response{StatusCode: http.StatusOK}, err
+		})}
+		request, err := http.NewRequestWithContext(t.Context(), c.method, "https://localhost/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles", bytes.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := r.RoundTrip(request)
+		if err != nil || response.StatusCode != http.StatusOK || !bytes.Equal(sent, c.body) {
+			t.Errorf("%s: the request did not pass: %v", name, err)
+		}
+		if !s.used.Has("g/x/scale create") {
+			t.Errorf("%s: the grant was not noted", name)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
