@@ -7,8 +7,9 @@
 //	...
 //	os.Exit(rights.Of("operator").Finish(m.Run()))
 //
-// or, in a Ginkgo suite whose operators all run in the first process:
+// or, in a Ginkgo suite, where PassOn is for suites whose operators do not all run in the first process:
 //
+//	var _ = AfterSuite(rights.Of("operator").PassOn)
 //	var _ = ReportAfterSuite("The rights that the operator uses", rights.Of("operator").Check)
 //
 // A suite fails on a request that no right allows, on a right that it uses and testdata/SUITE.txt does not list, and, when all of it ran, on one
@@ -217,6 +218,7 @@ func (s *Suite) Check(report ginkgo.Report) {
 	if !report.SuiteSucceeded {
 		return
 	}
+	s.gather(report)
 	if err := s.check(report.PreRunStats.SpecsThatWillRun == report.PreRunStats.TotalSpecs); err != nil {
 		ginkgo.Fail(fmt.Sprintf("the operator's rights in suite %s: %v", s.name, err))
 	}

@@ -5,6 +5,7 @@ package rights
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/ginkgo/v2/types"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,6 +131,32 @@ func TestRecordsWhatRolesGrant(t *testing.T) {
 		if !s.used.Has("g/x/scale create") {
 			t.Errorf("%s: the grant was not noted", name)
 		}
+	}
+}
+
+// What the operators of other processes asked for counts as if they had run in the first one.
+func TestGathersFromProcesses(t *testing.T) {
+	s, entry := suite(), func(name, value string) types.ReportEntry {
+		return types.ReportEntry{Name: name, Value: types.WrapEntryValue(value)}
+	}
+	s.used.Insert("/pods get")
+	sent, err := stdjson.Marshal(types.Report{SpecReports: types.SpecReports{
+		{ReportEntries: types.ReportEntries{entry(s.entry("used"), "/pods get\n/pods list"), entry(s.entry("without"), "")}},
+		{ReportEntries: types.ReportEntries{entry("another", "/pods create"), entry(s.entry("without"), "delete /pods a/p")}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := types.Report{}
+	if err := stdjson.Unmarshal(sent, &report); err != nil {
+		t.Fatal(err)
+	}
+	s.gather(report)
+	if diff := cmp.Diff([]string{"/pods get", "/pods list"}, sets.List(s.used)); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
+	}
+	if !s.without.Equal(sets.New("delete /pods a/p")) {
+		t.Errorf("without a right: %v", sets.List(s.without))
 	}
 }
 
