@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,29 +31,22 @@ import (
 
 // boundless is the API server without bounds, and operators that bound pods themselves.
 type boundless struct {
-	t       *testing.T
+	ctx     context.Context
 	config  *rest.Config
 	c       client.Client
 	creates atomic.Int64
 }
 
-func newBoundless(t *testing.T) *boundless {
-	t.Helper()
-	b := &boundless{t: t, config: shared.Config(t)}
+func newBoundless(ctx context.Context) *boundless {
+	GinkgoHelper()
+	b := &boundless{ctx: ctx, config: rest.CopyConfig(shared)}
 	var err error
 	b.c, err = client.New(b.config, client.Options{Scheme: NewScheme()})
-	b.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	return b
 }
 
-func (b *boundless) must(err error) {
-	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// operate runs an operator until the returned function has ended it.
+// operate runs an operator until the returned function has ended it, or the spec is over.
 func (b *boundless) operate(maxPods int64) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -76,22 +70,22 @@ func (b *boundless) operate(maxPods int64) (stop func()) {
 			},
 		})
 	}()
-	return func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			b.t.Errorf("the operator ended: %v", err)
-		}
-	}
+		Expect(<-done).To(Succeed(), "the operator ended")
+	})
+	DeferCleanup(stop)
+	return stop
 }
 
 // graph stores a deployment of one service in a namespace of its own.
 func (b *boundless) graph(replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
-	b.t.Helper()
-	return b.graphIn(newNamespace(b.t, b.c), replicas, multinode)
+	GinkgoHelper()
+	return b.graphIn(newNamespace(b.c), replicas, multinode)
 }
 
 func (b *boundless) graphIn(namespace string, replicas int32, multinode *nvidiav1alpha1.MultinodeSpec) *nvidiav1alpha1.DynamoGraphDeployment {
-	b.t.Helper()
+	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"work": {
@@ -99,24 +93,18 @@ func (b *boundless) graphIn(namespace string, replicas int32, multinode *nvidiav
 			ExtraPodSpec: &nvidiav1alpha1.ExtraPodSpec{MainContainer: &corev1.Container{Image: "example.com/x:1", Command: []string{"sleep"}}},
 		}}},
 	}
-	b.must(b.c.Create(b.t.Context(), dgd))
+	Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
 	return dgd
 }
 
 func (b *boundless) until(what string, look func(ctx context.Context) error) {
-	b.t.Helper()
-	var last error
-	if err := wait.PollUntilContextTimeout(b.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = look(ctx)
-		return last == nil, nil
-	}); err != nil {
-		b.t.Fatalf("waiting until %s: %v", what, last)
-	}
+	GinkgoHelper()
+	Eventually(b.ctx, look).WithPolling(betweenLooks).Should(Succeed(), "waiting until "+what)
 }
 
 // says waits for a condition False of a deployment with this reason and text.
 func (b *boundless) says(dgd *nvidiav1alpha1.DynamoGraphDeployment, kind, reason, text string) {
-	b.t.Helper()
+	GinkgoHelper()
 	b.until(kind+" says "+text, func(ctx context.Context) error {
 		if err := b.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd); err != nil {
 			return err
@@ -130,15 +118,15 @@ func (b *boundless) says(dgd *nvidiav1alpha1.DynamoGraphDeployment, kind, reason
 }
 
 func (b *boundless) pods(namespace string) int {
-	b.t.Helper()
+	GinkgoHelper()
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	b.must(b.c.List(b.t.Context(), pods, client.InNamespace(namespace)))
+	Expect(b.c.List(b.ctx, pods, client.InNamespace(namespace))).To(Succeed())
 	return len(pods.Items)
 }
 
 func (b *boundless) hasPods(namespace string, want int) {
-	b.t.Helper()
+	GinkgoHelper()
 	b.until(fmt.Sprintf("%s has %d pods", namespace, want), func(context.Context) error {
 		if got := b.pods(namespace); got != want {
 			return fmt.Errorf("there are %d", got)
@@ -155,12 +143,10 @@ func heap() int64 {
 }
 
 // reconciles is how often a controller has looked so far.
-func reconciles(t *testing.T, controller string) (n float64) {
-	t.Helper()
+func reconciles(controller string) (n float64) {
+	GinkgoHelper()
 	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	for _, family := range families {
 		for _, m := range family.Metric {
 			for _, label := range m.Label {

@@ -4,14 +4,12 @@
 package operator
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"testing"
-	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,19 +22,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // hosts makes nodes that take pods, until the test ends.
 func (b *bare) hosts(n int) (names []string) {
-	b.t.Helper()
+	GinkgoHelper()
 	for range n {
 		node := &corev1.Node{}
-		node.Name = newNode(b.t, b.c)
+		node.Name = newNode(b.c)
 		names = append(names, node.Name)
-		b.until("the node takes pods", time.Minute, func() error {
-			b.must(b.c.Get(b.t.Context(), client.ObjectKeyFromObject(node), node))
+		b.until("the node takes pods", func() error {
+			Expect(b.c.Get(b.ctx, client.ObjectKeyFromObject(node), node)).To(Succeed())
 			node.Spec.Taints = nil
-			if err := b.c.Update(b.t.Context(), node); err != nil {
+			if err := b.c.Update(b.ctx, node); err != nil {
 				return err
 			}
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -44,7 +43,7 @@ func (b *bare) hosts(n int) (names []string) {
 				corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("20"),
 			}
 			node.Status.Allocatable = node.Status.Capacity
-			return b.c.Status().Update(b.t.Context(), node)
+			return b.c.Status().Update(b.ctx, node)
 		})
 	}
 	return names
@@ -52,19 +51,19 @@ func (b *bare) hosts(n int) (names []string) {
 
 // asking makes a deployment of one replica of two pods that ask for a resource, in a namespace of its own.
 func (b *bare) asking(resources *nvidiav1alpha1.ResourceItem) *nvidiav1alpha1.DynamoGraphDeployment {
-	b.t.Helper()
+	GinkgoHelper()
 	worker := graphs.Worker(1, 2, 0, "")
 	worker.Resources = &nvidiav1alpha1.Resources{Limits: resources}
-	dgd := deployment(newNamespace(b.t, b.c), graphs.Services{"Worker": worker})
-	b.must(b.c.Create(b.t.Context(), dgd))
+	dgd := deployment(newNamespace(b.c), graphs.Services{"Worker": worker})
+	Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
 	return dgd
 }
 
 // placed waits until Placed of a deployment is as wanted and says the words.
 func (b *bare) placed(dgd *nvidiav1alpha1.DynamoGraphDeployment, status metav1.ConditionStatus, words string) {
-	b.t.Helper()
-	b.until(fmt.Sprintf("Placed is %s with %q", status, words), 2*time.Minute, func() error {
-		b.must(b.c.Get(b.t.Context(), client.ObjectKeyFromObject(dgd), dgd))
+	GinkgoHelper()
+	b.until(fmt.Sprintf("Placed is %s with %q", status, words), func() error {
+		Expect(b.c.Get(b.ctx, client.ObjectKeyFromObject(dgd), dgd)).To(Succeed())
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
 		if c == nil || c.Status != status || !strings.Contains(c.Message, words) {
 			return fmt.Errorf("it is %+v", c)
@@ -75,10 +74,10 @@ func (b *bare) placed(dgd *nvidiav1alpha1.DynamoGraphDeployment, status metav1.C
 
 // releasedTo are the hosts that the pods of a deployment are pinned to, once all are released; "" for one that is not pinned to a host.
 func (b *bare) releasedTo(dgd *nvidiav1alpha1.DynamoGraphDeployment) (hosts []string) {
-	b.t.Helper()
-	b.until("the pods are released", 2*time.Minute, func() error {
+	GinkgoHelper()
+	b.until("the pods are released", func() error {
 		pods := &corev1.PodList{}
-		b.must(b.c.List(b.t.Context(), pods, client.InNamespace(dgd.Namespace)))
+		Expect(b.c.List(b.ctx, pods, client.InNamespace(dgd.Namespace))).To(Succeed())
 		hosts = nil
 		for i := range pods.Items {
 			if graph.GateClosed(&pods.Items[i]) {
@@ -94,32 +93,31 @@ func (b *bare) releasedTo(dgd *nvidiav1alpha1.DynamoGraphDeployment) (hosts []st
 	return hosts
 }
 
-// A resource that no node offers keeps a gang waiting until a DeviceClass serves it, or the operator is told that the kube-scheduler ignores it.
-func TestResourcesThatNodesDoNotOffer(t *testing.T) {
-	b := newBare(t)
-	nodes := b.hosts(2)
-	served := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"served.example/device": "2"}})
-	ignored := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"ignored.example/mem": "3000"}})
-	b.placed(served, metav1.ConditionFalse, "served.example/device")
-	b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
+var _ = Describe("A resource that no node offers", func() {
+	It("keeps a gang waiting until a DeviceClass serves it, or the operator is told that the kube-scheduler ignores it", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		b := newBare(ctx)
+		nodes := b.hosts(2)
+		served := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"served.example/device": "2"}})
+		ignored := b.asking(&nvidiav1alpha1.ResourceItem{CPU: "1", Custom: map[string]string{"ignored.example/mem": "3000"}})
+		b.placed(served, metav1.ConditionFalse, "served.example/device")
+		b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
 
-	t.Log("a DeviceClass serves one")
-	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{GenerateName: "device-"}}
-	class.Spec.ExtendedResourceName = ptr.To("served.example/device")
-	b.must(b.c.Create(t.Context(), class))
-	t.Cleanup(func() { _ = b.c.Delete(context.Background(), class) })
-	for _, host := range b.releasedTo(served) {
-		if !slices.Contains(nodes, host) {
-			t.Errorf("a pod is pinned to host %q, want one of %q", host, nodes)
+		By("a DeviceClass serves one")
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{GenerateName: "device-"}}
+		class.Spec.ExtendedResourceName = ptr.To("served.example/device")
+		Expect(b.c.Create(ctx, class)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { _ = b.c.Delete(ctx, class) })
+		for _, host := range b.releasedTo(served) {
+			Expect(nodes).To(ContainElement(host), "the host that a pod is pinned to")
 		}
-	}
-	b.placed(served, metav1.ConditionTrue, "served.example/device of Worker is not counted on nodes where a DeviceClass serves it")
-	b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
+		b.placed(served, metav1.ConditionTrue, "served.example/device of Worker is not counted on nodes where a DeviceClass serves it")
+		b.placed(ignored, metav1.ConditionFalse, "ignored.example/mem")
 
-	t.Log("the other is ignored")
-	b.stop()
-	b.change = func(o *Options) { o.IgnoredResources = []string{"ignored.example"} }
-	b.start()
-	b.releasedTo(ignored)
-	b.placed(served, metav1.ConditionTrue, "is not counted")
-}
+		By("the other is ignored")
+		b.stop()
+		b.change = func(o *Options) { o.IgnoredResources = []string{"ignored.example"} }
+		b.start()
+		b.releasedTo(ignored)
+		b.placed(served, metav1.ConditionTrue, "is not counted")
+	})
+})

@@ -8,14 +8,16 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // heldBack lets the status writes of the scaling groups of one graph wait on their way to the API server.
@@ -49,38 +51,35 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// TestWritesOfOneGraphDelayNoOther: a status is on its way for long. Other graphs get what they need and their statuses meanwhile.
-func TestWritesOfOneGraphDelayNoOther(t *testing.T) {
-	h := &heldBack{graph: "held", seen: make(chan struct{}), release: make(chan struct{})}
-	b := newBareWith(t, h.newClient)
-	defer close(h.release)
-	namespace := newNamespace(t, b.c)
-	create := func(name string) {
-		t.Helper()
-		dgd := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")})
-		dgd.Name = name
-		b.must(b.c.Create(t.Context(), dgd))
-	}
-	create("held")
-	select {
-	case <-h.seen:
-	case <-time.After(time.Minute):
-		t.Fatal("no status of the group is written")
-	}
-	create("other")
-	b.until("the other graph has its pod and a status", ownWritesWithin/2, func() error {
-		dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-		if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "other"}, dgd); err != nil {
-			return err
+var _ = Describe("A write of one graph that is on its way for long", func() {
+	It("delays no other graph", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		h := &heldBack{graph: "held", seen: make(chan struct{}), release: make(chan struct{})}
+		b := newBareWith(ctx, h.newClient, func(o *Options) { o.ownWritesWithin = 24 * time.Hour })
+		defer close(h.release)
+		namespace := newNamespace(b.c)
+		create := func(name string) {
+			GinkgoHelper()
+			dgd := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")})
+			dgd.Name = name
+			Expect(b.c.Create(ctx, dgd)).To(Succeed())
 		}
-		if len(dgd.Status.Conditions) == 0 {
-			return errors.New("it has no status")
-		}
-		for _, pod := range b.pods(namespace) {
-			if strings.HasPrefix(pod.Name, "other-") {
-				return nil
+		create("held")
+		Eventually(ctx, h.seen).Should(BeClosed(), "no status of the group is written")
+		create("other")
+		b.until("the other graph has its pod and a status", func() error {
+			dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
+			if err := b.c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "other"}, dgd); err != nil {
+				return err
 			}
-		}
-		return errors.New("it has no pod")
+			if len(dgd.Status.Conditions) == 0 {
+				return errors.New("it has no status")
+			}
+			for _, pod := range b.pods(namespace) {
+				if strings.HasPrefix(pod.Name, "other-") {
+					return nil
+				}
+			}
+			return errors.New("it has no pod")
+		})
 	})
-}
+})

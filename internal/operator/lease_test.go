@@ -12,9 +12,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -25,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // replica is an operator that takes part in the leader election, with a clock of its own as far as its lease shows: the times that it writes into
@@ -60,8 +61,7 @@ func (r *replica) writes() int {
 }
 
 // runReplica starts an operator for one namespace.
-func runReplica(t *testing.T, config *rest.Config, namespace string) *replica {
-	t.Helper()
+func runReplica(config *rest.Config, namespace string) *replica {
 	r := &replica{ended: make(chan error, 1)}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -76,7 +76,7 @@ func runReplica(t *testing.T, config *rest.Config, namespace string) *replica {
 			LeaderElect: true, RequeueAfter: scheduler.DefaultRequeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, NewClient: client.New,
 		})
 	}()
-	t.Cleanup(cancel)
+	DeferCleanup(cancel)
 	return r
 }
 
@@ -119,57 +119,45 @@ func (r *replica) pass(next http.RoundTripper, request *http.Request) (*http.Res
 	return response, err
 }
 
-// TestLeaderWhoseClockJumps: the times in the lease are a day ahead or behind, and jump while the leader renews it. The standby goes by its own clock and
-// by whether the lease changes: it does not take over as long as the leader renews, and takes over when it does not, though the lease seems to be
-// valid for a day. A leader that cannot renew ends.
-func TestLeaderWhoseClockJumps(t *testing.T) {
-	tier.All(t)
-	config := shared.Config(t)
-	c, err := client.New(config, client.Options{Scheme: NewScheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace, b := newNamespace(t, c), &bare{t: t, config: config, c: c}
-	leader := runReplica(t, config, namespace)
-	renewed := func(ahead time.Duration) {
-		t.Helper()
-		leader.set(ahead)
-		before := leader.writes()
-		b.until("the leader renews its lease", time.Minute, func() error {
-			if leader.writes() < before+3 {
-				return errors.New("it does not")
-			}
-			return nil
-		})
-	}
-	renewed(0)
-	standby := runReplica(t, config, namespace)
-	for _, ahead := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour, 0, 24 * time.Hour} {
-		renewed(ahead)
-		if n := standby.writes(); n > 0 {
-			t.Fatalf("the standby wrote the lease while the leader renewed it, %s ahead", ahead)
+var _ = Describe("A leader whose clock jumps", func() {
+	It("leads as long as it renews its lease, and no longer, for the standby goes by its own clock", suite.Slow, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		config := rest.CopyConfig(shared)
+		c, err := client.New(config, client.Options{Scheme: NewScheme()})
+		Expect(err).NotTo(HaveOccurred())
+		namespace, b := newNamespace(c), &bare{ctx: ctx, config: config, c: c}
+		leader := runReplica(config, namespace)
+		renewed := func(ahead time.Duration) {
+			GinkgoHelper()
+			leader.set(ahead)
+			before := leader.writes()
+			b.until("the leader renews its lease", func() error {
+				if leader.writes() < before+3 {
+					return errors.New("it does not")
+				}
+				return nil
+			})
 		}
-	}
-	lease := &coordinationv1.Lease{}
-	b.must(c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: leaderElectionID}, lease))
-	if until := time.Until(lease.Spec.RenewTime.Time); until < 23*time.Hour {
-		t.Fatalf("the lease was renewed %s from now, want a day: the test shifts nothing", until)
-	}
+		renewed(0)
+		standby := runReplica(config, namespace)
+		for _, ahead := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour, 0, 24 * time.Hour} {
+			renewed(ahead)
+			Expect(standby.writes()).To(BeZero(), "the standby wrote the lease while the leader renewed it, %s ahead", ahead)
+		}
+		lease := &coordinationv1.Lease{}
+		Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaderElectionID}, lease)).To(Succeed())
+		Expect(time.Until(lease.Spec.RenewTime.Time)).To(BeNumerically(">=", 23*time.Hour), "the lease was renewed a day ahead: the spec shifts the times")
 
-	t.Log("the leader loses the API server: it ends, and the standby leads")
-	leader.disconnect()
-	if err := <-leader.ended; err == nil || !strings.Contains(err.Error(), "leader election lost") {
-		t.Errorf("the leader ended with %v", err)
-	}
-	b.must(c.Create(t.Context(), &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"},
-		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": graphs.Worker(1, 1, 1, "")}},
-	}))
-	b.until("the standby acts", 3*time.Minute, func() error {
-		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "g-worker"}, &trellisv1alpha1.ScalingGroup{})
+		By("the leader loses the API server: it ends, and the standby leads")
+		leader.disconnect()
+		Eventually(ctx, leader.ended).Should(Receive(MatchError(ContainSubstring("leader election lost"))))
+		Expect(c.Create(ctx, &nvidiav1alpha1.DynamoGraphDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g"},
+			Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": graphs.Worker(1, 1, 1, "")}},
+		})).To(Succeed())
+		b.until("the standby acts", func() error {
+			return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "g-worker"}, &trellisv1alpha1.ScalingGroup{})
+		})
+		standby.stop()
+		Eventually(ctx, standby.ended).Should(Receive(BeNil()))
 	})
-	standby.stop()
-	if err := <-standby.ended; err != nil {
-		t.Errorf("the standby ended with %v", err)
-	}
-}
+})

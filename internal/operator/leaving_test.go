@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +25,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -35,6 +34,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // service leads connections to one replica, as the rules of a Service do: a new one to who is ready, and one that exists to where it is.
@@ -43,14 +43,12 @@ type service struct {
 	replica atomic.Pointer[string]
 }
 
-func serve(t *testing.T) *service {
-	t.Helper()
+func serve() *service {
+	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	s := &service{Listener: listener}
-	t.Cleanup(func() { _ = s.Close() })
+	DeferCleanup(func() { _ = s.Close() })
 	go func() {
 		for {
 			caller, err := s.Accept()
@@ -79,7 +77,7 @@ func (s *service) lead(caller net.Conn) {
 
 // rolling is one replica after the other behind a service.
 type rolling struct {
-	t           *testing.T
+	ctx         context.Context
 	config      *rest.Config
 	certificate tls.Certificate
 	service     *service
@@ -88,58 +86,42 @@ type rolling struct {
 
 // certify makes the certificate of all replicas and returns its authority.
 func (r *rolling) certify(host string) []byte {
-	r.t.Helper()
+	GinkgoHelper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if r.certificate, err = tls.X509KeyPair(certificate, key); err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
+	r.certificate, err = tls.X509KeyPair(certificate, key)
+	Expect(err).NotTo(HaveOccurred())
 	return certificate
 }
 
 // next starts a replica, leads the service to it, and ends the one before.
 func (r *rolling) next(linger time.Duration) {
-	r.t.Helper()
+	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(listener.Close()).To(Succeed())
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	number, err := net.LookupPort("tcp", port)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	own, err := ctrl.NewManager(r.config, ctrl.Options{
 		Scheme: NewScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 		WebhookServer: webhookserver.NewServer(webhookserver.Options{Host: "127.0.0.1", Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &r.certificate, nil }
 		}}}),
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := webhook.SetupWithManager(own, webhook.Options{Conversion: true, Ending: ctx.Done()}); err != nil {
-		r.t.Fatal(err)
-	}
+	Expect(webhook.SetupWithManager(own, webhook.Options{Conversion: true, Ending: ctx.Done()})).To(Succeed())
 	served, done := make(chan struct{}), make(chan struct{})
 	close(served)
 	go func() {
+		defer GinkgoRecover()
 		defer close(done)
-		if err := (&front{Manager: own, served: served, linger: linger}).runBefore(ctx, newPart()); err != nil {
-			r.t.Error(err)
-		}
+		Expect((&front{Manager: own, served: served, linger: linger}).runBefore(ctx, newPart())).To(Succeed())
 	}()
-	(&bare{t: r.t}).until("the replica answers", time.Minute, func() error { return own.GetWebhookServer().StartedChecker()(nil) })
+	Eventually(r.ctx, func() error { return own.GetWebhookServer().StartedChecker()(nil) }).Should(Succeed(), "the replica answers")
 	r.service.replica.Store(&address)
 	if r.end != nil {
 		r.end()
@@ -150,75 +132,70 @@ func (r *rolling) next(linger time.Duration) {
 // readsPerSecond is enough for many reads while a replica ends, and leaves the processors to other tests.
 const readsPerSecond = 200
 
-// One replica is down and the other is replaced, again and again: no read that needs a conversion fails.
-func TestRollingFailsNoRead(t *testing.T) {
-	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{}
-	config, err := apiserver.Launch(env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
-	config.QPS = -1
-	server := conversion.Serve()
-	t.Cleanup(server.Close)
-	if err := server.Install(config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
-		t.Fatal(err)
-	}
-	paced := rest.CopyConfig(config)
-	paced.QPS, paced.Burst = readsPerSecond, 8
-	c, err := client.New(paced, client.Options{Scheme: NewScheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const linger = 3 * time.Second // shorter than in production
-	r := &rolling{t: t, config: config, service: serve(t)}
-	authority := r.certify("replicas.default.svc")
-	r.next(linger)
-	t.Cleanup(func() { r.end() })
-	must := (&bare{t: t}).must
-	must(c.Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "replicas"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
-	}))
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	must(c.Get(t.Context(), client.ObjectKey{Name: convert.Definitions["DynamoGraphDeployment"]}, crd))
-	crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{CABundle: authority, Service: &apiextensionsv1.ServiceReference{
-		Namespace: "default", Name: "replicas", Path: ptr.To(convert.Path), Port: ptr.To(int32(r.service.Addr().(*net.TCPAddr).Port)),
-	}}
-	must(c.Update(t.Context(), crd))
-	graph := &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"},
-		Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": graphs.Worker(1, 1, 1, "")}},
-	}
-	must(c.Create(t.Context(), graph))
-
-	stop, failed := make(chan struct{}), sync.Map{}
-	var readers sync.WaitGroup
-	var reads atomic.Int64
-	for range 8 {
-		readers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if err := c.Get(t.Context(), client.ObjectKeyFromObject(graph), &nvidiav1alpha1.DynamoGraphDeployment{}); err != nil {
-					failed.Store(fmt.Sprint(reads.Load(), ": ", err), true)
-				}
-				reads.Add(1)
-			}
-		})
-	}
-	for range 4 {
+var _ = Describe("One replica after the other that is replaced", func() {
+	It("fails no read that needs a conversion", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		env := &envtest.Environment{}
+		config, err := apiserver.Launch(env)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(env.Stop)
+		config.QPS = -1
+		server := conversion.Serve()
+		DeferCleanup(server.Close)
+		Expect(server.Install(config, filepath.Join("..", "..", "config", "crd", "bases"))).To(Succeed())
+		paced := rest.CopyConfig(config)
+		paced.QPS, paced.Burst = readsPerSecond, 8
+		c, err := client.New(paced, client.Options{Scheme: NewScheme()})
+		Expect(err).NotTo(HaveOccurred())
+		const linger = 3 * time.Second // shorter than in production
+		r := &rolling{ctx: ctx, config: config, service: serve()}
+		authority := r.certify("replicas.default.svc")
 		r.next(linger)
-	}
-	close(stop)
-	readers.Wait()
-	t.Logf("%d reads", reads.Load())
-	failed.Range(func(failure, _ any) bool {
-		t.Errorf("a read failed: %s", failure)
-		return true
+		DeferCleanup(func() { r.end() })
+		Expect(c.Create(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "replicas"},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
+		})).To(Succeed())
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		Expect(c.Get(ctx, client.ObjectKey{Name: convert.Definitions["DynamoGraphDeployment"]}, crd)).To(Succeed())
+		crd.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{CABundle: authority, Service: &apiextensionsv1.ServiceReference{
+			Namespace: "default", Name: "replicas", Path: ptr.To(convert.Path), Port: ptr.To(int32(r.service.Addr().(*net.TCPAddr).Port)),
+		}}
+		Expect(c.Update(ctx, crd)).To(Succeed())
+		graph := &nvidiav1alpha1.DynamoGraphDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"},
+			Spec:       nvidiav1alpha1.DynamoGraphDeploymentSpec{Services: map[string]*nvidiav1alpha1.ServiceSpec{"Worker": graphs.Worker(1, 1, 1, "")}},
+		}
+		Expect(c.Create(ctx, graph)).To(Succeed())
+
+		stop, failed := make(chan struct{}), sync.Map{}
+		var readers sync.WaitGroup
+		var reads atomic.Int64
+		for range 8 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(graph), &nvidiav1alpha1.DynamoGraphDeployment{}); err != nil {
+						failed.Store(fmt.Sprint(reads.Load(), ": ", err), true)
+					}
+					reads.Add(1)
+				}
+			})
+		}
+		for range 4 {
+			r.next(linger)
+		}
+		close(stop)
+		readers.Wait()
+		AddReportEntry(fmt.Sprintf("%d reads", reads.Load()))
+		var failures []any
+		failed.Range(func(failure, _ any) bool {
+			failures = append(failures, failure)
+			return true
+		})
+		Expect(failures).To(BeEmpty())
 	})
-}
+})

@@ -5,6 +5,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -139,7 +140,7 @@ func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return patient{Client: c, wait: ownWritesWithin}, nil
+	return patient{Client: c, wait: cmp.Or(o.ownWritesWithin, ownWritesWithin)}, nil
 }
 
 func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {

@@ -76,6 +76,8 @@ type Options struct {
 	former []*formerFlag
 	// answerWithin is webhook.Options.AnswerWithin, for tests; 0 in production.
 	answerWithin time.Duration
+	// ownWritesWithin replaces the constant of that name, for tests; 0 in production.
+	ownWritesWithin time.Duration
 }
 
 // AddFlags makes every setting a flag, with its default.

@@ -8,8 +8,10 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 // proxy carries bytes between the API server and the operator. Those of answers may take long, or be held. Everything of a connection arrives in the
@@ -26,15 +28,13 @@ type proxy struct {
 }
 
 // newProxy carries what comes to its address to a target.
-func newProxy(t *testing.T, target string) *proxy {
-	t.Helper()
+func newProxy(target string) *proxy {
+	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	p := &proxy{Listener: listener, target: target, open: make(chan struct{})}
 	close(p.open)
-	t.Cleanup(func() { _ = p.Close() })
+	DeferCleanup(func() { _ = p.Close() })
 	go func() {
 		for {
 			caller, err := p.Accept()

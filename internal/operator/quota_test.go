@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,10 +22,15 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// refusals notes when a pod was refused last, as nanoseconds, 0: never.
-type refusals struct{ last atomic.Int64 }
+// refusals notes when a pod was refused last, and the longest time between two refusals.
+type refusals struct {
+	mu   sync.Mutex
+	last time.Time
+	gap  time.Duration
+}
 
 func (r *refusals) newClient(config *rest.Config, o client.Options) (client.Client, error) {
 	c, err := client.NewWithWatch(config, o)
@@ -36,129 +41,108 @@ func (r *refusals) newClient(config *rest.Config, o client.Options) (client.Clie
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			err := c.Create(ctx, o, opts...)
 			if _, pod := o.(*corev1.Pod); pod && apierrors.IsForbidden(err) {
-				r.last.Store(time.Now().UnixNano())
+				r.note()
 			}
 			return err
 		},
 	}), nil
 }
 
-// calm says why the next retry may be less than this long ahead: retries take twice as long each time.
-func (r *refusals) calm(gap time.Duration) error {
-	last := r.last.Load()
-	if last == 0 {
-		return errors.New("nothing was refused yet")
+func (r *refusals) note() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !r.last.IsZero() {
+		r.gap = max(r.gap, now.Sub(r.last))
 	}
-	if since := time.Since(time.Unix(0, last)); since < gap {
-		return fmt.Errorf("the last refusal was %s ago", since)
+	r.last = now
+}
+
+// nextRetry is when the next one is due: retries take twice as long each time.
+func (r *refusals) nextRetry() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.Add(2 * r.gap)
+}
+
+// farApart says why retries are less than this long apart, or one may be under way.
+func (r *refusals) farApart(gap time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since := time.Since(r.last); r.gap < gap || since < time.Second {
+		return fmt.Errorf("the longest time between two refusals was %s, and the last refusal was %s ago", r.gap, since)
 	}
 	return nil
 }
 
-// together is one operator for tests that wait, and therefore run side by side. No other operator runs then: tests that are not parallel end
-// before parallel ones go on.
-type together struct {
-	sync.Mutex
-	members  int
-	operator *bare
-	refusals *refusals
-}
-
-var retrying together
-
-// join starts the operator, unless it runs; it runs until the last member's end.
-func (o *together) join(t *testing.T) (*bare, *refusals) {
-	t.Helper()
-	o.Lock()
-	defer o.Unlock()
-	config := shared.Config(t)
-	c, err := client.New(config, client.Options{Scheme: NewScheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.members++; o.members == 1 {
-		o.refusals = &refusals{}
-		o.operator = &bare{t: t, config: config, newClient: o.refusals.newClient}
-		o.operator.start()
-	}
-	t.Cleanup(func() {
-		o.Lock()
-		defer o.Unlock()
-		if o.members--; o.members == 0 {
-			o.operator.t = t
-			o.operator.stop()
-		}
-	})
-	return &bare{t: t, config: config, c: c}, o.refusals
-}
-
 // quota sets the limit of pods, also in the status, which nobody else keeps here and the API server goes by.
 func (b *bare) quota(namespace string, pods string) {
-	b.t.Helper()
+	GinkgoHelper()
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}}
-	err := b.c.Get(b.t.Context(), client.ObjectKeyFromObject(q), q)
+	err := b.c.Get(b.ctx, client.ObjectKeyFromObject(q), q)
 	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
 	if apierrors.IsNotFound(err) {
-		b.must(b.c.Create(b.t.Context(), q))
+		Expect(b.c.Create(b.ctx, q)).To(Succeed())
 	} else {
-		b.must(err)
-		b.must(b.c.Update(b.t.Context(), q))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(b.c.Update(b.ctx, q)).To(Succeed())
 	}
 	if q.Status.Used == nil {
 		q.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	}
 	q.Status.Hard = q.Spec.Hard
-	b.must(b.c.Status().Update(b.t.Context(), q))
+	Expect(b.c.Status().Update(b.ctx, q)).To(Succeed())
 }
 
-// A quota refuses pods for so long that the next retry is far away. It is raised: they are created at once.
-func TestQuotaIsRaised(t *testing.T) {
-	const soon, far = 6 * time.Second, 13 * time.Second
-	t.Parallel()
-	b, r := retrying.join(t)
-	namespace := newNamespace(t, b.c)
-	b.quota(namespace, "1")
-	dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(3)})
-	b.must(b.c.Create(t.Context(), dgd))
-	b.until("the next retry is far away", 2*time.Minute, func() error { return r.calm(far) }) // 5.12 seconds, 10.24, 20.48
-	if n := len(b.pods(namespace)); n != 1 {
-		t.Errorf("there are %d pods, want 1", n)
-	}
-	b.quota(namespace, "10")
-	b.until("all pods are there", soon, func() error {
-		if n := len(b.pods(namespace)); n != 3 {
-			return fmt.Errorf("there are %d", n)
-		}
-		return nil
+var _ = Describe("Pods that a quota refuses", func() {
+	It("are created at once when it is raised, however far away the next retry is", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		r := &refusals{}
+		b := newBareWith(ctx, r.newClient, nil)
+		namespace := newNamespace(b.c)
+		b.quota(namespace, "1")
+		dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(3)})
+		Expect(b.c.Create(ctx, dgd)).To(Succeed())
+		b.until("retries are far apart", func() error { return r.farApart(10 * time.Second) }) // after 5.12 seconds, 10.24, 20.48
+		Expect(b.pods(namespace)).To(HaveLen(1))
+		retry := r.nextRetry()
+		b.quota(namespace, "10")
+		b.until("all pods are there", func() error {
+			if n := len(b.pods(namespace)); n != 3 {
+				return fmt.Errorf("there are %d", n)
+			}
+			return nil
+		})
+		Expect(time.Now()).To(BeTemporally("<", retry), "they may have been created by a retry")
 	})
-}
+})
 
-// A Service of somebody else has the name of a graph's. It goes: the graph's is made at once.
-func TestServiceInTheWayGoes(t *testing.T) {
-	t.Parallel()
-	b, _ := retrying.join(t)
-	namespace := newNamespace(t, b.c)
-	other := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-frontend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	b.must(b.c.Create(t.Context(), other))
-	dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(1)})
-	b.must(b.c.Create(t.Context(), dgd))
-	since := time.Now()
-	b.until("it has failed for so long that the next retry is far away", 2*time.Minute, func() error {
-		b.must(b.c.Get(t.Context(), client.ObjectKeyFromObject(dgd), dgd))
-		if dgd.Status.State != nvidiav1alpha1.StateFailed {
-			return errors.New("it has not failed")
-		}
-		if lapsed := time.Since(since); lapsed < 22*time.Second { // retries came after 20.4 seconds, and come after 40.9
-			return fmt.Errorf("it has failed for %s", lapsed)
-		}
-		return nil
+var _ = Describe("A Service of another that has the name of a graph's", func() {
+	It("is reported, and the graph's is made at once when it is gone", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		b := newBare(ctx)
+		namespace := newNamespace(b.c)
+		other := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-frontend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		Expect(b.c.Create(ctx, other)).To(Succeed())
+		dgd := deployment(namespace, graphs.Services{"Frontend": graphs.Frontend(1)})
+		Expect(b.c.Create(ctx, dgd)).To(Succeed())
+		since := time.Now()
+		b.until("it has failed for so long that the next retry is far away", func() error {
+			Expect(b.c.Get(ctx, client.ObjectKeyFromObject(dgd), dgd)).To(Succeed())
+			if dgd.Status.State != nvidiav1alpha1.StateFailed {
+				return errors.New("it has not failed")
+			}
+			if lapsed := time.Since(since); lapsed < 22*time.Second { // retries came after 20.4 seconds, and come after 40.9
+				return fmt.Errorf("it has failed for %s", lapsed)
+			}
+			return nil
+		})
+		Expect(b.c.Delete(ctx, other)).To(Succeed())
+		b.until("the Service is the graph's", func() error {
+			err := b.c.Get(ctx, client.ObjectKeyFromObject(other), other)
+			if err == nil && !metav1.IsControlledBy(other, dgd) {
+				return fmt.Errorf("its owners are %v", other.OwnerReferences)
+			}
+			return err
+		})
+		Expect(time.Since(since)).To(BeNumerically("<", 40*time.Second), "a retry may have made it")
 	})
-	b.must(b.c.Delete(t.Context(), other))
-	b.until("the Service is the graph's", 6*time.Second, func() error {
-		err := b.c.Get(t.Context(), client.ObjectKeyFromObject(other), other)
-		if err == nil && !metav1.IsControlledBy(other, dgd) {
-			return fmt.Errorf("its owners are %v", other.OwnerReferences)
-		}
-		return err
-	})
-}
+})

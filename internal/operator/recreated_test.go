@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,11 +27,12 @@ import (
 	"github.com/trellis-k8s/trellis/test/rights"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // bare is an API server with the whole operator and nothing else: no garbage collector, no scheduler, no kubelets.
 type bare struct {
-	t      *testing.T
+	ctx    context.Context
 	config *rest.Config
 	c      client.Client
 	stop   func()
@@ -41,32 +42,28 @@ type bare struct {
 	change func(*Options)
 }
 
-func newBare(t *testing.T) *bare {
-	t.Helper()
-	return newBareWith(t, client.New)
+func newBare(ctx context.Context) *bare {
+	GinkgoHelper()
+	return newBareWith(ctx, client.New, nil)
 }
 
-func newBareWith(t *testing.T, newClient client.NewClientFunc) *bare {
-	t.Helper()
-	config := shared.Config(t)
+func newBareWith(ctx context.Context, newClient client.NewClientFunc, change func(*Options)) *bare {
+	GinkgoHelper()
+	config := rest.CopyConfig(shared)
 	c, err := client.New(config, client.Options{Scheme: NewScheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bare{t: t, config: config, c: c, newClient: newClient}
+	Expect(err).NotTo(HaveOccurred())
+	b := &bare{ctx: ctx, config: config, c: c, newClient: newClient, change: change}
 	b.start()
-	t.Cleanup(func() { b.stop() })
+	DeferCleanup(func() { b.stop() })
 	return b
 }
 
 // install installs the definitions in a directory, with a server that converts.
-func install(t *testing.T, config *rest.Config, dir string) {
-	t.Helper()
+func install(config *rest.Config, dir string) {
+	GinkgoHelper()
 	server := conversion.Serve()
-	t.Cleanup(server.Close)
-	if err := server.Install(config, dir); err != nil {
-		t.Fatal(err)
-	}
+	DeferCleanup(server.Close)
+	Expect(server.Install(config, dir)).To(Succeed())
 }
 
 // start runs the operator until b.stop.
@@ -89,31 +86,17 @@ func (b *bare) start() {
 		done <- err
 	}()
 	b.stop = func() {
-		b.t.Helper()
 		cancel()
-		if err := <-done; err != nil {
-			b.t.Errorf("the operator ended: %v", err)
-		}
+		Expect(<-done).To(Succeed(), "the operator ended")
 	}
 }
 
-func (b *bare) must(err error) {
-	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
+// betweenLooks is how long a spec waits until it looks again.
+const betweenLooks = 50 * time.Millisecond
 
-func (b *bare) until(what string, within time.Duration, look func() error) {
-	b.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(b.t.Context(), 50*time.Millisecond, within, true, func(context.Context) (bool, error) {
-		last = look()
-		return last == nil, nil
-	})
-	if err != nil {
-		b.t.Fatalf("waiting until %s: %v\n%s", what, last, b.describe())
-	}
+func (b *bare) until(what string, look func() error) {
+	GinkgoHelper()
+	Eventually(b.ctx, look).WithPolling(betweenLooks).Should(Succeed(), func() string { return "waiting until " + what + "\n" + b.describe() })
 }
 
 // describe is what one would want to see of a test that failed.
@@ -138,9 +121,9 @@ func (b *bare) describe() string {
 }
 
 func (b *bare) pods(namespace string) []corev1.Pod {
-	b.t.Helper()
+	GinkgoHelper()
 	pods := &corev1.PodList{}
-	b.must(b.c.List(b.t.Context(), pods, client.InNamespace(namespace)))
+	Expect(b.c.List(b.ctx, pods, client.InNamespace(namespace))).To(Succeed())
 	return pods.Items
 }
 
@@ -154,13 +137,13 @@ func everything() []client.ObjectList {
 
 // belongs says why not everything in the namespace belongs to the deployment of today, or why it has not these scaling groups and pods.
 func (b *bare) belongs(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups, pods string) error {
-	b.t.Helper()
+	GinkgoHelper()
 	var names []string
 	uids := map[string]bool{}
 	for _, list := range everything() {
-		b.must(b.c.List(b.t.Context(), list, client.InNamespace(dgd.Namespace)))
+		Expect(b.c.List(b.ctx, list, client.InNamespace(dgd.Namespace))).To(Succeed())
 		items, err := meta.ExtractList(list)
-		b.must(err)
+		Expect(err).NotTo(HaveOccurred())
 		for _, item := range items {
 			object := item.(client.Object)
 			if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != dgd.UID {
@@ -191,10 +174,10 @@ func (b *bare) belongs(dgd *nvidiav1alpha1.DynamoGraphDeployment, groups, pods s
 
 // endPods plays the kubelets of pods that are being deleted.
 func (b *bare) endPods(namespace string) {
-	b.t.Helper()
+	GinkgoHelper()
 	for _, pod := range b.pods(namespace) {
 		if pod.DeletionTimestamp != nil {
-			b.must(client.IgnoreNotFound(b.c.Delete(b.t.Context(), &pod, client.GracePeriodSeconds(0))))
+			Expect(client.IgnoreNotFound(b.c.Delete(b.ctx, &pod, client.GracePeriodSeconds(0)))).To(Succeed())
 		}
 	}
 }
@@ -211,43 +194,55 @@ func frontend() *nvidiav1alpha1.ServiceSpec {
 	return s
 }
 
-// A deployment is deleted and created again by the same name, and no garbage collector deletes what the first one owned: the operator does, and
-// the second one comes up. While the operator runs, and while it does not.
-func TestRecreatedWithoutGarbageCollector(t *testing.T) {
-	b := newBare(t)
-	node, seen, missed := newNode(t, b.c), newNamespace(t, b.c), newNamespace(t, b.c)
-	for _, name := range []string{seen, missed} {
-		t.Logf("while the operator runs: %t", name == seen)
-		first := deployment(name, graphs.Services{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend(), "Old": graphs.Worker(1, 2, 8, "")})
-		b.must(b.c.Create(t.Context(), first))
-		b.until("the first one has its pods", time.Minute, func() error {
-			return b.belongs(first, "g-frontend g-old g-worker", "g-frontend-0 g-frontend-1 g-old-0-0 g-old-0-1 g-worker-0-0 g-worker-0-1 g-worker-1-0 g-worker-1-1")
-		})
-		runs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "g-frontend-0"}}
-		b.must(b.c.SubResource("binding").Create(t.Context(), runs, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}))
-
-		if name == missed {
-			b.stop()
-		}
-		b.must(b.c.Delete(t.Context(), first))
-		second := deployment(name, graphs.Services{"Worker": graphs.Worker(1, 2, 8, ""), "Frontend": frontend()})
-		second.Spec.Services["Frontend"].Replicas = ptr.To[int32](1)
-		b.must(b.c.Create(t.Context(), second))
-		if name == missed {
-			b.start()
-		}
-		b.until("all is of the second one", time.Minute, func() error {
-			b.endPods(name)
-			return b.belongs(second, "g-frontend g-worker", "g-frontend-0 g-worker-0-0 g-worker-0-1")
-		})
+// recreate has a deployment deleted and created again with less in it, while the operator runs or is down, and waits until all is of the second one.
+func (b *bare) recreate(down bool) *nvidiav1alpha1.DynamoGraphDeployment {
+	GinkgoHelper()
+	namespace := newNamespace(b.c)
+	first := b.running(namespace)
+	if down {
+		b.stop()
 	}
-
-	t.Log("a scaling group is deleted by hand: it is recreated, with new pods")
-	second := &nvidiav1alpha1.DynamoGraphDeployment{}
-	b.must(b.c.Get(t.Context(), client.ObjectKey{Namespace: seen, Name: "g"}, second))
-	b.must(b.c.Delete(t.Context(), &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: seen, Name: "g-worker"}}))
-	b.until("its pods are of the new group", time.Minute, func() error {
-		b.endPods(seen)
+	Expect(b.c.Delete(b.ctx, first)).To(Succeed())
+	second := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 2, 8, ""), "Frontend": frontend()})
+	second.Spec.Services["Frontend"].Replicas = ptr.To[int32](1)
+	Expect(b.c.Create(b.ctx, second)).To(Succeed())
+	if down {
+		b.start()
+	}
+	b.until("all is of the second one", func() error {
+		b.endPods(namespace)
 		return b.belongs(second, "g-frontend g-worker", "g-frontend-0 g-worker-0-0 g-worker-0-1")
 	})
+	return second
 }
+
+// running is a deployment with all its pods, of which one is on a node.
+func (b *bare) running(namespace string) *nvidiav1alpha1.DynamoGraphDeployment {
+	GinkgoHelper()
+	dgd := deployment(namespace, graphs.Services{"Worker": graphs.Worker(2, 2, 8, ""), "Frontend": frontend(), "Old": graphs.Worker(1, 2, 8, "")})
+	Expect(b.c.Create(b.ctx, dgd)).To(Succeed())
+	b.until("the first one has its pods", func() error {
+		return b.belongs(dgd, "g-frontend g-old g-worker", "g-frontend-0 g-frontend-1 g-old-0-0 g-old-0-1 g-worker-0-0 g-worker-0-1 g-worker-1-0 g-worker-1-1")
+	})
+	runs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-frontend-0"}}
+	node := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: newNode(b.c)}}
+	Expect(b.c.SubResource("binding").Create(b.ctx, runs, node)).To(Succeed())
+	return dgd
+}
+
+var _ = Describe("A deployment that is deleted and created again where no garbage collector runs", func() {
+	It("comes up: the operator deletes what the first one owned, and recreates a group that is deleted by hand", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		b := newBare(ctx)
+		second := b.recreate(false)
+		By("a scaling group is deleted by hand: it is recreated, with new pods")
+		Expect(b.c.Delete(ctx, &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: second.Namespace, Name: "g-worker"}})).To(Succeed())
+		b.until("its pods are of the new group", func() error {
+			b.endPods(second.Namespace)
+			return b.belongs(second, "g-frontend g-worker", "g-frontend-0 g-worker-0-0 g-worker-0-1")
+		})
+	})
+
+	It("comes up, too, when the operator was down meanwhile", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		newBare(ctx).recreate(true)
+	})
+})

@@ -4,13 +4,13 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"net"
-	"os"
-	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -45,40 +44,28 @@ type served struct {
 	direct string
 }
 
-func newServed(t *testing.T) *served {
-	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries prints")
-	}
-	log.SetLogger(logr.Discard())
+func newServed(ctx context.Context) *served {
+	GinkgoHelper()
 	env := &envtest.Environment{}
 	config, err := apiserver.Launch(env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Stop() })
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(env.Stop)
 	config.QPS = -1
 	c, err := client.NewWithWatch(config, client.Options{Scheme: NewScheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	port := free.Addr().(*net.TCPAddr).Port
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := &served{bare: &bare{t: t, config: config, c: c, newClient: client.New}, c: c, direct: fmt.Sprintf("127.0.0.1:%d", port)}
-	s.admission, s.conversion = newProxy(t, s.direct), newProxy(t, s.direct)
+	Expect(free.Close()).To(Succeed())
+	s := &served{bare: &bare{ctx: ctx, config: config, c: c, newClient: client.New}, c: c, direct: fmt.Sprintf("127.0.0.1:%d", port)}
+	s.admission, s.conversion = newProxy(s.direct), newProxy(s.direct)
 	s.install()
 	s.change = func(o *Options) {
 		o.Namespace, o.Webhooks, o.Conversion, o.WebhookService = ownNamespace, true, true, webhookService
-		o.WebhookPort, o.WebhookCertDir, o.MaxPodsPerGraph, o.answerWithin = port, t.TempDir(), validation.DefaultMaxPods, stuckAfter
+		o.WebhookPort, o.WebhookCertDir, o.MaxPodsPerGraph, o.answerWithin = port, GinkgoTB().TempDir(), validation.DefaultMaxPods, stuckAfter
 	}
 	s.start()
-	t.Cleanup(func() {
+	DeferCleanup(func() {
 		s.admission.mend()
 		s.conversion.mend()
 		s.stop()
@@ -88,69 +75,69 @@ func newServed(t *testing.T) *served {
 
 // install applies the shipped manifests. Unlike on a cluster, calls lead over the lines, and admission may take less long.
 func (s *served) install() {
-	s.t.Helper()
+	GinkgoHelper()
 	var definitions []*apiextensionsv1.CustomResourceDefinition
 	for _, raw := range s.built("crd") {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		s.must(yaml.UnmarshalStrict(raw, crd))
+		Expect(yaml.UnmarshalStrict(raw, crd)).To(Succeed())
 		if crd.Spec.Conversion != nil {
 			crd.Spec.Conversion.Webhook.ClientConfig.Service.Port = ptr.To(s.conversion.port())
 		}
 		definitions = append(definitions, crd)
 	}
-	s.must(apiserver.Install(s.config, definitions...))
-	s.must(s.c.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}))
+	Expect(apiserver.Install(s.config, definitions...)).To(Succeed())
+	Expect(s.c.Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}})).To(Succeed())
 	for _, raw := range s.built("webhook") {
-		s.must(s.c.Create(s.t.Context(), s.throughProxy(raw)))
+		Expect(s.c.Create(s.ctx, s.throughProxy(raw))).To(Succeed())
 	}
 }
 
 // built returns the manifests of a folder of config/.
 func (s *served) built(folder string) [][]byte {
-	s.t.Helper()
+	GinkgoHelper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../config/"+folder)
-	s.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	var all [][]byte
 	for _, resource := range built.Resources() {
 		raw, err := resource.MarshalJSON()
-		s.must(err)
+		Expect(err).NotTo(HaveOccurred())
 		all = append(all, raw)
 	}
 	return all
 }
 
 func (s *served) throughProxy(raw []byte) client.Object {
-	s.t.Helper()
+	GinkgoHelper()
 	toProxy := func(to *admissionregistrationv1.WebhookClientConfig, timeout **int32) {
 		to.Service.Port, *timeout = ptr.To(s.admission.port()), ptr.To[int32](webhookTimeout)
 	}
 	kind := metav1.TypeMeta{}
-	s.must(yaml.Unmarshal(raw, &kind))
+	Expect(yaml.Unmarshal(raw, &kind)).To(Succeed())
 	switch kind.Kind {
 	case "MutatingWebhookConfiguration":
 		hooks := &admissionregistrationv1.MutatingWebhookConfiguration{}
-		s.must(yaml.Unmarshal(raw, hooks))
+		Expect(yaml.Unmarshal(raw, hooks)).To(Succeed())
 		for i := range hooks.Webhooks {
 			toProxy(&hooks.Webhooks[i].ClientConfig, &hooks.Webhooks[i].TimeoutSeconds)
 		}
 		return hooks
 	case "ValidatingWebhookConfiguration":
 		hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		s.must(yaml.Unmarshal(raw, hooks))
+		Expect(yaml.Unmarshal(raw, hooks)).To(Succeed())
 		for i := range hooks.Webhooks {
 			toProxy(&hooks.Webhooks[i].ClientConfig, &hooks.Webhooks[i].TimeoutSeconds)
 		}
 		return hooks
 	case "Service":
 		service := &corev1.Service{}
-		s.must(yaml.Unmarshal(raw, service))
+		Expect(yaml.Unmarshal(raw, service)).To(Succeed())
 		service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
 		return service
 	case "Secret":
 		secret := &corev1.Secret{}
-		s.must(yaml.Unmarshal(raw, secret))
+		Expect(yaml.Unmarshal(raw, secret)).To(Succeed())
 		return secret
 	}
-	s.t.Fatalf("config/webhook has a %s", kind.Kind)
+	Fail("config/webhook has a " + kind.Kind)
 	return nil
 }

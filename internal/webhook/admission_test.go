@@ -4,18 +4,22 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // newServerWithTopology is a server with the ClusterTopology that packed names.
-func newServerWithTopology(t *testing.T) *server {
-	t.Helper()
-	s := newServer(t)
+func newServerWithTopology(ctx context.Context) *server {
+	GinkgoHelper()
+	s := newServer(ctx)
 	s.create(topology("gb200"))
 	return s
 }
@@ -25,23 +29,21 @@ func packedBut(old, updated string) string {
 	return strings.Replace(packed, old, updated, 1)
 }
 
-func TestCreateFillsInReplicasAndNothingElse(t *testing.T) {
-	s := newServerWithTopology(t)
-	object := readDeployment(t, "gb200", packed)
-	want := object.DeepCopy().Object["spec"].(map[string]any)
-	want["services"].(map[string]any)["Frontend"].(map[string]any)["replicas"] = int64(1)
-	s.create(object)
-	if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
-		t.Errorf("spec (-want +got):\n%s", diff)
-	}
-}
+var _ = Describe("A deployment that is created", func() {
+	It("has its replicas filled in, and nothing else", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		object := readDeployment("gb200", packed)
+		want := object.DeepCopy().Object["spec"].(map[string]any)
+		want["services"].(map[string]any)["Frontend"].(map[string]any)["replicas"] = int64(1)
+		s.create(object)
+		Expect(cmp.Diff(want, object.Object["spec"])).To(BeEmpty(), "spec (-want +got)")
+	})
 
-// What is wrong is refused with its path and with what to do.
-func TestCreateIsRefused(t *testing.T) {
-	tests := map[string]struct {
+	type refusal struct {
 		manifest string
 		want     []string
-	}{
+	}
+	tests := map[string]refusal{
 		"unknown profile": {strings.ReplaceAll(packed, "{topology}", "nowhere"),
 			[]string{"spec.topologyConstraint.topologyProfile", `ClusterTopology not found`, `"nowhere"`, "kubectl get clustertopologies"}},
 		"unknown domain": {packedBut("packDomain: rack", "packDomain: chassis"),
@@ -78,98 +80,89 @@ func TestCreateIsRefused(t *testing.T) {
 			[]string{"spec.experimental.kvTransferPolicy.clusterTopologyName", "ClusterTopology not found"}},
 		"both forms of constraint": {packedBut("{name: llm}", "{name: llm, annotations: {kai.scheduler/topology: gb200}}"), []string{"remove one of the two forms"}},
 	}
-	newServerWithTopology(t)
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			s.wantRefused(s.tryCreate(readDeployment(t, "gb200", tc.manifest)), tc.want...)
-		})
-	}
-}
+	DescribeTable("is refused with the path of what is wrong and with what to do, for", func(ctx SpecContext, tc refusal) {
+		s := newServerWithTopology(ctx)
+		s.wantRefused(s.tryCreate(readDeployment("gb200", tc.manifest)), tc.want...)
+	}, suite.Entries(tests, SpecTimeout(suite.Timeout())))
 
-func TestCreateDoesNotRepeatALongServiceName(t *testing.T) {
-	s := newServerWithTopology(t)
-	object := readDeployment(t, "gb200", packed)
-	object.Object["spec"].(map[string]any)["services"].(map[string]any)[strings.Repeat("a", 10000)] = map[string]any{}
-	err := s.tryCreate(object)
-	s.wantRefused(err, "spec.services", "63")
-	if err != nil && len(err.Error()) >= 2000 {
-		t.Errorf("the refusal has %d characters", len(err.Error()))
-	}
-}
+	It("is refused without a repetition of a long service name", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		object := readDeployment("gb200", packed)
+		object.Object["spec"].(map[string]any)["services"].(map[string]any)[strings.Repeat("a", 10000)] = map[string]any{}
+		err := s.tryCreate(object)
+		s.wantRefused(err, "spec.services", "63")
+		Expect(len(err.Error())).To(BeNumerically("<", 2000), "characters of the refusal")
+	})
 
-func TestCreateWarnsOfWhatHasNoEffect(t *testing.T) {
-	s := newServerWithTopology(t)
-	object := readDeployment(t, "gb200", strings.NewReplacer(
-		"spec:", "spec:\n  experimental: {a: b}", "frontend}", "frontend, dynamoNamespace: x}", "replicas: 2", "dynamoNamespace: why", "packDomain: rack", "packDomain: host",
-	).Replace(packed))
-	s.wantWarnings(func() error { return s.tryCreate(object) },
-		"packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes (Worker)",
-		"spec.services[*].dynamoNamespace is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it (Frontend, Worker)",
-		"spec.experimental is accepted but not acted on",
-	)
-}
+	It("is warned of what has no effect", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		object := readDeployment("gb200", strings.NewReplacer(
+			"spec:", "spec:\n  experimental: {a: b}", "frontend}", "frontend, dynamoNamespace: x}", "replicas: 2", "dynamoNamespace: why", "packDomain: rack", "packDomain: host",
+		).Replace(packed))
+		s.wantWarnings(func() error { return s.tryCreate(object) },
+			"packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes (Worker)",
+			"spec.services[*].dynamoNamespace is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it (Frontend, Worker)",
+			"spec.experimental is accepted but not acted on",
+		)
+	})
 
-// How replicas are replaced is Grove's to say under Grove: the API server warns of it, in the words of the version that the user writes.
-func TestCreateWarnsOfUpdatesUnderGrove(t *testing.T) {
-	s := newServerWithTopology(t)
-	const annotations = "name: llm, annotations: {trellis.dev/provider: PROVIDER, nvidia.com/deployment-strategy: Recreate, nvidia.com/deployment-rolling-update-max-surge: \"1\"}"
-	for provider, want := range map[string][]string{
-		"Gates": nil,
-		"Grove": {"metadata.annotations[*] is accepted but not acted on by the provider Grove (nvidia.com/deployment-strategy, nvidia.com/deployment-rolling-update-max-surge)"},
-	} {
-		object := readDeployment(t, "gb200", packedBut("name: llm", strings.ReplaceAll(annotations, "PROVIDER", provider)))
-		s.wantWarnings(func() error { return s.admin.Create(t.Context(), object, client.DryRunAll) }, want...)
-	}
-}
+	It("is warned that under Grove the replacement of replicas is up to Grove, in the words of the version that is written", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		const annotations = "name: llm, annotations: {trellis.dev/provider: PROVIDER, nvidia.com/deployment-strategy: Recreate, nvidia.com/deployment-rolling-update-max-surge: \"1\"}"
+		for provider, want := range map[string][]string{
+			"Gates": nil,
+			"Grove": {"metadata.annotations[*] is accepted but not acted on by the provider Grove (nvidia.com/deployment-strategy, nvidia.com/deployment-rolling-update-max-surge)"},
+		} {
+			object := readDeployment("gb200", packedBut("name: llm", strings.ReplaceAll(annotations, "PROVIDER", provider)))
+			s.wantWarnings(func() error { return s.admin.Create(ctx, object, client.DryRunAll) }, want...)
+		}
+	})
 
-func TestCreateOnADryRunIsAdmittedAndNotKept(t *testing.T) {
-	s := newServerWithTopology(t)
-	good := readDeployment(t, "gb200", packed)
-	s.must(s.admin.Create(t.Context(), good, client.DryRunAll))
-	s.wantGone(good)
-	s.wantRefused(s.admin.Create(t.Context(), readDeployment(t, "nowhere", packed), client.DryRunAll), "ClusterTopology not found")
-}
+	It("on a dry run is admitted and not kept", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		good := readDeployment("gb200", packed)
+		Expect(s.admin.Create(ctx, good, client.DryRunAll)).To(Succeed())
+		s.wantGone(good)
+		s.wantRefused(s.admin.Create(ctx, readDeployment("nowhere", packed), client.DryRunAll), "ClusterTopology not found")
+	})
 
-func TestCreateWithAGeneratedName(t *testing.T) {
-	s := newServerWithTopology(t)
-	generated := packedBut("name: llm", "generateName: llm-")
-	object := readDeployment(t, "gb200", generated)
-	s.create(object)
-	if name := object.GetName(); !strings.HasPrefix(name, "llm-") {
-		t.Errorf("the name is %q", name)
-	}
-	s.wantRefused(s.tryCreate(readDeployment(t, "nowhere", generated)), "ClusterTopology not found")
-}
+	It("may have a generated name", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		generated := packedBut("name: llm", "generateName: llm-")
+		object := readDeployment("gb200", generated)
+		s.create(object)
+		Expect(object.GetName()).To(HavePrefix("llm-"))
+		s.wantRefused(s.tryCreate(readDeployment("nowhere", generated)), "ClusterTopology not found")
+	})
 
-func TestCreateSurvivesAServiceOfNull(t *testing.T) {
-	s := newServerWithTopology(t)
-	object := readDeployment(t, "gb200", packedBut("{componentType: frontend}", "null"))
-	if err := s.tryCreate(object); err != nil {
-		s.wantRefused(err, "Frontend")
-	}
-}
+	It("may have a service of null, or is refused with its name", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		object := readDeployment("gb200", packedBut("{componentType: frontend}", "null"))
+		if err := s.tryCreate(object); err != nil {
+			s.wantRefused(err, "Frontend")
+		}
+	})
 
-func TestCreateWithLongNames(t *testing.T) {
-	s := newServerWithTopology(t)
-	long := strings.NewReplacer("name: llm", "name: "+strings.Repeat("a", 200), "Worker:", strings.Repeat("w", 63)+":").Replace(packed)
-	s.create(readDeployment(t, "gb200", long))
-}
+	It("may have long names", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		long := strings.NewReplacer("name: llm", "name: "+strings.Repeat("a", 200), "Worker:", strings.Repeat("w", 63)+":").Replace(packed)
+		s.create(readDeployment("gb200", long))
+	})
 
-func TestRepeatedServerSideApplyChangesNothing(t *testing.T) {
-	s := newServerWithTopology(t)
-	s.deleteAfter(readDeployment(t, "gb200", packed))
-	apply := func() string {
-		t.Helper()
-		object := readDeployment(t, "gb200", packed)
-		s.must(s.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user")))
-		s.get(object)
-		return object.GetResourceVersion()
-	}
-	if first, second := apply(), apply(); first != second {
-		t.Errorf("resourceVersion %s, then %s", first, second)
-	}
-}
+	It("does not change when it is applied server-side again", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		s.deleteAfter(readDeployment("gb200", packed))
+		apply := func() string {
+			GinkgoHelper()
+			object := readDeployment("gb200", packed)
+			Expect(s.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"))).To(Succeed())
+			s.get(object)
+			return object.GetResourceVersion()
+		}
+		first := apply()
+		Expect(apply()).To(Equal(first), "resourceVersion")
+	})
+})
 
 // numbered is n empty services.
 func numbered(n int) string {

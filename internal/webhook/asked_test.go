@@ -9,18 +9,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // The API server asks the defaulting webhook about every update. About a create it asks where replicas are left out once the defaults of the
@@ -30,9 +31,9 @@ var bothVersions = []string{"v1alpha1", "v1beta1"}
 
 // askedToDefault is how often the defaulting webhook has answered.
 func (s *server) askedToDefault() int {
-	s.t.Helper()
+	GinkgoHelper()
 	families, err := metrics.Registry.Gather()
-	s.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	asked := 0
 	for _, family := range families {
 		if family.GetName() != "controller_runtime_webhook_requests_total" {
@@ -49,19 +50,17 @@ func (s *server) askedToDefault() int {
 	return asked
 }
 
-// wantAskedToDefault fails the test unless the defaulting webhook is asked so many times while f runs, which must succeed.
+// wantAskedToDefault fails the spec unless the defaulting webhook is asked so many times while f runs, which must succeed.
 func (s *server) wantAskedToDefault(times int, f func() error) {
-	s.t.Helper()
+	GinkgoHelper()
 	before := s.askedToDefault()
-	s.must(f())
-	if asked := s.askedToDefault() - before; asked != times {
-		s.t.Errorf("the defaulting webhook is asked %d times, want %d", asked, times)
-	}
+	Expect(f()).To(Succeed())
+	Expect(s.askedToDefault()-before).To(Equal(times), "how often the defaulting webhook is asked")
 }
 
-// withoutDefault takes the default of replicas from the definition until the test ends.
+// withoutDefault takes the default of replicas from the definition until the spec or the container ends.
 func (s *server) withoutDefault() {
-	s.t.Helper()
+	GinkgoHelper()
 	var off, on []string
 	for i, parts := range []string{"services/additionalProperties", "components/items"} {
 		path := fmt.Sprintf("/spec/versions/%d/schema/openAPIV3Schema/properties/spec/properties/%s/properties/replicas/default", i, parts)
@@ -72,26 +71,25 @@ func (s *server) withoutDefault() {
 	served := func(asked int) bool {
 		return !slices.ContainsFunc(bothVersions, func(version string) bool {
 			before := s.askedToDefault()
-			s.must(s.admin.Create(context.Background(), graphOf(s.t, version, ""), client.DryRunAll))
+			Expect(s.admin.Create(context.Background(), graphOf(version, ""), client.DryRunAll)).To(Succeed())
 			return s.askedToDefault()-before != asked
 		})
 	}
 	patch := func(operations []string) {
 		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "dynamographdeployments.nvidia.com"}}
-		s.must(s.admin.Patch(context.Background(), definition, client.RawPatch(types.JSONPatchType, []byte("["+strings.Join(operations, ",")+"]"))))
+		Expect(s.admin.Patch(context.Background(), definition, client.RawPatch(types.JSONPatchType, []byte("["+strings.Join(operations, ",")+"]")))).To(Succeed())
 	}
 	patch(off)
-	s.t.Cleanup(func() {
+	DeferCleanup(func(ctx SpecContext) {
 		patch(on)
-		err := wait.PollUntilContextTimeout(context.Background(), lookEvery, patience, true, func(context.Context) (bool, error) { return served(0), nil })
-		s.must(err)
+		Eventually(ctx, func() bool { return served(0) }).Should(BeTrue(), "waiting until the definition has a default")
 	})
 	s.eventually("the definition has no default", func() bool { return served(1) })
 }
 
 // graphOf has a component, or a service, for each of the texts, which are what they say beside their image.
-func graphOf(t *testing.T, version string, says ...string) *unstructured.Unstructured {
-	t.Helper()
+func graphOf(version string, says ...string) *unstructured.Unstructured {
+	GinkgoHelper()
 	var parts []string
 	for i, more := range says {
 		own := alphaMain
@@ -100,14 +98,14 @@ func graphOf(t *testing.T, version string, says ...string) *unstructured.Unstruc
 		}
 		parts = append(parts, "{"+strings.TrimSuffix(own+", "+more, ", ")+"}")
 	}
-	return specified(t, version, "spec: {PARTS: "+listed(version, parts...)+"}")
+	return specified(version, "spec: {PARTS: "+listed(version, parts...)+"}")
 }
 
 // specified is a deployment of which a text says the rest, in which PARTS stands for the field of the components, or services.
-func specified(t *testing.T, version, spec string) *unstructured.Unstructured {
-	t.Helper()
+func specified(version, spec string) *unstructured.Unstructured {
+	GinkgoHelper()
 	object := deploymentOf(version, "asked")
-	maps.Copy(object.Object, manifest.Parse(t, strings.ReplaceAll(spec, "PARTS", partsOf(version))))
+	maps.Copy(object.Object, manifest.Parse(GinkgoTB(), strings.ReplaceAll(spec, "PARTS", partsOf(version))))
 	return object
 }
 
@@ -138,34 +136,33 @@ func replicasOf(object *unstructured.Unstructured) []any {
 	return all
 }
 
-// wantDefaulted creates graphs on a dry run, by server-side apply and by create, and fails the test unless the webhook is asked so often about each and they get these replicas.
+// wantDefaulted creates graphs on a dry run, by server-side apply and by create, and fails the spec unless the webhook is asked so often about each and they get these replicas.
 func (s *server) wantDefaulted(asked int, want []any, version string, says ...string) {
-	s.t.Helper()
+	GinkgoHelper()
 	for _, create := range []func(object *unstructured.Unstructured) error{
 		func(object *unstructured.Unstructured) error {
-			return s.admin.Create(s.t.Context(), object, client.DryRunAll)
+			return s.admin.Create(s.ctx, object, client.DryRunAll)
 		},
 		func(object *unstructured.Unstructured) error {
-			return s.admin.Apply(s.t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.DryRunAll)
+			return s.admin.Apply(s.ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.DryRunAll)
 		},
 		func(object *unstructured.Unstructured) error { return s.tryCreate(object) },
 	} {
-		object := graphOf(s.t, version, says...)
+		object := graphOf(version, says...)
 		s.wantAskedToDefault(asked, func() error { return create(object) })
-		if diff := cmp.Diff(want, replicasOf(object)); diff != "" {
-			s.t.Errorf("replicas (-want +got):\n%s", diff)
-		}
+		Expect(cmp.Diff(want, replicasOf(object))).To(BeEmpty(), "replicas (-want +got)")
 	}
 }
 
-func TestCreateIsDefaultedWhereReplicasAreLeftOut(t *testing.T) {
+var _ = Describe("A create", func() {
 	const stated, null = "replicas: 3", "replicas: null"
-	tests := map[string]struct {
+	type creation struct {
 		says []string
 		// asked is how often, where the definition has no default.
 		asked int
 		want  []any
-	}{
+	}
+	tests := map[string]creation{
 		"stated":               {[]string{stated, stated}, 0, []any{int64(3), int64(3)}},
 		"stated as 0":          {[]string{"replicas: 0"}, 0, []any{int64(0)}},
 		"stated by 25":         {slices.Repeat([]string{stated}, 25), 0, slices.Repeat([]any{int64(3)}, 25)},
@@ -174,38 +171,34 @@ func TestCreateIsDefaultedWhereReplicasAreLeftOut(t *testing.T) {
 		"left out by the last": {[]string{stated, stated, ""}, 1, []any{int64(3), int64(3), int64(1)}},
 		"null in the first":    {[]string{null, stated}, 1, []any{int64(1), int64(3)}},
 	}
-	t.Run("with the definitions that are shipped, which set them", func(t *testing.T) {
-		for name, tc := range tests {
-			for _, version := range bothVersions {
-				t.Run(name+" in "+version, func(t *testing.T) { newServer(t).wantDefaulted(0, tc.want, version, tc.says...) })
-			}
-		}
-	})
-	t.Run("with definitions that do not", func(t *testing.T) {
-		newServer(t).withoutDefault()
-		for name, tc := range tests {
-			for _, version := range bothVersions {
-				t.Run(name+" in "+version, func(t *testing.T) { newServer(t).wantDefaulted(tc.asked, tc.want, version, tc.says...) })
-			}
-		}
-	})
-}
-
-func TestUpdateIsAlwaysDefaulted(t *testing.T) {
 	for _, version := range bothVersions {
-		t.Run(version, func(t *testing.T) {
-			s := newServer(t)
-			object := graphOf(t, version, "replicas: 3")
-			s.create(object)
-			labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
-			s.wantAskedToDefault(1, func() error { return s.admin.Patch(t.Context(), object.DeepCopy(), labelled) })
-			s.get(object)
-			s.wantAskedToDefault(1, func() error { return s.admin.Update(t.Context(), object.DeepCopy()) })
-			s.wantAskedToDefault(1, func() error { return s.admin.Update(t.Context(), object.DeepCopy(), client.DryRunAll) })
-			applied := client.ApplyConfigurationFromUnstructured(graphOf(t, version, "replicas: 4"))
-			s.wantAskedToDefault(1, func() error {
-				return s.admin.Apply(t.Context(), applied, client.FieldOwner("user"), client.ForceOwnership)
-			})
-		})
+		DescribeTable("is defaulted by the definitions that are shipped, and the webhook is not asked, in "+version,
+			func(ctx SpecContext, tc creation) { newServer(ctx).wantDefaulted(0, tc.want, version, tc.says...) },
+			suite.Entries(tests, SpecTimeout(suite.Timeout())))
 	}
-}
+	Context("with definitions that have no defaults", Ordered, func() {
+		BeforeAll(func(ctx SpecContext) { newServer(ctx).withoutDefault() }, NodeTimeout(suite.Timeout()))
+		for _, version := range bothVersions {
+			DescribeTable("is defaulted by the webhook where replicas are left out, in "+version,
+				func(ctx SpecContext, tc creation) {
+					newServer(ctx).wantDefaulted(tc.asked, tc.want, version, tc.says...)
+				},
+				suite.Entries(tests, SpecTimeout(suite.Timeout())))
+		}
+	})
+})
+
+var _ = DescribeTable("An update is always defaulted by the webhook, in", func(ctx SpecContext, version string) {
+	s := newServer(ctx)
+	object := graphOf(version, "replicas: 3")
+	s.create(object)
+	labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	s.wantAskedToDefault(1, func() error { return s.admin.Patch(ctx, object.DeepCopy(), labelled) })
+	s.get(object)
+	s.wantAskedToDefault(1, func() error { return s.admin.Update(ctx, object.DeepCopy()) })
+	s.wantAskedToDefault(1, func() error { return s.admin.Update(ctx, object.DeepCopy(), client.DryRunAll) })
+	applied := client.ApplyConfigurationFromUnstructured(graphOf(version, "replicas: 4"))
+	s.wantAskedToDefault(1, func() error {
+		return s.admin.Apply(ctx, applied, client.FieldOwner("user"), client.ForceOwnership)
+	})
+}, eachVersion())

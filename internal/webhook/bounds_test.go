@@ -5,21 +5,23 @@ package webhook
 
 import (
 	"fmt"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // sized is a deployment of a Decode of so many replicas of so many nodes, and of four pods of a Frontend.
-func sized(t *testing.T, name string, replicas, nodes int, withAdapter bool) *unstructured.Unstructured {
-	t.Helper()
+func sized(name string, replicas, nodes int, withAdapter bool) *unstructured.Unstructured {
+	GinkgoHelper()
 	const manifest = "metadata: {name: %s}\nspec: {services: {Decode: {replicas: %d, multinode: {nodeCount: %d}, scalingAdapter: {enabled: %v}}, Frontend: {replicas: 4}}}"
-	return readDeployment(t, "", fmt.Sprintf(manifest, name, replicas, nodes, withAdapter))
+	return readDeployment("", fmt.Sprintf(manifest, name, replicas, nodes, withAdapter))
 }
 
 // exceeds is the refusal of such a deployment.
@@ -41,53 +43,55 @@ func adapterOf(name, deployment, service string, replicas int32) *nvidiav1alpha1
 // scale writes the scale of an adapter.
 func (s *server) scale(adapter client.Object, n int32) error {
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}}
-	return s.admin.SubResource("scale").Update(s.t.Context(), adapter.DeepCopyObject().(client.Object), client.WithSubResourceBody(scale))
+	return s.admin.SubResource("scale").Update(s.ctx, adapter.DeepCopyObject().(client.Object), client.WithSubResourceBody(scale))
 }
 
-func TestPodsOfAGraphAreBoundedInADeployment(t *testing.T) {
-	s := newServer(t)
-	s.wantRefused(s.tryCreate(sized(t, "large", 125, 8, false)), exceeds("spec.services[Decode].replicas", 125, 8))
-	within := &edited{s, sized(t, "large", 124, 8, false)}
-	s.create(within.object)
-	s.wantRefused(within.change(`{"spec":{"services":{"Decode":{"replicas":125}}}}`), exceeds("spec.services[Decode].replicas", 125, 8))
-	s.must(within.change(`{"spec":{"services":{"Decode":{"replicas":123}}}}`))
-}
+var _ = Describe("Pods of a graph and replicas", func() {
+	It("are bounded in a deployment", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServer(ctx)
+		s.wantRefused(s.tryCreate(sized("large", 125, 8, false)), exceeds("spec.services[Decode].replicas", 125, 8))
+		within := &edited{s, sized("large", 124, 8, false)}
+		s.create(within.object)
+		s.wantRefused(within.change(`{"spec":{"services":{"Decode":{"replicas":125}}}}`), exceeds("spec.services[Decode].replicas", 125, 8))
+		Expect(within.change(`{"spec":{"services":{"Decode":{"replicas":123}}}}`)).To(Succeed())
+	})
 
-func TestPodsOfAGraphAreBoundedInAScalingAdapterAndItsScale(t *testing.T) {
-	s := newServer(t)
-	s.create(sized(t, "scaled", 1, 8, true))
-	s.wantRefused(s.tryCreate(adapterOf("scaled-decode", "scaled", "Decode", 125)), exceeds("spec.replicas", 125, 8))
-	adapter := adapterOf("scaled-decode", "scaled", "Decode", 1)
-	s.create(adapter)
-	s.wantRefused(s.scale(adapter, 125), exceeds("spec.replicas", 125, 8))
-	s.wantRefused(s.scale(adapter, 1_000_000), "spec.replicas: Invalid value: 1000000: spec.replicas in body should be less than or equal to 65536")
-	s.must(s.scale(adapter, 124))
-	s.must(s.scale(adapter, 0))
-	s.get(adapter)
-	adapter.Spec.Replicas = 200
-	s.wantRefused(s.admin.Update(t.Context(), adapter), exceeds("spec.replicas", 200, 8))
-}
+	It("are bounded in a scaling adapter and its scale", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServer(ctx)
+		s.create(sized("scaled", 1, 8, true))
+		s.wantRefused(s.tryCreate(adapterOf("scaled-decode", "scaled", "Decode", 125)), exceeds("spec.replicas", 125, 8))
+		adapter := adapterOf("scaled-decode", "scaled", "Decode", 1)
+		s.create(adapter)
+		s.wantRefused(s.scale(adapter, 125), exceeds("spec.replicas", 125, 8))
+		s.wantRefused(s.scale(adapter, 1_000_000), "spec.replicas: Invalid value: 1000000: spec.replicas in body should be less than or equal to 65536")
+		Expect(s.scale(adapter, 124)).To(Succeed())
+		Expect(s.scale(adapter, 0)).To(Succeed())
+		s.get(adapter)
+		adapter.Spec.Replicas = 200
+		s.wantRefused(s.admin.Update(ctx, adapter), exceeds("spec.replicas", 200, 8))
+	})
 
-func TestReplicasAreNotLessThanMinAvailable(t *testing.T) {
-	const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of service Decode, or 0 to stop it; minAvailable is immutable"
-	s := newServer(t)
-	e := &edited{s, readDeployment(t, "", "metadata: {name: floor}\nspec: {services: {Decode: {replicas: 3, minAvailable: 2, multinode: {nodeCount: 2}, scalingAdapter: {enabled: true}}, Other: {replicas: 2, minAvailable: 2}}}")}
-	s.create(e.object)
+	It("are not less than minAvailable", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of service Decode, or 0 to stop it; minAvailable is immutable"
+		s := newServer(ctx)
+		e := &edited{s, readDeployment("", "metadata: {name: floor}\nspec: {services: {Decode: {replicas: 3, minAvailable: 2, multinode: {nodeCount: 2}, scalingAdapter: {enabled: true}}, Other: {replicas: 2, minAvailable: 2}}}")}
+		s.create(e.object)
 
-	t.Log("in the deployment")
-	s.wantRefused(e.change(`{"spec":{"services":{"Other":{"replicas":1}}}}`), "spec.services[Other].minAvailable", "must be less than or equal to replicas unless replicas is 0")
-	s.wantRefused(e.change(`{"spec":{"services":{"Other":{"minAvailable":1}}}}`), "spec.services[Other].minAvailable", "is immutable")
-	s.must(e.change(`{"spec":{"services":{"Other":{"replicas":0}}}}`))
+		By("in the deployment")
+		s.wantRefused(e.change(`{"spec":{"services":{"Other":{"replicas":1}}}}`), "spec.services[Other].minAvailable", "must be less than or equal to replicas unless replicas is 0")
+		s.wantRefused(e.change(`{"spec":{"services":{"Other":{"minAvailable":1}}}}`), "spec.services[Other].minAvailable", "is immutable")
+		Expect(e.change(`{"spec":{"services":{"Other":{"replicas":0}}}}`)).To(Succeed())
 
-	t.Log("in an adapter and in its scale")
-	s.wantRefused(s.tryCreate(adapterOf("floor-decode", "floor", "Decode", 1)), tooFew)
-	adapter := adapterOf("floor-decode", "floor", "Decode", 3)
-	s.create(adapter)
-	s.wantRefused(s.scale(adapter, 1), tooFew)
-	s.must(s.scale(adapter, 2))
-	s.must(s.scale(adapter, 0))
-}
+		By("in an adapter and in its scale")
+		s.wantRefused(s.tryCreate(adapterOf("floor-decode", "floor", "Decode", 1)), tooFew)
+		adapter := adapterOf("floor-decode", "floor", "Decode", 3)
+		s.create(adapter)
+		s.wantRefused(s.scale(adapter, 1), tooFew)
+		Expect(s.scale(adapter, 2)).To(Succeed())
+		Expect(s.scale(adapter, 0)).To(Succeed())
+	})
 
-func TestAnAdapterThatScalesNothingIsNotBounded(t *testing.T) {
-	newServer(t).create(adapterOf("idle", "absent", "x", 60000))
-}
+	It("are not bounded in an adapter that scales nothing", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		newServer(ctx).create(adapterOf("idle", "absent", "x", 60000))
+	})
+})

@@ -6,95 +6,86 @@ package webhook
 import (
 	"bytes"
 	"fmt"
-	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-func TestAnObjectOfOneVersionIsReadAndEditedInTheOther(t *testing.T) {
-	s := newServer(t)
-	alpha := deploymentOf("v1alpha1", "converted")
-	alpha.Object["spec"] = manifest.Parse(t, `services: {Worker: {replicas: 2}}`)
-	withImages(t, alpha)
-	s.create(alpha)
-	beta := deploymentOf("v1beta1", "converted")
-	s.get(beta)
-	components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
-	s.must(err)
-	for _, component := range components {
-		delete(component.(map[string]any), "podTemplate")
-	}
-	if diff := cmp.Diff([]any{map[string]any{"name": "Worker", "replicas": int64(2)}}, components); diff != "" {
-		t.Errorf("components (-want +got):\n%s", diff)
-	}
-
-	patch := `[{"op":"test","path":"/spec/components/0/name","value":"Worker"},{"op":"add","path":"/spec/components/0/replicas","value":3}]`
-	s.must(s.admin.Patch(t.Context(), beta, client.RawPatch(types.JSONPatchType, []byte(patch))))
-	(&edited{s, alpha}).wantReplicas("Worker", 3)
-	for _, version := range []string{"v1alpha1", "v1beta1"} {
-		all := &unstructured.UnstructuredList{}
-		all.SetAPIVersion("nvidia.com/" + version)
-		all.SetKind("DynamoGraphDeploymentList")
-		s.must(s.admin.List(t.Context(), all))
-		if len(all.Items) == 0 {
-			t.Errorf("the list of %s is empty", version)
+var _ = Describe("An object of one version", func() {
+	It("is read and edited in the other", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServer(ctx)
+		alpha := deploymentOf("v1alpha1", "converted")
+		alpha.Object["spec"] = manifest.Parse(GinkgoTB(), `services: {Worker: {replicas: 2}}`)
+		withImages(alpha)
+		s.create(alpha)
+		beta := deploymentOf("v1beta1", "converted")
+		s.get(beta)
+		components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
+		Expect(err).NotTo(HaveOccurred())
+		for _, component := range components {
+			delete(component.(map[string]any), "podTemplate")
 		}
-	}
-	s.must(s.admin.Delete(t.Context(), beta))
-}
+		Expect(cmp.Diff([]any{map[string]any{"name": "Worker", "replicas": int64(2)}}, components)).To(BeEmpty(), "components (-want +got)")
 
-func TestPartsAreAppliedServerSideInEitherVersion(t *testing.T) {
-	s := newServer(t)
-	specs := map[string]string{
-		"v1beta1":  `{backendFramework: vllm, components: [{name: Worker, podTemplate: {spec: {containers: [{name: main, image: a}]}}}]}`,
-		"v1alpha1": `{backendFramework: vllm}`,
-	}
-	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		part := deploymentOf(version, "applied")
-		part.SetLabels(map[string]string{version: "yes"})
-		part.Object["spec"] = manifest.Parse(t, specs[version])
-		s.must(s.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(part), client.FieldOwner("applier-"+version), client.ForceOwnership))
-	}
-	s.must(s.admin.Delete(t.Context(), deploymentOf("v1beta1", "applied")))
-}
+		patch := `[{"op":"test","path":"/spec/components/0/name","value":"Worker"},{"op":"add","path":"/spec/components/0/replicas","value":3}]`
+		Expect(s.admin.Patch(ctx, beta, client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
+		(&edited{s, alpha}).wantReplicas("Worker", 3)
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			all := &unstructured.UnstructuredList{}
+			all.SetAPIVersion("nvidia.com/" + version)
+			all.SetKind("DynamoGraphDeploymentList")
+			Expect(s.admin.List(ctx, all)).To(Succeed())
+			Expect(all.Items).NotTo(BeEmpty(), "the list of %s", version)
+		}
+		Expect(s.admin.Delete(ctx, beta)).To(Succeed())
+	})
 
-// A definition that is applied without the authority gets it back. One whose conversion leads elsewhere gets none.
-func TestADefinitionGetsItsAuthorityBack(t *testing.T) {
-	s := newServer(t)
-	const kind = "DynamoGraphDeploymentScalingAdapter" // the API server takes seconds to check the other definition
-	bundle := func() []byte { return bundleOf(s.definition(kind)) }
-	trusts := func() bool { return bytes.Equal(bundle(), s.authority()) }
-	if !trusts() {
-		t.Fatal("the definition does not have the authority")
-	}
-	crd := s.definition(kind)
-	change := func(patch string) {
-		t.Helper()
-		s.must(s.admin.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(patch))))
-	}
-	change(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}`)
-	s.eventually("the authority is back", trusts)
+	It("may get parts by server-side apply in either version", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServer(ctx)
+		specs := map[string]string{
+			"v1beta1":  `{backendFramework: vllm, components: [{name: Worker, podTemplate: {spec: {containers: [{name: main, image: a}]}}}]}`,
+			"v1alpha1": `{backendFramework: vllm}`,
+		}
+		for _, version := range []string{"v1beta1", "v1alpha1"} {
+			part := deploymentOf(version, "applied")
+			part.SetLabels(map[string]string{version: "yes"})
+			part.Object["spec"] = manifest.Parse(GinkgoTB(), specs[version])
+			Expect(s.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(part), client.FieldOwner("applier-"+version), client.ForceOwnership)).To(Succeed())
+		}
+		Expect(s.admin.Delete(ctx, deploymentOf("v1beta1", "applied"))).To(Succeed())
+	})
+})
 
-	port := *crd.Spec.Conversion.Webhook.ClientConfig.Service.Port
-	redirect := func(namespace string) {
-		t.Helper()
-		change(fmt.Sprintf(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null,"service":{"namespace":%q}}}}}}`, namespace))
-	}
-	redirect("elsewhere")
-	s.stays("the definition that leads elsewhere has no authority", time.Second, func() bool { return len(bundle()) == 0 })
-	redirect(operatorNamespace)
-	s.eventually("the authority is back", trusts)
-	if got := *s.definition(kind).Spec.Conversion.Webhook.ClientConfig.Service.Port; got != port {
-		t.Errorf("port %d, want %d", got, port)
-	}
-}
+var _ = Describe("A definition", func() {
+	It("that is applied without the authority gets it back, and one whose conversion leads elsewhere gets none", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServer(ctx)
+		const kind, another = "DynamoGraphDeploymentScalingAdapter", "DynamoGraphDeployment"
+		Expect(bundleOf(s.definition(kind))).To(Equal(s.authority()))
+		port := *s.definition(kind).Spec.Conversion.Webhook.ClientConfig.Service.Port
+		s.forget(kind)
+
+		redirect := func(namespace string) {
+			GinkgoHelper()
+			patch := fmt.Sprintf(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null,"service":{"namespace":%q}}}}}}`, namespace)
+			Expect(s.admin.Patch(ctx, s.definition(kind), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		}
+		redirect("elsewhere")
+		By("another definition loses its authority and gets it back: the operator has looked at all of them")
+		s.forget(another)
+		Expect(bundleOf(s.definition(kind))).To(BeEmpty(), "the definition that leads elsewhere")
+		redirect(operatorNamespace)
+		s.eventually("the authority is back", func() bool { return bytes.Equal(bundleOf(s.definition(kind)), s.authority()) })
+		Expect(*s.definition(kind).Spec.Conversion.Webhook.ClientConfig.Service.Port).To(Equal(port))
+	})
+})
 
 func bundleOf(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.Webhook.ClientConfig.CABundle

@@ -5,12 +5,16 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // The condition of the defaulting webhook reads an object before the schema does. It fails on none, so that the refusal names the field.
@@ -47,8 +51,8 @@ var malformed = map[string]struct {
 }
 
 // malformedIn is one of these in a version, and the text that its refusal has.
-func malformedIn(t *testing.T, version, name string) (object *unstructured.Unstructured, want string) {
-	t.Helper()
+func malformedIn(version, name string) (object *unstructured.Unstructured, want string) {
+	GinkgoHelper()
 	other, path := "[a]", "spec.services.a00"
 	if version == "v1beta1" {
 		other, path = "{a: b}", "spec.components[0]"
@@ -57,48 +61,42 @@ func malformedIn(t *testing.T, version, name string) (object *unstructured.Unstr
 	if one, is := strings.CutPrefix(spec, "ONE("); is {
 		spec = "{PARTS: " + listed(version, strings.TrimSuffix(one, ")")) + "}"
 	}
-	object = specified(t, version, "spec: "+strings.NewReplacer("OTHER", other, "EMPTY", listed(version)).Replace(spec))
+	object = specified(version, "spec: "+strings.NewReplacer("OTHER", other, "EMPTY", listed(version)).Replace(spec))
 	if name == "a part of null" && version == "v1alpha1" {
 		return object, "spec.services[a00]" // it is a service without fields
 	}
 	return object, strings.NewReplacer("PATH", path, "PARTS", partsOf(version)).Replace(malformed[name].want)
 }
 
-// wantNamed fails the test unless an answer is a refusal with a text, and says nothing of conditions of webhooks.
+// wantNamed fails the spec unless an answer is a refusal with a text, and says nothing of conditions of webhooks.
 func (s *server) wantNamed(err error, text string) {
-	s.t.Helper()
+	GinkgoHelper()
 	s.wantRefused(err, text)
 	for _, word := range []string{"condition", "evaluat", "expression", "budget"} {
-		if strings.Contains(fmt.Sprint(err), word) {
-			s.t.Errorf("the refusal speaks of %q: %.2000s", word, err)
-		}
+		Expect(err).NotTo(MatchError(ContainSubstring(word)))
 	}
 }
 
-func TestMalformedCreateIsRefusedByTheSchema(t *testing.T) {
+var _ = Describe("A create of what is malformed", func() {
 	for _, version := range bothVersions {
-		for name := range malformed {
-			t.Run(name+" in "+version, func(t *testing.T) {
-				s := newServer(t)
-				object, want := malformedIn(t, version, name)
-				s.wantNamed(s.tryCreate(object), want)
-			})
-		}
-		t.Run("no spec in "+version, func(t *testing.T) {
-			s := newServer(t)
+		DescribeTable("is refused by the schema in "+version, func(ctx SpecContext, name string) {
+			s := newServer(ctx)
+			object, want := malformedIn(version, name)
+			s.wantNamed(s.tryCreate(object), want)
+		}, eachMalformed())
+
+		It("is refused by the schema without a spec in "+version, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+			s := newServer(ctx)
 			s.wantNamed(s.tryCreate(deploymentOf(version, "asked")), "spec: Required value")
 		})
 	}
-}
 
-// Where the definition sets no replicas, the webhook is asked about all that is not as expected.
-func TestMalformedCreateIsAskedAbout(t *testing.T) {
-	newServer(t).withoutDefault()
-	for _, version := range bothVersions {
-		for name := range malformed {
-			t.Run(name+" in "+version, func(t *testing.T) {
-				s := newServer(t)
-				object, want := malformedIn(t, version, name)
+	Context("where the definition sets no replicas", Ordered, func() {
+		BeforeAll(func(ctx SpecContext) { newServer(ctx).withoutDefault() }, NodeTimeout(suite.Timeout()))
+		for _, version := range bothVersions {
+			DescribeTable("is refused, and the webhook is asked about all that is not as expected, in "+version, func(ctx SpecContext, name string) {
+				s := newServer(ctx)
+				object, want := malformedIn(version, name)
 				asked := 1
 				if malformed[name].stated {
 					asked = 0
@@ -107,14 +105,22 @@ func TestMalformedCreateIsAskedAbout(t *testing.T) {
 					s.wantNamed(s.tryCreate(object), want)
 					return nil
 				})
-			})
+			}, eachMalformed())
 		}
+	})
+})
+
+// eachMalformed are the names of all malformed specs.
+func eachMalformed() (entries []TableEntry) {
+	for _, name := range slices.Sorted(maps.Keys(malformed)) {
+		entries = append(entries, Entry(name, SpecTimeout(suite.Timeout()), name))
 	}
+	return entries
 }
 
 // The API server bounds what a condition may cost, and has not counted the components when it asks it. It gives up on v1beta1 for so many by itself.
 // A busy machine may take longer for so many than a webhook may: that is tried again.
-func TestCreateOfTooManyIsRefusedByTheSchema(t *testing.T) {
+var _ = Describe("A create of too many components", func() {
 	many := func(number int) map[string]any {
 		services := map[string]any{}
 		for i := range number {
@@ -122,29 +128,27 @@ func TestCreateOfTooManyIsRefusedByTheSchema(t *testing.T) {
 		}
 		return map[string]any{"services": services}
 	}
-	for name, tc := range map[string]struct {
+	type tooMany struct {
 		version string
 		spec    map[string]any
-	}{
+	}
+	tests := map[string]tooMany{
 		"26 in v1beta1":      {"v1beta1", map[string]any{"components": slices.Repeat([]any{map[string]any{"replicas": int64(1)}}, 26)}},
 		"26 in v1alpha1":     {"v1alpha1", many(26)},
 		"40,000 in v1alpha1": {"v1alpha1", many(40_000)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
-			object := deploymentOf(tc.version, "asked")
-			object.Object["spec"] = tc.spec
-			var err error
-			before, tried := s.askedToDefault(), 0
-			s.eventually("the webhook answers in time", func() bool {
-				tried++
-				err = s.tryCreate(object)
-				return !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err)
-			})
-			s.wantNamed(err, "25")
-			if asked := s.askedToDefault() - before; asked < 1 || asked > tried {
-				t.Errorf("the defaulting webhook is asked %d times by %d creates", asked, tried)
-			}
-		})
 	}
-}
+	DescribeTable("is refused by the schema within what a condition may cost, for", func(ctx SpecContext, tc tooMany) {
+		s := newServer(ctx)
+		object := deploymentOf(tc.version, "asked")
+		object.Object["spec"] = tc.spec
+		var err error
+		before, tried := s.askedToDefault(), 0
+		s.eventually("the webhook answers in time", func() bool {
+			tried++
+			err = s.tryCreate(object)
+			return !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err)
+		})
+		s.wantNamed(err, "25")
+		Expect(s.askedToDefault()-before).To(And(BeNumerically(">=", 1), BeNumerically("<=", tried)), "how often the defaulting webhook is asked")
+	}, suite.Entries(tests, SpecTimeout(suite.Timeout())))
+})

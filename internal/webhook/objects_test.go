@@ -4,10 +4,12 @@
 package webhook
 
 import (
+	"context"
 	"maps"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,19 +46,19 @@ func deploymentOf(version, name string) *unstructured.Unstructured {
 }
 
 // readDeployment reads a manifest of v1alpha1 in which {topology} stands for a ClusterTopology. Main containers without an image get one.
-func readDeployment(t *testing.T, profile, text string) *unstructured.Unstructured {
-	t.Helper()
+func readDeployment(profile, text string) *unstructured.Unstructured {
+	GinkgoHelper()
 	object := deploymentOf("v1alpha1", "")
-	content := manifest.Parse(t, strings.ReplaceAll(text, "{topology}", profile))
+	content := manifest.Parse(GinkgoTB(), strings.ReplaceAll(text, "{topology}", profile))
 	maps.Copy(object.Object, content)
 	object.SetNamespace("default")
-	withImages(t, object)
+	withImages(object)
 	return object
 }
 
 // withImages gives an image to each main container that has none.
-func withImages(t *testing.T, object *unstructured.Unstructured) {
-	t.Helper()
+func withImages(object *unstructured.Unstructured) {
+	GinkgoHelper()
 	services, _, _ := unstructured.NestedMap(object.Object, "spec", "services")
 	for name, value := range services {
 		if _, written := value.(map[string]any); !written {
@@ -64,9 +66,7 @@ func withImages(t *testing.T, object *unstructured.Unstructured) {
 		}
 		path := []string{"spec", "services", name, "extraPodSpec", "mainContainer", "image"}
 		if _, named, err := unstructured.NestedString(object.Object, path...); !named && err == nil {
-			if err := unstructured.SetNestedField(object.Object, "i", path...); err != nil {
-				t.Fatal(err)
-			}
+			Expect(unstructured.SetNestedField(object.Object, "i", path...)).To(Succeed())
 		}
 	}
 }
@@ -88,34 +88,32 @@ type edited struct {
 }
 
 // newEdited creates the deployment packed and its ClusterTopology.
-func newEdited(t *testing.T) *edited {
-	t.Helper()
-	s := newServer(t)
+func newEdited(ctx context.Context) *edited {
+	GinkgoHelper()
+	s := newServer(ctx)
 	s.create(topology("gb200"))
-	e := &edited{s, readDeployment(t, "gb200", packed)}
+	e := &edited{s, readDeployment("gb200", packed)}
 	s.create(e.object)
 	return e
 }
 
 // change applies a JSON merge patch.
 func (e *edited) change(patch string, opts ...client.PatchOption) error {
-	return e.admin.Patch(e.t.Context(), e.object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)), opts...)
+	return e.admin.Patch(e.ctx, e.object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)), opts...)
 }
 
 // now reads the deployment.
 func (e *edited) now() *unstructured.Unstructured {
-	e.t.Helper()
+	GinkgoHelper()
 	there := e.object.DeepCopy()
 	e.get(there)
 	return there
 }
 
-// wantReplicas fails the test unless a service has so many replicas.
+// wantReplicas fails the spec unless a service has so many replicas.
 func (e *edited) wantReplicas(service string, want int64) {
-	e.t.Helper()
+	GinkgoHelper()
 	got, _, err := unstructured.NestedInt64(e.now().Object, "spec", "services", service, "replicas")
-	e.must(err)
-	if got != want {
-		e.t.Errorf("%s has %d replicas, want %d", service, got, want)
-	}
+	Expect(err).NotTo(HaveOccurred())
+	Expect(got).To(Equal(want), "replicas of %s", service)
 }

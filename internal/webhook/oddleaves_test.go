@@ -6,15 +6,17 @@ package webhook
 import (
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // oddLeaves are specs of v1alpha1 with services among which there is a Worker.
@@ -54,50 +56,40 @@ var oddLeaves = map[string]string{
 
 // A deployment of v1alpha1 is stored in v1beta1. Its status and the number of its Worker are written there, as the operator, an autoscaler and
 // the planner do. In v1alpha1 it must then say all that it said.
-func TestV1alpha1KeepsWhatV1beta1CannotSay(t *testing.T) {
-	for name, spec := range oddLeaves {
-		t.Run(name, func(t *testing.T) {
-			o := &odd{newServer(t)}
-			alpha := deploymentOf("v1alpha1", "odd-leaves")
-			content := manifest.Parse(t, spec)
-			nameImages(t, content)
-			alpha.Object["spec"] = content
-			alpha.SetAnnotations(map[string]string{"example.com/mine": "yes"})
-			want := alpha.DeepCopy()
-			o.create(alpha)
-			stored := o.alpha()
-			if paths := lost("spec", want.Object["spec"], stored.Object["spec"]); len(paths) > 0 {
-				t.Errorf("lost on create: %q", paths)
-			}
+var _ = DescribeTable("v1alpha1 keeps what v1beta1 cannot say, with", func(ctx SpecContext, spec string) {
+	o := &odd{newServer(ctx)}
+	alpha := deploymentOf("v1alpha1", "odd-leaves")
+	content := manifest.Parse(GinkgoTB(), spec)
+	nameImages(content)
+	alpha.Object["spec"] = content
+	alpha.SetAnnotations(map[string]string{"example.com/mine": "yes"})
+	want := alpha.DeepCopy()
+	o.create(alpha)
+	stored := o.alpha()
+	Expect(lost("spec", want.Object["spec"], stored.Object["spec"])).To(BeEmpty(), "lost on create")
 
-			o.writeStatus(`{"status":{"state":"pending","observedGeneration":1,"components":{"Worker":{"componentKind":"ScalingGroup","replicas":1,"updatedReplicas":1}}}}`)
-			o.wantSame(stored, "after the status")
+	o.writeStatus(`{"status":{"state":"pending","observedGeneration":1,"components":{"Worker":{"componentKind":"ScalingGroup","replicas":1,"updatedReplicas":1}}}}`)
+	o.wantSame(stored, "after the status")
 
-			var memory []int
-			for _, n := range []int64{4, 0, 2} {
-				o.writeReplicas("Worker", n)
-				o.must(unstructured.SetNestedField(stored.Object, n, "spec", "services", "Worker", "replicas"))
-				o.wantSame(stored, fmt.Sprintf("after scaling to %d", n))
-				memory = append(memory, len(o.alpha().GetAnnotations()[nvidiav1alpha1.AnnotationSpecMemory]))
-			}
-			if memory[2] != memory[0] {
-				t.Errorf("what is remembered must not grow with each edit: %d bytes", memory)
-			}
-			o.writeStatus(`{"status":{"state":"successful","components":{"Worker":{"componentKind":"ScalingGroup","replicas":2,"updatedReplicas":2}}}}`)
-			o.wantSame(stored, "after the status again")
-		})
+	var memory []int
+	for _, n := range []int64{4, 0, 2} {
+		o.writeReplicas("Worker", n)
+		Expect(unstructured.SetNestedField(stored.Object, n, "spec", "services", "Worker", "replicas")).To(Succeed())
+		o.wantSame(stored, fmt.Sprintf("after scaling to %d", n))
+		memory = append(memory, len(o.alpha().GetAnnotations()[nvidiav1alpha1.AnnotationSpecMemory]))
 	}
-}
+	Expect(memory[2]).To(Equal(memory[0]), "what is remembered must not grow with each edit: bytes")
+	o.writeStatus(`{"status":{"state":"successful","components":{"Worker":{"componentKind":"ScalingGroup","replicas":2,"updatedReplicas":2}}}}`)
+	o.wantSame(stored, "after the status again")
+}, suite.Entries(oddLeaves, SpecTimeout(suite.Timeout())))
 
 // nameImages gives each service the image that a new one must have.
-func nameImages(t *testing.T, spec map[string]any) {
-	t.Helper()
+func nameImages(spec map[string]any) {
+	GinkgoHelper()
 	for name := range spec["services"].(map[string]any) {
 		path := []string{"services", name, "extraPodSpec", "mainContainer", "image"}
 		if image, _, _ := unstructured.NestedString(spec, path...); image == "" {
-			if err := unstructured.SetNestedField(spec, "i", path...); err != nil {
-				t.Fatal(err)
-			}
+			Expect(unstructured.SetNestedField(spec, "i", path...)).To(Succeed())
 		}
 	}
 }
@@ -107,41 +99,39 @@ type odd struct{ *server }
 
 // alpha reads the deployment in v1alpha1.
 func (o *odd) alpha() *unstructured.Unstructured {
-	o.t.Helper()
+	GinkgoHelper()
 	alpha := deploymentOf("v1alpha1", "odd-leaves")
 	o.get(alpha)
 	return alpha
 }
 
 func (o *odd) writeStatus(patch string) {
-	o.t.Helper()
-	o.must(o.admin.Status().Patch(o.t.Context(), deploymentOf("v1beta1", "odd-leaves"), client.RawPatch(types.MergePatchType, []byte(patch))))
+	GinkgoHelper()
+	Expect(o.admin.Status().Patch(o.ctx, deploymentOf("v1beta1", "odd-leaves"), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // writeReplicas as the planner does.
 func (o *odd) writeReplicas(component string, n int64) {
-	o.t.Helper()
+	GinkgoHelper()
 	beta := deploymentOf("v1beta1", "odd-leaves")
 	o.get(beta)
 	components, _, err := unstructured.NestedSlice(beta.Object, "spec", "components")
-	o.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	i := slices.IndexFunc(components, func(c any) bool { return c.(map[string]any)["name"] == component })
 	patch := fmt.Sprintf(`[{"op":"test","path":"/spec/components/%d/name","value":%q},{"op":"add","path":"/spec/components/%d/replicas","value":%d}]`, i, component, i, n)
-	o.must(o.admin.Patch(o.t.Context(), beta, client.RawPatch(types.JSONPatchType, []byte(patch))))
+	Expect(o.admin.Patch(o.ctx, beta, client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
 }
 
-// wantSame fails the test unless spec, annotations and labels are those of a deployment: all that a user writes. After an edit in v1beta1 an
+// wantSame fails the spec unless spec, annotations and labels are those of a deployment: all that a user writes. After an edit in v1beta1 an
 // annotation holds what only that version can say.
 func (o *odd) wantSame(want *unstructured.Unstructured, when string) {
-	o.t.Helper()
+	GinkgoHelper()
 	got := o.alpha()
 	annotations := got.GetAnnotations()
 	delete(annotations, nvidiav1alpha1.AnnotationSpecMemory)
-	if diff := cmp.Diff(
+	Expect(cmp.Diff(
 		[]any{want.Object["spec"], want.GetAnnotations(), want.GetLabels()}, []any{got.Object["spec"], annotations, got.GetLabels()},
-	); diff != "" {
-		o.t.Errorf("%s (-want +got):\n%s", when, diff)
-	}
+	)).To(BeEmpty(), "%s (-want +got)", when)
 }
 
 // lost are the paths of what was written and is there no longer or is another value. What the API server adds by default is no loss.

@@ -6,14 +6,13 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,9 +37,6 @@ type replica struct {
 	live *unreliable
 	// ready is the address of its readiness check.
 	ready string
-	// ended is closed when its manager has ended, with err. It is nil before run.
-	ended chan struct{}
-	err   error
 }
 
 func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDir string, port int) (*replica, error) {
@@ -75,26 +71,18 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	})
 }
 
-// run starts the replica, which runs until ctx ends.
-func (r *replica) run(ctx context.Context) {
-	r.ended = make(chan struct{})
+// run starts the replica, which runs until the suite ends.
+func (r *replica) run() {
+	running, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
 	go func() {
-		defer close(r.ended)
-		r.err = r.manager.Start(ctx)
+		defer GinkgoRecover()
+		defer close(ended)
+		if err := r.manager.Start(running); err != nil {
+			AbortSuite("a replica ended: " + err.Error())
+		}
 	}()
-}
-
-// wait returns when a replica that ran has ended, with the error that it ended with.
-func (r *replica) wait() error {
-	if r.ended == nil {
-		return nil
-	}
-	select {
-	case <-r.ended:
-		return r.err
-	case <-time.After(patience):
-		return errors.New("a replica does not end")
-	}
+	DeferCleanup(func() { end(); <-ended })
 }
 
 // readiness is the code that the replica's readiness check answers with, 0 if it does not answer.

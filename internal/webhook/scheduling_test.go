@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/test/testutil/manifest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // Manifests of one Worker by version, with holes for what else the component and its pods say, and the path of a field of the pods.
@@ -30,55 +31,54 @@ var workers = map[string]struct{ manifest, path string }{
 const twoNodes = `"multinode":{"nodeCount":2},`
 
 // workerWith is a deployment of one Worker.
-func workerWith(t *testing.T, version, name, component, pod string) *unstructured.Unstructured {
-	t.Helper()
+func workerWith(version, name, component, pod string) *unstructured.Unstructured {
+	GinkgoHelper()
 	object := deploymentOf(version, name)
-	maps.Copy(object.Object, manifest.Parse(t, fmt.Sprintf(workers[version].manifest, component, pod)))
+	maps.Copy(object.Object, manifest.Parse(GinkgoTB(), fmt.Sprintf(workers[version].manifest, component, pod)))
 	return object
 }
 
-// A pod with a nodeName or the operator's gate of its own would be refused by the API server, one by one, or never be planned.
-func TestPlacingPodsIsTheOperators(t *testing.T) {
-	for version, form := range workers {
-		t.Run(version, func(t *testing.T) {
-			s := newServer(t)
-			s.wantRefused(s.tryCreate(workerWith(t, version, "fixed", twoNodes, `"nodeName":"n1",`)),
-				form.path+"nodeName: Forbidden", "remove nodeName, or use nodeSelector")
-			s.wantRefused(s.tryCreate(workerWith(t, version, "gated", twoNodes, `"schedulingGates":[{"name":"mine"},{"name":"trellis.dev/placement"}],`)),
-				form.path+"schedulingGates[1].name: Forbidden", "the gate trellis.dev/placement is the operator's own; remove it")
-			s.wantRefused(s.tryCreate(workerWith(t, version, "gated", "", `"schedulingGates":[{"name":"trellis.dev/placement"}],`)),
-				form.path+"schedulingGates[0].name: Forbidden")
-			s.create(workerWith(t, version, "free", "", `"nodeName":"n1","schedulingGates":[{"name":"mine"}],`))
-			s.create(workerWith(t, version, "own-gate", twoNodes, `"schedulingGates":[{"name":"mine"}],`))
-		})
-	}
-}
+var _ = Describe("Placing pods", func() {
+	DescribeTable("is up to the operator: a deployment that sets it is refused, in", func(ctx SpecContext, version string) {
+		form := workers[version]
+		s := newServer(ctx)
+		s.wantRefused(s.tryCreate(workerWith(version, "fixed", twoNodes, `"nodeName":"n1",`)),
+			form.path+"nodeName: Forbidden", "remove nodeName, or use nodeSelector")
+		s.wantRefused(s.tryCreate(workerWith(version, "gated", twoNodes, `"schedulingGates":[{"name":"mine"},{"name":"trellis.dev/placement"}],`)),
+			form.path+"schedulingGates[1].name: Forbidden", "the gate trellis.dev/placement is the operator's own; remove it")
+		s.wantRefused(s.tryCreate(workerWith(version, "gated", "", `"schedulingGates":[{"name":"trellis.dev/placement"}],`)),
+			form.path+"schedulingGates[0].name: Forbidden")
+		s.create(workerWith(version, "free", "", `"nodeName":"n1","schedulingGates":[{"name":"mine"}],`))
+		s.create(workerWith(version, "own-gate", twoNodes, `"schedulingGates":[{"name":"mine"}],`))
+	}, eachVersion())
 
-// One deployment may not take the planner's time from all others: what it compares with every node has a bound, on a create and in a change.
-func TestComparedListsAreBounded(t *testing.T) {
 	tolerations := func(n int) string {
 		return `"tolerations":[` + strings.TrimSuffix(strings.Repeat(`{"operator":"Exists"},`, n), ",") + `],`
 	}
-	for version, form := range workers {
-		t.Run(version, func(t *testing.T) {
-			s := newServer(t)
-			says := []string{form.path + "tolerations: Too many: 257", "must have at most 256 tolerations", "tolerate a key with operator Exists instead of each value"}
-			s.wantRefused(s.tryCreate(workerWith(t, version, "many", "", tolerations(257))), says...)
-			s.create(workerWith(t, version, "most", "", tolerations(256)))
-			s.wantRefused(s.admin.Patch(t.Context(), workerWith(t, version, "most", "", tolerations(257)), client.Merge), says...)
-		})
-	}
-}
+	DescribeTable("compares every node with lists that are bounded", func(ctx SpecContext, version string) {
+		form := workers[version]
+		s := newServer(ctx)
+		says := []string{form.path + "tolerations: Too many: 257", "must have at most 256 tolerations", "tolerate a key with operator Exists instead of each value"}
+		s.wantRefused(s.tryCreate(workerWith(version, "many", "", tolerations(257))), says...)
+		s.create(workerWith(version, "most", "", tolerations(256)))
+		s.wantRefused(s.admin.Patch(ctx, workerWith(version, "most", "", tolerations(257)), client.Merge), says...)
+	}, eachVersion())
 
-func TestPlacingPodsStaysTheOperatorsInAChange(t *testing.T) {
-	for version, form := range workers {
-		t.Run(version, func(t *testing.T) {
-			s := newServer(t)
-			s.create(workerWith(t, version, "later", twoNodes, ""))
-			for path, pod := range map[string]string{"nodeName": `"nodeName":"n1",`, "schedulingGates[0].name": `"schedulingGates":[{"name":"trellis.dev/placement"}],`} {
-				changed := workerWith(t, version, "later", twoNodes, pod)
-				s.wantRefused(s.admin.Patch(t.Context(), changed, client.Merge), form.path+path+": Forbidden")
-			}
-		})
+	DescribeTable("stays up to the operator in a change, in", func(ctx SpecContext, version string) {
+		form := workers[version]
+		s := newServer(ctx)
+		s.create(workerWith(version, "later", twoNodes, ""))
+		for path, pod := range map[string]string{"nodeName": `"nodeName":"n1",`, "schedulingGates[0].name": `"schedulingGates":[{"name":"trellis.dev/placement"}],`} {
+			changed := workerWith(version, "later", twoNodes, pod)
+			s.wantRefused(s.admin.Patch(ctx, changed, client.Merge), form.path+path+": Forbidden")
+		}
+	}, eachVersion())
+})
+
+// eachVersion are the served versions.
+func eachVersion() (entries []TableEntry) {
+	for _, version := range bothVersions {
+		entries = append(entries, Entry(version, SpecTimeout(suite.Timeout()), version))
 	}
+	return entries
 }

@@ -7,93 +7,75 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// server is the suite as one test uses it.
+// server is the cluster as one spec uses it.
 type server struct {
-	*suite
-	t *testing.T
+	*cluster
+	ctx context.Context
 }
 
-// newServer returns the suite. The first call starts it.
-func newServer(t *testing.T) *server {
-	t.Helper()
-	if err := startShared(); err != nil {
-		t.Fatal(err)
-	}
-	return &server{suite: shared, t: t}
+// newServer returns the cluster of this process.
+func newServer(ctx context.Context) *server {
+	GinkgoHelper()
+	return &server{cluster: shared, ctx: ctx}
 }
 
-func (s *server) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// create creates an object, and deletes it when the test ends.
+// create creates an object, and deletes it when the spec ends.
 func (s *server) create(object client.Object) {
-	s.t.Helper()
-	s.must(s.tryCreate(object))
+	GinkgoHelper()
+	Expect(s.tryCreate(object)).To(Succeed())
 }
 
-// tryCreate returns the answer to the creation of an object, which it deletes when the test ends if it was accepted.
+// tryCreate returns the answer to the creation of an object, which it deletes when the spec ends if it was accepted.
 func (s *server) tryCreate(object client.Object) error {
-	err := s.admin.Create(s.t.Context(), object)
+	err := s.admin.Create(s.ctx, object)
 	if err == nil {
 		s.deleteAfter(object)
 	}
 	return err
 }
 
-// deleteAfter deletes an object when the test ends, if it is there.
+// deleteAfter deletes an object when the spec ends, if it is there.
 func (s *server) deleteAfter(object client.Object) {
-	s.t.Cleanup(func() { s.must(client.IgnoreNotFound(s.admin.Delete(context.Background(), object))) })
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(s.admin.Delete(ctx, object))).To(Succeed()) })
 }
 
 // get reads an object by its name.
 func (s *server) get(object client.Object) {
-	s.t.Helper()
-	s.must(s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(object), object))
+	GinkgoHelper()
+	Expect(s.admin.Get(s.ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 }
 
-// wantGone fails the test if an object is there.
+// wantGone fails the spec if an object is there.
 func (s *server) wantGone(object client.Object) {
-	s.t.Helper()
-	if err := s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-		s.t.Errorf("want %s gone, got %v", object.GetName(), err)
-	}
+	GinkgoHelper()
+	Expect(s.admin.Get(s.ctx, client.ObjectKeyFromObject(object), object)).To(Satisfy(apierrors.IsNotFound), "%s is there", object.GetName())
 }
 
-// wantRefused fails the test unless an answer blames the client, with a 4xx, and has all of the texts.
+// wantRefused fails the spec unless an answer blames the client, with a 4xx, and has all of the texts.
 func (s *server) wantRefused(err error, texts ...string) {
-	s.t.Helper()
+	GinkgoHelper()
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code < 400 || status.Status().Code > 499 {
-		s.t.Errorf("want a 4xx, got %v", err)
-		return
-	}
+	Expect(errors.As(err, &status)).To(BeTrue(), "want a 4xx, got %v", err)
+	Expect(status.Status().Code).To(And(BeNumerically(">=", 400), BeNumerically("<=", 499)), "%v", err)
 	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			s.t.Errorf("want a refusal with %q, got %.2000s", text, err)
-		}
+		Expect(err).To(MatchError(ContainSubstring(text)))
 	}
 }
 
-// want fails the test unless an answer is a refusal with the texts; without texts, unless it is an acceptance.
+// want fails the spec unless an answer is a refusal with the texts; without texts, unless it is an acceptance.
 func (s *server) want(err error, texts ...string) {
-	s.t.Helper()
+	GinkgoHelper()
 	if len(texts) == 0 {
-		s.must(err)
+		Expect(err).NotTo(HaveOccurred())
 		return
 	}
 	s.wantRefused(err, texts...)
@@ -101,47 +83,31 @@ func (s *server) want(err error, texts ...string) {
 
 // warnings returns what the API server warns of while f runs, which must succeed.
 func (s *server) warnings(f func() error) []string {
-	s.t.Helper()
+	GinkgoHelper()
 	s.warned.take()
-	s.must(f())
+	Expect(f()).To(Succeed())
 	return s.warned.take()
 }
 
-// wantWarnings fails the test unless the API server warns of the lines, in any order, and of nothing else while f runs.
+// wantWarnings fails the spec unless the API server warns of the lines, in any order, and of nothing else while f runs.
 func (s *server) wantWarnings(f func() error, lines ...string) {
-	s.t.Helper()
+	GinkgoHelper()
 	got := s.warnings(f)
 	slices.Sort(got)
 	slices.Sort(lines)
-	if diff := cmp.Diff(lines, got); diff != "" {
-		s.t.Errorf("warnings (-want +got):\n%s", diff)
-	}
+	Expect(cmp.Diff(lines, got)).To(BeEmpty(), "warnings (-want +got)")
 }
 
-// wantWarning fails the test unless the API server warns of a line, maybe among others, while f runs.
+// wantWarning fails the spec unless the API server warns of a line, maybe among others, while f runs.
 func (s *server) wantWarning(f func() error, line string) {
-	s.t.Helper()
-	if got := s.warnings(f); !slices.Contains(got, line) {
-		s.t.Errorf("want the warning %q, got %q", line, got)
-	}
+	GinkgoHelper()
+	Expect(s.warnings(f)).To(ContainElement(line))
 }
 
 // eventually waits until is returns true.
 func (s *server) eventually(what string, is func() bool) {
-	s.t.Helper()
-	look := func(context.Context) (bool, error) { return is(), nil }
-	if err := wait.PollUntilContextTimeout(s.t.Context(), lookEvery, patience, true, look); err != nil {
-		s.t.Fatalf("waiting until %s: %v", what, err)
-	}
-}
-
-// stays fails the test if is returns false within a time.
-func (s *server) stays(what string, within time.Duration, is func() bool) {
-	s.t.Helper()
-	look := func(context.Context) (bool, error) { return !is(), nil }
-	if wait.PollUntilContextTimeout(s.t.Context(), lookEvery, within, true, look) == nil {
-		s.t.Fatalf("no longer: %s", what)
-	}
+	GinkgoHelper()
+	Eventually(s.ctx, is).Should(BeTrue(), "waiting until "+what)
 }
 
 // warnings collects what the API server warns a client of.

@@ -11,13 +11,16 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // unreliable is a reader of a real API server of which a test lets reads fail.
@@ -65,22 +68,16 @@ var (
 	errForbidden = apierrors.NewForbidden(schema.GroupResource{Group: "grove.io", Resource: "clustertopologies"}, "gb200", errors.New("no"))
 )
 
-// A read that fails is no fault of the manifest: clients repeat the request by themselves, and it succeeds.
-func TestFailedReadIsRepeated(t *testing.T) {
-	s := newServerWithTopology(t)
-	s.leader.live.failNext("gb200", errAway, context.DeadlineExceeded)
-	s.create(readDeployment(t, "gb200", packed))
-	if n := s.leader.live.left("gb200"); n > 0 {
-		t.Errorf("%d reads were to fail yet", n)
-	}
-}
+var _ = Describe("A read of admission that fails", func() {
+	It("is repeated by the client, and succeeds", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		s.leader.live.failNext("gb200", errAway, context.DeadlineExceeded)
+		s.create(readDeployment("gb200", packed))
+		Expect(s.leader.live.left("gb200")).To(BeZero(), "reads that were to fail")
+	})
 
-// The API server passes the answer on: 5xx, the time to wait, and what could not be read. 422 is for real faults only, and says what was not
-// checked.
-func TestFailedReadIsNoFaultOfTheManifest(t *testing.T) {
-	s := newServerWithTopology(t)
 	transfer := strings.Replace(packed, "spec:\n", "spec:\n  experimental: {kvTransferPolicy: {clusterTopologyName: gb200, domain: rack}}\n", 1)
-	for name, c := range map[string]struct {
+	type unread struct {
 		manifest string
 		faults   []error
 		code     int
@@ -88,7 +85,8 @@ func TestFailedReadIsNoFaultOfTheManifest(t *testing.T) {
 		retry    string
 		texts    []string
 		warning  string
-	}{
+	}
+	tests := map[string]unread{
 		"a read that fails": {packed, []error{errAway}, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "1",
 			[]string{`failed to read ClusterTopology "gb200"`, "etcd is away", "nothing wrong was found", "try again"}, ""},
 		"a read that takes too long": {packed, []error{context.DeadlineExceeded}, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "1",
@@ -99,46 +97,44 @@ func TestFailedReadIsNoFaultOfTheManifest(t *testing.T) {
 			[]string{`failed to read ClusterTopology "gb200"`, "allow the operator's ServiceAccount"}, ""},
 		"beside a fault": {packedBut("replicas: 2", `resources: {limits: {cpu: "1"}, requests: {cpu: "2"}}`), []error{errAway}, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "",
 			[]string{"spec.services[Worker].resources.requests.cpu"}, "what needs it was not checked"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s.leader.live.failNext("gb200", c.faults...)
-			object := readDeployment(t, "gb200", c.manifest)
-			object.SetName("unread")
-			s := &server{s.suite, t}
-			status, header := s.post(object)
-			if int(status.Code) != c.code || status.Reason != c.reason || header.Get("Retry-After") != c.retry {
-				t.Errorf("answered with %d %s, retry after %q; want %d %s, %q", status.Code, status.Reason, header.Get("Retry-After"), c.code, c.reason, c.retry)
-			}
-			for _, text := range c.texts {
-				if !strings.Contains(status.Message, text) {
-					t.Errorf("want %q in %s", text, status.Message)
-				}
-			}
-			if warned := strings.Join(header.Values("Warning"), "\n"); !strings.Contains(warned, c.warning) || c.warning == "" && warned != "" {
-				t.Errorf("warnings %q, want %q", warned, c.warning)
-			}
-			s.wantGone(object.DeepCopy())
-		})
 	}
-}
+	DescribeTable("is no fault of the manifest", func(ctx SpecContext, c unread) {
+		s := newServerWithTopology(ctx)
+		s.leader.live.failNext("gb200", c.faults...)
+		object := readDeployment("gb200", c.manifest)
+		object.SetName("unread")
+		status, header := s.post(object)
+		Expect(status).To(And(HaveField("Code", BeEquivalentTo(c.code)), HaveField("Reason", c.reason)))
+		Expect(header.Get("Retry-After")).To(Equal(c.retry))
+		for _, text := range c.texts {
+			Expect(status.Message).To(ContainSubstring(text))
+		}
+		warned := strings.Join(header.Values("Warning"), "\n")
+		if c.warning == "" {
+			Expect(warned).To(BeEmpty())
+		}
+		Expect(warned).To(ContainSubstring(c.warning))
+		s.wantGone(object.DeepCopy())
+	}, suite.Entries(tests, SpecTimeout(suite.Timeout())))
+})
 
 // post creates a deployment of v1alpha1 without repeating what fails, and returns the answer.
 func (s *server) post(object client.Object) (metav1.Status, http.Header) {
-	s.t.Helper()
+	GinkgoHelper()
 	caller, err := rest.HTTPClientFor(s.env.Config)
-	s.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	body, err := json.Marshal(object)
-	s.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	address, _, err := rest.DefaultServerUrlFor(s.env.Config)
-	s.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	address.Path = "/apis/nvidia.com/v1alpha1/namespaces/default/dynamographdeployments"
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, address.String(), bytes.NewReader(body))
-	s.must(err)
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, address.String(), bytes.NewReader(body))
+	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
 	response, err := caller.Do(request)
-	s.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = response.Body.Close() }()
 	status := metav1.Status{}
-	s.must(json.NewDecoder(response.Body).Decode(&status))
+	Expect(json.NewDecoder(response.Body).Decode(&status)).To(Succeed())
 	return status, response.Header
 }

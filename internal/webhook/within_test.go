@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const shortly = 200 * time.Millisecond
@@ -43,7 +45,7 @@ func in[T any](t *testing.T, ended <-chan T) T {
 	select {
 	case got := <-ended:
 		return got
-	case <-time.After(patience):
+	case <-time.After(suite.Patience()):
 		t.Fatal("the hook does not end")
 		panic("unreachable")
 	}
@@ -60,7 +62,7 @@ func TestHalfARequestEnds(t *testing.T) {
 	if err := in(t, ended); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading ended with %v", err)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(suite.Patience())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {

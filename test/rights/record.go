@@ -15,6 +15,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -59,11 +60,22 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 		call.Verb = "list"
 		r.suite.Note(call)
 	}
-	role := rbacv1.Role{}
-	if len(body) > 0 && yaml.Unmarshal(body, &role) == nil {
-		r.suite.Grant(role.Rules)
+	if len(body) > 0 {
+		r.suite.Grant(roleIn(body).Rules)
 	}
 	return response, err
+}
+
+// roleIn is the Role that a request writes: in protobuf or JSON when it is created, in YAML or JSON when it is patched.
+func roleIn(body []byte) *rbacv1.Role {
+	if object, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
+		if role, ok := object.(*rbacv1.Role); ok {
+			return role
+		}
+	}
+	role := &rbacv1.Role{}
+	_ = yaml.Unmarshal(body, role) // a merge patch names no kind
+	return role
 }
 
 // parse a request as the API server does; ok is false where it is about no resource.

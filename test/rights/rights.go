@@ -7,6 +7,11 @@
 //	...
 //	os.Exit(rights.Of("operator").Finish(m.Run()))
 //
+// or, in a Ginkgo suite, where PassOn is for suites whose operators do not all run in the first process:
+//
+//	var _ = AfterSuite(rights.Of("operator").PassOn)
+//	var _ = ReportAfterSuite("The rights that the operator uses", rights.Of("operator").Check)
+//
 // A suite fails on a request that no right allows, on a right that it uses and testdata/SUITE.txt does not list, and, when all of it ran, on one
 // that is listed there, nowhere else, and not used any more. With -update it writes the file. That the files together are all rights is
 // asked in test/install. A right is also used when a Role that the operator writes grants it: nobody can grant more than he has.
@@ -26,6 +31,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onsi/ginkgo/v2"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
@@ -200,18 +206,29 @@ func (s *Suite) Finish(code int) int {
 	if code != 0 {
 		return code
 	}
-	if err := s.check(); err != nil {
+	if err := s.check(whole()); err != nil {
 		fmt.Fprintf(os.Stderr, "the operator's rights in suite %s: %v\n", s.name, err)
 		return 1
 	}
 	return 0
 }
 
+// Check fails a Ginkgo suite that passed when its requests are not as the rights and the file say.
+func (s *Suite) Check(report ginkgo.Report) {
+	if !report.SuiteSucceeded {
+		return
+	}
+	s.gather(report)
+	if err := s.check(report.PreRunStats.SpecsThatWillRun == report.PreRunStats.TotalSpecs); err != nil {
+		ginkgo.Fail(fmt.Sprintf("the operator's rights in suite %s: %v", s.name, err))
+	}
+}
+
 // varying are suites whose scenarios differ from run to run, and with them the rights that are used: only a request without a right fails those.
 // Their lists are updated by hand.
 var varying = sets.New("e2e")
 
-func (s *Suite) check() error {
+func (s *Suite) check(whole bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	listed, err := Used(s.name)
@@ -222,7 +239,7 @@ func (s *Suite) check() error {
 		return fmt.Errorf("no right of config/rbac/role.yaml allows\n  %s", strings.Join(sets.List(s.without), "\n  "))
 	}
 	if is("update", "true") {
-		if !whole() {
+		if !whole {
 			s.used = s.used.Union(listed)
 		}
 		return os.WriteFile(fileOf(s.name), []byte(strings.Join(sets.List(s.used), "\n")+"\n"), 0o600)
@@ -233,7 +250,7 @@ func (s *Suite) check() error {
 	if more := s.used.Difference(listed); len(more) > 0 {
 		return fmt.Errorf("used and not listed in %s (-update adds them):\n  %s", fileOf(s.name), strings.Join(sets.List(more), "\n  "))
 	}
-	if !whole() {
+	if !whole {
 		return nil
 	}
 	return s.stale(listed)

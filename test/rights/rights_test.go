@@ -4,6 +4,9 @@
 package rights
 
 import (
+	"bytes"
+	stdjson "encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,8 +15,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/ginkgo/v2/types"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 func TestParse(t *testing.T) {
@@ -84,4 +93,73 @@ func TestReadAudit(t *testing.T) {
 	}
 }
 
-var _ http.RoundTripper = &recorder{}
+// What a Role grants counts, however a client writes it: controller-runtime creates Roles in protobuf and applies them in JSON.
+func TestRecordsWhatRolesGrant(t *testing.T) {
+	role := &rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Resources: []string{"x/scale"}, Verbs: []string{"create"}}}}
+	encode := func(serializer runtime.Serializer) []byte {
+		body, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(serializer, rbacv1.SchemeGroupVersion), role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	scheme := clientgoscheme.Scheme
+	cases := map[string]struct {
+		method string
+		body   []byte
+	}{
+		"created in protobuf": {http.MethodPost, encode(protobuf.NewSerializer(scheme, scheme))},
+		"applied in JSON":     {http.MethodPatch, encode(json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{}))},
+		"merged":              {http.MethodPatch, []byte(`{"rules":[{"apiGroups":["g"],"resources":["x/scale"],"verbs":["create"]}]}`)},
+	}
+	for name, c := range cases {
+		s, sent := suite(), []byte(nil)
+		r := &recorder{suite: s, next: roundTrip(func(request *http.Request) (*http.Response, error) {
+			var err error
+			sent, err = io.ReadAll(request.Body)
+			return &http.Response{StatusCode: http.StatusOK}, err
+		})}
+		request, err := http.NewRequestWithContext(t.Context(), c.method, "https://localhost/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles", bytes.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := r.RoundTrip(request)
+		if err != nil || response.StatusCode != http.StatusOK || !bytes.Equal(sent, c.body) {
+			t.Errorf("%s: the request did not pass: %v", name, err)
+		}
+		if !s.used.Has("g/x/scale create") {
+			t.Errorf("%s: the grant was not noted", name)
+		}
+	}
+}
+
+// What the operators of other processes asked for counts as if they had run in the first one.
+func TestGathersFromProcesses(t *testing.T) {
+	s, entry := suite(), func(name, value string) types.ReportEntry {
+		return types.ReportEntry{Name: name, Value: types.WrapEntryValue(value)}
+	}
+	s.used.Insert("/pods get")
+	sent, err := stdjson.Marshal(types.Report{SpecReports: types.SpecReports{
+		{ReportEntries: types.ReportEntries{entry(s.entry("used"), "/pods get\n/pods list"), entry(s.entry("without"), "")}},
+		{ReportEntries: types.ReportEntries{entry("another", "/pods create"), entry(s.entry("without"), "delete /pods a/p")}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := types.Report{}
+	if err := stdjson.Unmarshal(sent, &report); err != nil {
+		t.Fatal(err)
+	}
+	s.gather(report)
+	if diff := cmp.Diff([]string{"/pods get", "/pods list"}, sets.List(s.used)); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
+	}
+	if !s.without.Equal(sets.New("delete /pods a/p")) {
+		t.Errorf("without a right: %v", sets.List(s.without))
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }

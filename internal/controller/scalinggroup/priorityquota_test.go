@@ -7,8 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,62 +19,60 @@ import (
 	"sigs.k8s.io/yaml"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // documentedQuotas are the quotas of docs/placement.md, by name.
-func documentedQuotas(t *testing.T) map[string]*corev1.ResourceQuota {
-	t.Helper()
+func documentedQuotas() map[string]*corev1.ResourceQuota {
+	GinkgoHelper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "placement.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	_, rest, _ := strings.Cut(string(page), "### Bounding priorities by namespace")
 	_, rest, _ = strings.Cut(rest, "```yaml\n")
 	text, _, _ := strings.Cut(rest, "```")
 	out := map[string]*corev1.ResourceQuota{}
 	for document := range strings.SplitSeq(text, "---\n") {
 		quota := &corev1.ResourceQuota{}
-		if err := yaml.UnmarshalStrict([]byte(document), quota); err != nil {
-			t.Fatal(err)
-		}
+		Expect(yaml.UnmarshalStrict([]byte(document), quota)).To(Succeed())
 		out[quota.Name] = quota
 	}
 	return out
 }
 
-// The quotas of the documentation bound the pods of a priority class in a namespace: none of one class, some of another, any of the rest. The
-// group's condition names the quota, and the pods are made when it is gone.
-func TestPrioritiesAreBoundedByQuota(t *testing.T) {
-	s := newServer(t)
-	for name, value := range map[string]int32{"critical": 1000, "high": 100, "usual": 0} {
-		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
-		s.must(client.IgnoreAlreadyExists(s.c.Create(t.Context(), class))) // by the same test before
-	}
-	quotas := documentedQuotas(t)
-	for _, quota := range quotas {
-		quota.Namespace = s.ns
-		s.must(s.c.Create(t.Context(), quota))
-		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-		s.must(s.c.Status().Update(t.Context(), quota)) // the quota controller's part
-	}
-	for class, want := range map[string]struct {
-		pods    int
-		refused string
-	}{"critical": {0, "no-critical-pods"}, "high": {16, "some-high-pods"}, "usual": {20, ""}} {
-		sg := s.startable(group(20, 1))
-		sg.Spec.Roles[0].Template.Spec.PriorityClassName = class
-		s.must(s.c.Create(t.Context(), sg))
-		for range 3 {
-			_ = s.reconcile()
+var _ = Describe("Documented quotas of priority classes", func() {
+	It("bound the pods of a class in a namespace, and the condition names the quota", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServer(ctx)
+		for name, value := range map[string]int32{"critical": 1000, "high": 100, "usual": 0} {
+			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+			Expect(client.IgnoreAlreadyExists(s.c.Create(ctx, class))).To(Succeed()) // by the same spec before
 		}
-		c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync)
-		if got := len(s.pods()); got != want.pods || c == nil || (c.Status == metav1.ConditionFalse) != (want.refused != "") || !strings.Contains(c.Message, want.refused) {
-			t.Errorf("class %s: %d pods, PodsInSync = %+v", class, got, c)
+		quotas := documentedQuotas()
+		for _, quota := range quotas {
+			quota.Namespace = s.ns
+			Expect(s.c.Create(ctx, quota)).To(Succeed())
+			quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+			Expect(s.c.Status().Update(ctx, quota)).To(Succeed()) // the quota controller's part
 		}
-		s.must(s.c.Delete(t.Context(), s.group()))
-		for _, pod := range s.pods() {
-			s.must(s.c.Delete(t.Context(), &pod))
+		for class, want := range map[string]struct {
+			pods    int
+			refused string
+		}{"critical": {0, "no-critical-pods"}, "high": {16, "some-high-pods"}, "usual": {20, ""}} {
+			sg := s.startable(group(20, 1))
+			sg.Spec.Roles[0].Template.Spec.PriorityClassName = class
+			Expect(s.c.Create(ctx, sg)).To(Succeed())
+			for range 3 {
+				_ = s.reconcile()
+			}
+			c := meta.FindStatusCondition(s.group().Status.Conditions, trellisv1alpha1.ConditionPodsInSync)
+			got := len(s.pods())
+			Expect(got).To(Equal(want.pods), "pods of class %s", class)
+			Expect(c).To(HaveField("Message", ContainSubstring(want.refused)), "class %s", class)
+			Expect(c.Status == metav1.ConditionFalse).To(Equal(want.refused != ""), "class %s: %+v", class, c)
+			Expect(s.c.Delete(ctx, s.group())).To(Succeed())
+			for _, pod := range s.pods() {
+				Expect(s.c.Delete(ctx, &pod)).To(Succeed())
+			}
+			s.r.refusals.byGroup = nil
 		}
-		s.r.refusals.byGroup = nil
-	}
-}
+	})
+})

@@ -4,14 +4,16 @@
 package storageversion
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +27,9 @@ import (
 
 // today is a world with today's definitions and no objects. They store v1alpha1 until store is called, and take any fields: the API server
 // compiles schemas anew with each change of a definition, for seconds when they are long.
-func today(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
+func today(ctx context.Context) *world {
+	GinkgoHelper()
+	w := newWorld(ctx)
 	w.install(func(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 		anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 		v.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": anything, "status": anything}}
@@ -40,18 +42,18 @@ func today(t *testing.T) *world {
 }
 
 // whole is a world as today is, with the schemas that are shipped.
-func whole(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
+func whole(ctx context.Context) *world {
+	GinkgoHelper()
+	w := newWorld(ctx)
 	w.upgrade()
 	return w.emptied()
 }
 
 func (w *world) emptied() *world {
-	w.t.Helper()
+	GinkgoHelper()
 	for _, kind := range []string{"DynamoGraphDeployment", "DynamoGraphDeploymentScalingAdapter"} {
 		for _, namespace := range []string{"team-a", "team-b"} {
-			w.must(w.c.DeleteAllOf(w.t.Context(), alpha(kind, namespace, ""), client.InNamespace(namespace)))
+			Expect(w.c.DeleteAllOf(w.ctx, alpha(kind, namespace, ""), client.InNamespace(namespace))).To(Succeed())
 		}
 	}
 	w.store("v1alpha1")
@@ -60,12 +62,12 @@ func (w *world) emptied() *world {
 
 // remove deletes the definitions of both kinds, which other tests may have left, with their objects.
 func (w *world) remove() {
-	w.t.Helper()
+	GinkgoHelper()
 	for _, name := range []string{deployments, adapters} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		w.must(client.IgnoreNotFound(w.c.Delete(w.t.Context(), crd)))
+		Expect(client.IgnoreNotFound(w.c.Delete(w.ctx, crd))).To(Succeed())
 		w.until("the definition is gone", func() error {
-			if err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+			if err := w.c.Get(w.ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it is not: %w", err)
 			}
 			return nil
@@ -75,24 +77,24 @@ func (w *world) remove() {
 
 // release installs the definitions of commit 886ffe1, in place of what is there.
 func (w *world) release() {
-	w.t.Helper()
+	GinkgoHelper()
 	crds, err := stored.ReleasedDefinitions()
-	w.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	crds = slices.DeleteFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Name != deployments && crd.Name != adapters
 	})
-	w.must(apiserver.Install(w.config, crds...))
+	Expect(apiserver.Install(w.config, crds...)).To(Succeed())
 }
 
 // store makes a version the storage version of both definitions, and waits until the API server writes it.
 func (w *world) store(version string) {
-	w.t.Helper()
+	GinkgoHelper()
 	for _, name := range []string{deployments, adapters} {
 		crd := w.definition(name)
 		for i := range crd.Spec.Versions {
 			crd.Spec.Versions[i].Storage = crd.Spec.Versions[i].Name == version
 		}
-		w.must(w.c.Update(w.t.Context(), crd))
+		Expect(w.c.Update(w.ctx, crd)).To(Succeed())
 	}
 	for resource, kind := range map[string]string{
 		"dynamographdeployments": "DynamoGraphDeployment", "dynamographdeploymentscalingadapters": "DynamoGraphDeploymentScalingAdapter",
@@ -101,7 +103,7 @@ func (w *world) store(version string) {
 			before := strings.Count(w.storedAs(resource, version), "\n")
 			w.create(kind, "default", "probe")
 			after := strings.Count(w.storedAs(resource, version), "\n")
-			w.must(w.c.Delete(w.t.Context(), alpha(kind, "default", "probe")))
+			Expect(w.c.Delete(w.ctx, alpha(kind, "default", "probe"))).To(Succeed())
 			if after == before {
 				return errors.New("another version is stored")
 			}
@@ -112,27 +114,27 @@ func (w *world) store(version string) {
 
 // upgrade installs today's definitions.
 func (w *world) upgrade() {
-	w.t.Helper()
+	GinkgoHelper()
 	w.install(func(*apiextensionsv1.CustomResourceDefinitionVersion) {})
 }
 
 // install installs today's definitions of what is converted, each version edited.
 func (w *world) install(edit func(*apiextensionsv1.CustomResourceDefinitionVersion)) {
-	w.t.Helper()
-	dir := w.t.TempDir()
+	GinkgoHelper()
+	dir := GinkgoTB().TempDir()
 	for _, name := range []string{deployments, adapters} {
 		resource, group, _ := strings.Cut(name, ".")
 		file := group + "_" + resource + ".yaml"
 		raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "bases", file))
-		w.must(err)
+		Expect(err).NotTo(HaveOccurred())
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		w.must(yaml.Unmarshal(raw, crd))
+		Expect(yaml.Unmarshal(raw, crd)).To(Succeed())
 		for i := range crd.Spec.Versions {
 			edit(&crd.Spec.Versions[i])
 		}
 		raw, err = yaml.Marshal(crd)
-		w.must(err)
-		w.must(os.WriteFile(filepath.Join(dir, file), raw, 0o600))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(dir, file), raw, 0o600)).To(Succeed())
 	}
-	w.must(server.Install(w.config, dir))
+	Expect(server.Install(w.config, dir)).To(Succeed())
 }

@@ -9,14 +9,17 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // between has something happen after each page, and lets tokens that ask for more grow old.
@@ -59,63 +62,61 @@ func aged(token string) string {
 }
 
 func (w *world) disturbed(happens func()) (*Reconciler, *between) {
-	w.t.Helper()
+	GinkgoHelper()
 	b := &between{happens: happens}
 	config := rest.CopyConfig(w.config)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { b.RoundTripper = inner; return b })
 	objects, err := metadata.NewForConfig(config)
-	w.must(err)
+	Expect(err).NotTo(HaveOccurred())
 	r := w.reconciler()
 	r.Objects = objects
 	return r, b
 }
 
-// What others write or delete after it was listed needs no writing any more.
-func TestOthersWriteMeanwhile(t *testing.T) {
-	w := today(t)
-	for _, name := range []string{"changed", "deleted", "recreated", "same"} {
-		w.create("DynamoGraphDeployment", "team-a", name)
-	}
-	w.store("v1beta1")
-	r, _ := w.disturbed(func() {
-		w.must(w.c.Patch(t.Context(), alpha("DynamoGraphDeployment", "team-a", "changed"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
-		w.must(w.c.Delete(t.Context(), alpha("DynamoGraphDeployment", "team-a", "deleted")))
-		w.must(w.c.Delete(t.Context(), alpha("DynamoGraphDeployment", "team-a", "recreated")))
-		w.create("DynamoGraphDeployment", "team-a", "recreated")
+var _ = Describe("Objects that others write or delete after they were listed", func() {
+	It("need no writing", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := today(ctx)
+		for _, name := range []string{"changed", "deleted", "recreated", "same"} {
+			w.create("DynamoGraphDeployment", "team-a", name)
+		}
+		w.store("v1beta1")
+		r, _ := w.disturbed(func() {
+			Expect(w.c.Patch(ctx, alpha("DynamoGraphDeployment", "team-a", "changed"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)))).To(Succeed())
+			Expect(w.c.Delete(ctx, alpha("DynamoGraphDeployment", "team-a", "deleted"))).To(Succeed())
+			Expect(w.c.Delete(ctx, alpha("DynamoGraphDeployment", "team-a", "recreated"))).To(Succeed())
+			w.create("DynamoGraphDeployment", "team-a", "recreated")
+		})
+		Expect(w.reconcile(r, deployments)).To(Succeed())
+		w.wantStored("dynamographdeployments", "3 v1beta1")
+		w.wantVersions(deployments, "v1beta1")
 	})
-	w.must(w.reconcile(r, deployments))
-	w.wantStored("dynamographdeployments", "3 v1beta1")
-	w.wantVersions(deployments, "v1beta1")
-}
+})
 
-// A list whose revision has been compacted goes on where it was.
-func TestGoesOnAfterCompaction(t *testing.T) {
-	w := today(t)
-	for i := range pageSize + 5 {
-		w.create("DynamoGraphDeploymentScalingAdapter", "team-a", fmt.Sprintf("a-%03d", i))
-	}
-	w.store("v1beta1")
-	w.compact()
-	r, pages := w.disturbed(nil)
-	pages.ages = 1
-	w.must(w.reconcile(r, adapters))
-	if diff := cmp.Diff([]int{http.StatusOK, http.StatusGone, http.StatusOK}, pages.answers); diff != "" {
-		t.Errorf("answers to the requests for pages (-want, +got):\n%s", diff)
-	}
-	w.wantStored("dynamographdeploymentscalingadapters", "105 v1beta1")
-	w.wantVersions(adapters, "v1beta1")
-}
+var _ = Describe("A list of objects to migrate", func() {
+	It("continues where it was when the revision has been compacted", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := today(ctx)
+		for i := range pageSize + 5 {
+			w.create("DynamoGraphDeploymentScalingAdapter", "team-a", fmt.Sprintf("a-%03d", i))
+		}
+		w.store("v1beta1")
+		w.compact()
+		r, pages := w.disturbed(nil)
+		pages.ages = 1
+		Expect(w.reconcile(r, adapters)).To(Succeed())
+		Expect(cmp.Diff([]int{http.StatusOK, http.StatusGone, http.StatusOK}, pages.answers)).To(BeEmpty(), "answers to the requests for pages (-want, +got)")
+		w.wantStored("dynamographdeploymentscalingadapters", "105 v1beta1")
+		w.wantVersions(adapters, "v1beta1")
+	})
+})
 
 // compact has etcd forget the revisions before today's.
 func (w *world) compact() {
-	w.t.Helper()
+	GinkgoHelper()
 	body := fmt.Sprintf(`{"revision":%q}`, w.definition(adapters).ResourceVersion)
 	response, err := http.Post(w.etcd+"/v3/kv/compaction", "application/json", strings.NewReader(body))
-	w.must(err)
-	w.must(response.Body.Close())
-	if response.StatusCode != http.StatusOK {
-		w.t.Fatal(response.Status)
-	}
+	Expect(err).NotTo(HaveOccurred())
+	Expect(response.Body.Close()).To(Succeed())
+	Expect(response.StatusCode).To(Equal(http.StatusOK))
 }
 
 // otherwise changes a definition in what is not about its storage version.
@@ -123,17 +124,18 @@ func otherwise() client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1","v%d"]}}}}`, time.Now().UnixNano()))
 }
 
-// A definition that is not the same any more may have another storage version; the next pass sees to it.
-func TestDefinitionChangesMeanwhile(t *testing.T) {
-	w := today(t)
-	w.create("DynamoGraphDeployment", "team-a", "g")
-	w.store("v1beta1")
-	r, _ := w.disturbed(func() {
-		w.must(w.c.Patch(t.Context(), w.definition(deployments), otherwise()))
+var _ = Describe("A definition that changes during the migration", func() {
+	It("is left to the next pass, for the storage version may be another one", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := today(ctx)
+		w.create("DynamoGraphDeployment", "team-a", "g")
+		w.store("v1beta1")
+		r, _ := w.disturbed(func() {
+			Expect(w.c.Patch(ctx, w.definition(deployments), otherwise())).To(Succeed())
+		})
+		Expect(w.reconcile(r, deployments)).To(Succeed())
+		w.wantVersions(deployments, "v1alpha1", "v1beta1")
+		w.wantCondition(deployments, "False", reasonRewriting, "stored as v1alpha1 are rewritten as v1beta1")
+		Expect(w.reconcile(w.reconciler(), deployments)).To(Succeed())
+		w.wantVersions(deployments, "v1beta1")
 	})
-	w.must(w.reconcile(r, deployments))
-	w.wantVersions(deployments, "v1alpha1", "v1beta1")
-	w.wantCondition(deployments, "False", reasonRewriting, "stored as v1alpha1 are rewritten as v1beta1")
-	w.must(w.reconcile(w.reconciler(), deployments))
-	w.wantVersions(deployments, "v1beta1")
-}
+})

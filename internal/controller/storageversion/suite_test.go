@@ -8,30 +8,29 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const (
@@ -41,61 +40,51 @@ const (
 
 // world is an API server whose etcd can be looked into, with the definitions of commit 886ffe1 and none of their objects.
 type world struct {
-	t       *testing.T
+	ctx     context.Context
 	config  *rest.Config
 	c       client.Client
 	objects metadata.Interface
 	etcd    string
 }
 
+func TestStorageVersion(t *testing.T) { suite.Run(t, "Storage version", suite.Default) }
+
+// What every process has of its own: specs install other definitions.
 var (
-	shared = &apiserver.Shared{}
-	server = conversion.Serve()
+	env    *envtest.Environment
+	server *conversion.Server
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(shared.Main(m))
-}
+var _ = BeforeSuite(func() {
+	env = &envtest.Environment{}
+	apiserver.Start(GinkgoTB(), env)
+	env.Config.QPS = -1
+	server = conversion.Serve()
+	DeferCleanup(server.Close)
+})
 
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	config := shared.Config(t)
+func newWorld(ctx context.Context) *world {
+	GinkgoHelper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		Expect(add(scheme)).To(Succeed())
 	}
-	w := &world{t: t, config: config, etcd: shared.Environment.ControlPlane.Etcd.URL.String()}
+	w := &world{ctx: ctx, config: rest.CopyConfig(env.Config), etcd: env.ControlPlane.Etcd.URL.String()}
 	var err error
-	w.c, err = client.New(config, client.Options{Scheme: scheme})
-	w.must(err)
-	w.objects, err = metadata.NewForConfig(config)
-	w.must(err)
+	w.c, err = client.New(w.config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	w.objects, err = metadata.NewForConfig(w.config)
+	Expect(err).NotTo(HaveOccurred())
 	for _, namespace := range []string{"team-a", "team-b"} {
-		w.must(client.IgnoreAlreadyExists(w.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})))
+		created := w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		Expect(client.IgnoreAlreadyExists(created)).To(Succeed())
 	}
 	return w
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *world) until(what string, look func() error) {
-	w.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = look()
-		return last == nil, nil
-	})
-	if err != nil {
-		w.t.Fatalf("waiting until %s: %v", what, last)
-	}
+	GinkgoHelper()
+	Eventually(w.ctx, look).WithPolling(50*time.Millisecond).Should(Succeed(), "waiting until "+what)
 }
 
 // alpha is a deployment, or an adapter, as v1alpha1 writes it.
@@ -111,15 +100,15 @@ func alpha(kind, namespace, name string) *unstructured.Unstructured {
 }
 
 func (w *world) create(kind, namespace, name string) {
-	w.t.Helper()
-	w.must(w.c.Create(w.t.Context(), alpha(kind, namespace, name)))
+	GinkgoHelper()
+	Expect(w.c.Create(w.ctx, alpha(kind, namespace, name))).To(Succeed())
 }
 
 // storedAs returns the names of the objects that etcd holds in a version, a line each.
 func (w *world) storedAs(resource, version string) string {
-	w.t.Helper()
-	objects, err := stored.InEtcd(w.t.Context(), http.DefaultClient, w.etcd, "nvidia.com", resource)
-	w.must(err)
+	GinkgoHelper()
+	objects, err := stored.InEtcd(w.ctx, http.DefaultClient, w.etcd, "nvidia.com", resource)
+	Expect(err).NotTo(HaveOccurred())
 	var lines strings.Builder
 	for _, object := range objects {
 		if object.APIVersion == "nvidia.com/"+version {
@@ -131,7 +120,7 @@ func (w *world) storedAs(resource, version string) string {
 
 // stored counts the objects in etcd by version: "2 v1alpha1, 1 v1beta1".
 func (w *world) stored(resource string) string {
-	w.t.Helper()
+	GinkgoHelper()
 	var out []string
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		if n := strings.Count(w.storedAs(resource, version), "\n"); n > 0 {
@@ -142,24 +131,20 @@ func (w *world) stored(resource string) string {
 }
 
 func (w *world) wantStored(resource, want string) {
-	w.t.Helper()
-	if got := w.stored(resource); got != want {
-		w.t.Errorf("etcd holds of %s %q, want %q", resource, got, want)
-	}
+	GinkgoHelper()
+	Expect(w.stored(resource)).To(Equal(want), "etcd holds of %s", resource)
 }
 
 func (w *world) definition(name string) *apiextensionsv1.CustomResourceDefinition {
-	w.t.Helper()
+	GinkgoHelper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	w.must(w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, crd))
+	Expect(w.c.Get(w.ctx, client.ObjectKey{Name: name}, crd)).To(Succeed())
 	return crd
 }
 
 func (w *world) wantVersions(name string, want ...string) {
-	w.t.Helper()
-	if got := slices.Sorted(slices.Values(w.definition(name).Status.StoredVersions)); !slices.Equal(got, want) {
-		w.t.Errorf("storedVersions of %s are %v, want %v", name, got, want)
-	}
+	GinkgoHelper()
+	Expect(w.definition(name).Status.StoredVersions).To(ConsistOf(want), "storedVersions of %s", name)
 }
 
 // reconciler works as the operator's, at once.
@@ -168,19 +153,17 @@ func (w *world) reconciler(namespaces ...string) *Reconciler {
 }
 
 func (w *world) reconcile(r *Reconciler, name string) error {
-	_, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+	_, err := r.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 	return err
 }
 
 func (w *world) wantCondition(name string, status apiextensionsv1.ConditionStatus, reason string, parts ...string) {
-	w.t.Helper()
-	if err := w.hasCondition(name, status, reason, parts...); err != nil {
-		w.t.Error(err)
-	}
+	GinkgoHelper()
+	Expect(w.hasCondition(name, status, reason, parts...)).To(Succeed())
 }
 
 func (w *world) hasCondition(name string, status apiextensionsv1.ConditionStatus, reason string, parts ...string) error {
-	w.t.Helper()
+	GinkgoHelper()
 	for _, c := range w.definition(name).Status.Conditions {
 		if c.Type != ConditionStorageMigrated {
 			continue

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // scene is something that happens to a deployment with two replicas of Worker and a Frontend, which run, and how it ends. The operator dies at one of
@@ -59,22 +60,21 @@ var scenes = map[string]scene{
 
 // undertakings are who gets pods made and onto nodes in the scenes, besides Trellis.
 var undertakings = map[string]struct {
-	provider string
-	sets     bool
+	title, provider string
+	sets            bool
 }{
-	"kai": {provider: specs.KAI.Name}, "sets": {provider: specs.Gates.Name, sets: true}, "kai-sets": {provider: specs.KAI.Name, sets: true},
+	"kai":      {title: "KAI", provider: specs.KAI.Name},
+	"sets":     {title: "LeaderWorkerSets", provider: specs.Gates.Name, sets: true},
+	"kai-sets": {title: "KAI and LeaderWorkerSets", provider: specs.KAI.Name, sets: true},
 }
 
-// TestCrashInAnyScene has the operator die while a deployment is made, updated, scaled, restarted, or loses a pod, under KAI, with LeaderWorkerSets, and
-// with both. It dies at a random write, with the write lost or only its answer; TRELLIS_LIFE_SEED repeats one. With TRELLIS_CRASHES=all (make
-// test-faults) it dies at every one. Otherwise each scene is played under one of the three.
-func TestCrashInAnyScene(t *testing.T) {
-	tier.All(t)
-	seed := time.Now().UnixNano()
+var _ = Describe("An operator that dies at one of its writes", suite.Slow, func() {
+	// A write is lost, or only its answer. Each scene is played under one of the three, with a crash at a random write; TRELLIS_LIFE_SEED repeats a run.
+	// With TRELLIS_CRASHES=all each is played under all three, with a crash at every write.
+	seed := GinkgoRandomSeed()
 	if n, err := strconv.ParseInt(os.Getenv("TRELLIS_LIFE_SEED"), 10, 64); err == nil {
 		seed = n
 	}
-	t.Logf("TRELLIS_LIFE_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	turn := r.IntN(len(undertakings))
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
@@ -83,49 +83,52 @@ func TestCrashInAnyScene(t *testing.T) {
 			if !crash.All && i != turn%len(undertakings) {
 				continue
 			}
-			once := crash.Point{At: 1 + r.IntN(scenes[name].writes), Applied: r.IntN(2) == 0}
-			t.Run(under+"-"+name, func(t *testing.T) {
-				t.Parallel()
-				sc := scenes[name]
-				if !crash.All {
-					sc.play(t, under, name, once)
-					return
-				}
-				total := sc.play(t, under, name, crash.Point{})
-				t.Logf("%d writes", total)
+			sc := scenes[name]
+			once := crash.Point{At: 1 + r.IntN(sc.writes), Applied: r.IntN(2) == 0}
+			title := fmt.Sprintf("while a deployment is %s, is followed by one with which all ends well, with %s", name, undertakings[under].title)
+			if !crash.All {
+				It(title, SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+					AddReportEntry(fmt.Sprintf("TRELLIS_LIFE_SEED=%d", seed), ReportEntryVisibilityFailureOrVerbose)
+					sc.play(ctx, under, name, once)
+				})
+				continue
+			}
+			It(title, suite.Faults, SpecTimeout(4*time.Duration(sc.writes)*suite.Timeout()), func(ctx SpecContext) {
+				total := sc.play(ctx, under, name, crash.Point{})
+				AddReportEntry(fmt.Sprintf("%d writes", total))
 				for _, c := range crash.Points(total, 0, 1) {
-					t.Run(c.String(), func(t *testing.T) {
-						t.Parallel()
-						sc.play(t, under, name, c)
-					})
+					By("dying at " + c.String())
+					sc.play(ctx, under, name, c)
 				}
 			})
 		}
 	}
-}
+})
 
 // play brings the deployment up, changes it with an operator that dies at a write, and starts another one then. It returns the writes until the end or
 // the crash. A crash at 0 does not happen.
-func (sc scene) play(t *testing.T, under, name string, c crash.Point) int {
+func (sc scene) play(ctx SpecContext, under, name string, c crash.Point) int {
+	GinkgoHelper()
 	ns := "crash-" + under + "-" + name + "-" + c.String()
-	made(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	made(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	releases := &crash.Ledger{}
 	s := &crash.Saboteur{Name: ns, Ledger: releases}
 	if sc.change == nil {
 		s.Arm(c)
 	}
-	ended, stop := operateIn(t, ns, s)
+	ended, stop := operateIn(ns, s)
 	defer func() { stop() }()
-	w := newWorldIn(t, ns, ns, racks(2, 8, "a/r0", "b/r0", "b/r1", "b/r2")...)
+	w := newWorldIn(ctx, ns, ns, racks(2, 8, "a/r0", "b/r0", "b/r1", "b/r2")...)
 	if undertakings[under].sets {
-		w.sets = &lwsWorld{T: t, ns: ns, selector: graph.LabelGraph + "=" + w.name}
+		w.sets = &lwsWorld{ctx: ctx, ns: ns, selector: graph.LabelGraph + "=" + w.name}
 	}
 	w.deploy(undertakings[under].provider, "zone", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)})
 	endsAs := func(sc scene, before map[types.UID]bool) {
+		GinkgoHelper()
 		w.until("it ends as if nothing had happened", func() error {
 			select {
 			case <-ended:
-				ended, stop = operateIn(t, ns, &crash.Saboteur{Name: ns, Ledger: releases})
+				ended, stop = operateIn(ns, &crash.Saboteur{Name: ns, Ledger: releases})
 			default:
 			}
 			if err := sc.amiss(w, before); err != nil {
@@ -142,26 +145,25 @@ func (sc scene) play(t *testing.T, under, name string, c crash.Point) int {
 		endsAs(sc, before)
 	}
 	w.inSets()
-	for uid, n := range releases.Repeated() {
-		t.Errorf("pod %s was released %d times", uid, n)
-	}
+	Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
+	w.tearDown(ctx)
 	return s.Counted()
 }
 
 // operateIn runs an operator for one namespace until the returned function, or the saboteur, has ended it.
-func operateIn(t *testing.T, ns string, s *crash.Saboteur) (ended <-chan struct{}, stop func()) {
-	t.Helper()
+func operateIn(ns string, s *crash.Saboteur) (ended <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.Kill = cancel
 	done := make(chan struct{})
 	go func() {
+		defer GinkgoRecover()
 		defer close(done)
 		err := operator.Run(ctx, restConfig, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 500, Burst: 1000, Provider: specs.Auto,
 			RequeueAfter: requeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, LookEvery: lookEvery, NewClient: s.NewClient,
 		})
-		if err != nil && ctx.Err() == nil {
-			t.Errorf("the operator ended: %v", err)
+		if ctx.Err() == nil {
+			Expect(err).NotTo(HaveOccurred(), "the operator ended")
 		}
 	}()
 	return done, func() { cancel(); <-done }

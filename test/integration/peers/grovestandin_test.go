@@ -8,32 +8,31 @@ import (
 	"strconv"
 	"strings"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 )
 
 // podCliqueSet is what the operator has written, nil before.
 func (w *world) podCliqueSet() (*grove.PodCliqueSet, *unstructured.Unstructured) {
-	w.t.Helper()
-	object, err := client.Resource(resources["PodCliqueSet"]).Namespace(w.ns).Get(w.t.Context(), w.name, metav1.GetOptions{})
+	GinkgoHelper()
+	object, err := client.Resource(resources["PodCliqueSet"]).Namespace(w.ns).Get(w.ctx, w.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return read[grove.PodCliqueSet](w.t, object), object
+	Expect(err).NotTo(HaveOccurred())
+	return read[grove.PodCliqueSet](object), object
 }
 
 // set waits until this is written for Grove; the deployment is g in it.
 func (w *world) set(want string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until("the PodCliqueSet is\n"+want, func() error {
 		pcs, _ := w.podCliqueSet()
 		if pcs == nil {
@@ -52,16 +51,14 @@ func (w *world) plain(sketch string) string {
 
 // groveMade are the objects that Grove makes of the set, one a service, made by hand when they are not there.
 func (w *world) groveMade() []*unstructured.Unstructured {
-	w.t.Helper()
+	GinkgoHelper()
 	pcs, _ := w.podCliqueSet()
 	get := func(kind, name string) *unstructured.Unstructured {
-		object, err := client.Resource(resources[kind]).Namespace(w.ns).Get(w.t.Context(), name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			w.t.Fatal(err)
-		}
-		if err != nil {
+		object, err := client.Resource(resources[kind]).Namespace(w.ns).Get(w.ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
 			return nil
 		}
+		Expect(err).NotTo(HaveOccurred())
 		return object
 	}
 	var out []*unstructured.Unstructured
@@ -75,7 +72,7 @@ func (w *world) groveMade() []*unstructured.Unstructured {
 			cliques = append(cliques, clique)
 		}
 		if object == nil {
-			object = groveMakesGroup(w.t, w.ns, w.name, name, *group.Replicas, cliques...)
+			object = groveMakesGroup(w.ctx, w.ns, w.name, name, *group.Replicas, cliques...)
 		}
 		out = append(out, object)
 	}
@@ -86,7 +83,7 @@ func (w *world) groveMade() []*unstructured.Unstructured {
 		name := w.name + "-0-" + clique.Name
 		object := get("PodClique", name)
 		if object == nil {
-			object = groveMakes(w.t, w.ns, w.name, clique, name)
+			object = groveMakes(w.ctx, w.ns, w.name, clique, name)
 		}
 		out = append(out, object)
 	}
@@ -96,7 +93,7 @@ func (w *world) groveMade() []*unstructured.Unstructured {
 // groveCounts has Grove say how many replicas of each of its objects there are of this template, scheduled and ready, and why not more are.
 // Those that serve are as many as are wanted.
 func (w *world) groveCounts(why string, counts func(object string, wanted int64) (updated, scheduled, ready int64)) {
-	w.t.Helper()
+	GinkgoHelper()
 	for _, object := range w.groveMade() {
 		wanted, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 		updated, scheduled, ready := counts(strings.TrimPrefix(object.GetName(), w.name+"-0-"), wanted)
@@ -109,19 +106,19 @@ func (w *world) groveCounts(why string, counts func(object string, wanted int64)
 		if scheduled < wanted {
 			text += fmt.Sprintf(`, conditions: [{type: PodCliqueScheduled, status: "False", reason: InsufficientScheduledPods, message: %q, lastTransitionTime: "2026-01-01T00:00:00Z"}]`, why)
 		}
-		status(w.t, object, text+"}")
+		status(w.ctx, object, text+"}")
 	}
 }
 
 // groveSays writes Grove's word on the set: on the topology, and whether an update of it is on its way.
 func (w *world) groveSays(levelsUnavailable, reason string, updating bool) {
-	w.t.Helper()
+	GinkgoHelper()
 	_, object := w.podCliqueSet()
 	end := `updateEndedAt: "2026-01-01T00:00:00Z"`
 	if updating {
 		end = "updateEndedAt: null"
 	}
-	status(w.t, object, fmt.Sprintf(`
+	status(w.ctx, object, fmt.Sprintf(`
   {observedGeneration: %d, availableReplicas: 1, updatedReplicas: 1, updateProgress: {updateStartedAt: "2026-01-01T00:00:00Z", totalPodCliquesCount: 1, totalPodCliqueScalingGroupsCount: 1, updatedPodCliquesCount: 1, updatedPodCliqueScalingGroupsCount: 1, %s},
    conditions: [{type: TopologyLevelsUnavailable, status: %q, reason: %s, message: "in Grove's words", lastTransitionTime: "2026-01-01T00:00:00Z", observedGeneration: %d}]}`,
 		object.GetGeneration(), end, levelsUnavailable, reason, object.GetGeneration()))
@@ -129,10 +126,10 @@ func (w *world) groveSays(levelsUnavailable, reason string, updating bool) {
 
 // groveServes: Grove has done all that it was asked for. Its scheduler places no constrained gang without a Topology of its own.
 func (w *world) groveServes() {
-	w.t.Helper()
+	GinkgoHelper()
 	if pcs, _ := w.podCliqueSet(); pcs.Spec.Template.TopologyConstraint != nil {
 		w.until("KAI has the Topology", func() error {
-			_, err := client.Resource(resources["Topology"]).Get(w.t.Context(), w.name, metav1.GetOptions{})
+			_, err := client.Resource(resources["Topology"]).Get(w.ctx, w.name, metav1.GetOptions{})
 			return err
 		})
 	}
@@ -142,7 +139,7 @@ func (w *world) groveServes() {
 
 // groveWaits: Grove's scheduler finds no capacity for a service, named as in the set.
 func (w *world) groveWaits(service, why string, scheduled int64) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.groveSays("False", "AllClusterTopologyLevelsAvailable", false)
 	w.groveCounts(why, func(object string, wanted int64) (int64, int64, int64) {
 		if object == service {
@@ -154,7 +151,7 @@ func (w *world) groveWaits(service, why string, scheduled int64) {
 
 // grovePod is a pod of a replica as Grove makes it of the clique, on a host; on "" it is not bound yet.
 func (w *world) grovePod(service, clique string, replica int, host string) *corev1.Pod {
-	w.t.Helper()
+	GinkgoHelper()
 	pcs, _ := w.podCliqueSet()
 	for _, c := range pcs.Spec.Template.Cliques {
 		if c.Name != clique {
@@ -169,8 +166,8 @@ func (w *world) grovePod(service, clique string, replica int, host string) *core
 			pod.Spec.SchedulerName = ""
 		}
 		pod.Spec.ServiceAccountName = ""
-		return made(w.t, pod)
+		return made(w.ctx, pod)
 	}
-	w.t.Fatalf("the set has no clique %s for %s", clique, graph.LabelComponent)
+	Fail(fmt.Sprintf("the set has no clique %s for %s", clique, service))
 	return nil
 }

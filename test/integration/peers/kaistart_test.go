@@ -4,53 +4,44 @@
 package peers
 
 import (
-	"testing"
-
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// TestKAIStarts: a normal start under KAI refuses nothing, and gated pods are of no PodGroup, so KAI says nothing of them.
-func TestKAIStarts(t *testing.T) {
-	w := newWorld(t, "starts", racks(2, 8, "a/r0")...)
-	w.deploy(specs.KAI.Name, "zone", "", services{"Worker": worker(2, 2, 8, "rack")})
-	w.in("Worker", 0, 2, "a/r0")
-	w.held("Worker", 1, 2)
-	for _, pod := range w.replica("Worker", 1) {
-		if pod.Annotations[kai.AnnotationPodGroup] != "" || pod.Labels[kai.LabelSubGroup] != "" {
-			t.Errorf("%s is gated and a member: %v %v", pod.Name, pod.Annotations, pod.Labels)
+var _ = Describe("A start under KAI", labelKAI, func() {
+	It("refuses nothing, and gated pods are of no PodGroup, so that KAI says nothing of them", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newWorld(ctx, "starts", racks(2, 8, "a/r0")...)
+		w.deploy(specs.KAI.Name, "zone", "", services{"Worker": worker(2, 2, 8, "rack")})
+		w.in("Worker", 0, 2, "a/r0")
+		w.held("Worker", 1, 2)
+		for _, pod := range w.replica("Worker", 1) {
+			Expect(pod.Annotations).NotTo(HaveKey(kai.AnnotationPodGroup), "%s is gated and a member", pod.Name)
+			Expect(pod.Labels).NotTo(HaveKey(kai.LabelSubGroup), "%s is gated and a member", pod.Name)
+			Expect(pod.Status.Conditions).NotTo(ContainElement(HaveField("Reason", corev1.PodReasonUnschedulable)), "%s is gated", pod.Name)
 		}
-		for _, c := range pod.Status.Conditions {
-			if c.Reason == corev1.PodReasonUnschedulable {
-				t.Errorf("KAI says of gated %s: %s", pod.Name, c.Message)
-			}
-		}
-	}
-	w.is(placed, no, "InsufficientCapacity")
-	w.addHosts(racks(2, 8, "a/r1")...)
-	w.in("Worker", 1, 2, "a/r1")
-	w.serves()
-	events := &eventsv1.EventList{}
-	if err := typed.List(t.Context(), events, ctrlclient.InNamespace(watched)); err != nil {
-		t.Fatal(err)
-	}
-	for i := range events.Items {
-		if e := &events.Items[i]; e.Regarding.Name == w.name && e.Reason == "SchedulerRefuses" {
-			t.Errorf("refused: %s", e.Note)
-		}
-	}
+		w.is(placed, no, "InsufficientCapacity")
+		w.addHosts(racks(2, 8, "a/r1")...)
+		w.in("Worker", 1, 2, "a/r1")
+		w.serves()
+		events := &eventsv1.EventList{}
+		Expect(typed.List(ctx, events, ctrlclient.InNamespace(w.ns))).To(Succeed())
+		Expect(events.Items).NotTo(ContainElement(And(HaveField("Regarding.Name", w.name), HaveField("Reason", "SchedulerRefuses"))))
 
-	t.Log("a replica is lost and finds no capacity: it is listed no longer, or KAI would call all of the graph stale")
-	w.cordon("a-r0-0")
-	w.cordon("a-r0-1")
-	w.free(&w.replica("Worker", 0)[0])
-	w.held("Worker", 0, 2)
-	w.tree(`
+		By("a replica is lost and finds no capacity: it is listed no longer, or KAI would call all of the graph stale")
+		w.cordon("a-r0-0")
+		w.cordon("a-r0-1")
+		w.free(&w.replica("Worker", 0)[0])
+		w.held("Worker", 0, 2)
+		w.tree(`
 g needs 1 in one zone
   g-worker-all needs 1
     g-worker-1 pods 2 in one rack`)
-}
+	})
+})

@@ -5,8 +5,9 @@ package peers
 
 import (
 	"context"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -16,48 +17,42 @@ import (
 
 // keeping is a ClusterTopology and the object of a peer that is kept in step with it.
 type keeping struct {
-	t     *testing.T
+	ctx   context.Context
 	ct    *grovev1alpha1.ClusterTopology
 	kind  string
 	write func(context.Context, *grovev1alpha1.ClusterTopology) (string, error)
 }
 
-func newKeeping(t *testing.T, name, kind string, write func(context.Context, *grovev1alpha1.ClusterTopology) (string, error)) *keeping {
-	t.Helper()
-	k := &keeping{t: t, ct: providertest.Topology(), kind: kind, write: write}
+func newKeeping(ctx context.Context, name, kind string, write func(context.Context, *grovev1alpha1.ClusterTopology) (string, error)) *keeping {
+	GinkgoHelper()
+	k := &keeping{ctx: ctx, ct: providertest.Topology(), kind: kind, write: write}
 	k.ct.Name, k.ct.UID = name, ""
-	made(t, k.ct)
-	t.Cleanup(func() {
-		_ = client.Resource(resources[kind]).Delete(context.Background(), name, metav1.DeleteOptions{})
+	made(ctx, k.ct)
+	DeferCleanup(func(ctx SpecContext) {
+		_ = client.Resource(resources[kind]).Delete(ctx, name, metav1.DeleteOptions{})
 	})
 	return k
 }
 
 // keep brings the object in step, or says why not.
 func (k *keeping) keep() string {
-	k.t.Helper()
-	why, err := k.write(k.t.Context(), k.ct)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	GinkgoHelper()
+	why, err := k.write(k.ctx, k.ct)
+	Expect(err).NotTo(HaveOccurred())
 	return why
 }
 
 func (k *keeping) get() *unstructured.Unstructured {
-	k.t.Helper()
-	object, err := client.Resource(resources[k.kind]).Get(k.t.Context(), k.ct.Name, metav1.GetOptions{})
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	GinkgoHelper()
+	object, err := client.Resource(resources[k.kind]).Get(k.ctx, k.ct.Name, metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
 	return object
 }
 
-// disown makes the object somebody else's.
+// disown takes our owner reference from the object.
 func (k *keeping) disown() {
-	k.t.Helper()
+	GinkgoHelper()
 	object := k.get()
 	object.SetOwnerReferences(nil)
-	if _, err := client.Resource(resources[k.kind]).Update(k.t.Context(), object, metav1.UpdateOptions{}); err != nil {
-		k.t.Fatal(err)
-	}
+	Expect(client.Resource(resources[k.kind]).Update(k.ctx, object, metav1.UpdateOptions{})).Error().NotTo(HaveOccurred())
 }

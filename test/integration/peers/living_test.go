@@ -4,7 +4,10 @@
 package peers
 
 import (
+	. "github.com/onsi/gomega"
+
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 var living = map[string]rule{
@@ -112,9 +115,7 @@ g in one zone
 				w.topologyOfKAI("example.com/zone > kubernetes.io/hostname")
 			}
 			w.is(nvidiav1alpha1.ConditionTopologyLevelsAvailable, no, "TopologyLevelsUnavailable", "'rack'")
-			if now := w.replica("Worker", 0); len(now) != 2 || now[0].UID != before[0].UID || now[1].UID != before[1].UID {
-				w.t.Error("a pod that ran before the level was lost is gone")
-			}
+			Expect(graphs.UIDs(w.replica("Worker", 0))).To(Equal(graphs.UIDs(before)), "the pods that ran before the level was lost")
 		},
 		grove: func(w *world) {
 			w.set(groveZoneRacks1)
@@ -140,9 +141,8 @@ g in one zone
 		kai: func(w *world) {
 			w.serves()
 			hosts := map[string]bool{w.replica("Small", 0)[0].Spec.NodeName: true, w.replica("Small", 1)[0].Spec.NodeName: true}
-			if large := w.replica("Large", 0)[0].Spec.NodeName; len(hosts) != 1 || hosts[large] {
-				w.t.Errorf("the small ones are on %v, the large one on %s", hosts, large)
-			}
+			Expect(hosts).To(HaveLen(1), "the hosts of the small ones")
+			Expect(hosts).NotTo(HaveKey(w.replica("Large", 0)[0].Spec.NodeName), "the host of the large one")
 			w.tree(`
 g needs 2 in one rack
   g-large-all pods 1

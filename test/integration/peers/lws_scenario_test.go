@@ -9,17 +9,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,85 +33,87 @@ import (
 	"github.com/trellis-k8s/trellis/test/rights"
 )
 
-// lwsWorld has the operator at work on one namespace of the API server. Nobody else is there: the test plays LeaderWorkerSet, the
+// lwsWorld has the operator at work on one namespace of the API server. No other controller is there: the spec plays LeaderWorkerSet, the
 // StatefulSets, the garbage collector, the scheduler and the kubelets.
 type lwsWorld struct {
-	*testing.T
-	ns string
+	// ctx ends with the spec.
+	ctx context.Context
+	ns  string
 	// held are pods that LeaderWorkerSet has not come to make yet.
 	held map[string]bool
 	// selector of the sets that are looked after; "" for all of the namespace.
 	selector string
 }
 
-func newLWSWorld(t *testing.T, ns string) *lwsWorld {
-	t.Helper()
-	w := &lwsWorld{T: t, ns: ns, held: map[string]bool{}}
-	made(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+func newLWSWorld(ctx context.Context, ns string) *lwsWorld {
+	GinkgoHelper()
+	w := &lwsWorld{ctx: ctx, ns: ns, held: map[string]bool{}}
+	made(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	topology := providertest.Topology()
 	topology.UID, topology.Name = "", ns
 	for i := range topology.Spec.Levels[:3] {
-		topology.Spec.Levels[i].Key = ns + "." + topology.Spec.Levels[i].Key // no other test's nodes
+		topology.Spec.Levels[i].Key = ns + "." + topology.Spec.Levels[i].Key // no other spec's nodes
 	}
-	made(t, topology)
+	made(ctx, topology)
 	for rack := range 3 {
 		for host := range 3 {
-			name := fmt.Sprintf("%s-%d-%d", ns, rack, host)
-			node := made(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-				corev1.LabelHostname: name, ns + ".example.com/zone": "z", ns + ".example.com/block": "b", ns + ".example.com/rack": fmt.Sprintf("r%d", rack),
-			}}})
-			room := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("50"), corev1.ResourceCPU: resource.MustParse("64")}
-			node.Status.Capacity, node.Status.Allocatable = room, room
-			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-			w.must(typed.Status().Update(t.Context(), node))
-			node.Spec.Taints = nil
-			w.must(typed.Update(t.Context(), node))
+			w.node(rack, host)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	w.operate()
+	return w
+}
+
+func (w *lwsWorld) node(rack, host int) {
+	GinkgoHelper()
+	name := fmt.Sprintf("%s-%d-%d", w.ns, rack, host)
+	node := made(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		corev1.LabelHostname: name, w.ns + ".example.com/zone": "z", w.ns + ".example.com/block": "b", w.ns + ".example.com/rack": fmt.Sprintf("r%d", rack),
+	}}})
+	room := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("50"), corev1.ResourceCPU: resource.MustParse("64")}
+	node.Status.Capacity, node.Status.Allocatable = room, room
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w.must(typed.Status().Update(w.ctx, node))
+	node.Spec.Taints = nil
+	w.must(typed.Update(w.ctx, node))
+}
+
+// operate runs an operator for the namespace until the spec ends.
+func (w *lwsWorld) operate() {
+	running, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- operator.Run(ctx, rights.Of("peers").Record(restConfig, namespace), operator.Options{
-			MetricsAddress: "0", ProbeAddress: "0", Namespace: ns, WatchNamespaces: []string{ns}, QPS: 1000, Burst: 1000, Provider: specs.Auto,
+		ended <- operator.Run(running, rights.Of("peers").Record(restConfig, namespace), operator.Options{
+			MetricsAddress: "0", ProbeAddress: "0", Namespace: w.ns, WatchNamespaces: []string{w.ns}, QPS: 1000, Burst: 1000, Provider: specs.Auto,
 			RequeueAfter: time.Minute, HoldFor: time.Minute, ReserveDomainAfter: time.Hour, ReserveDomainFor: time.Hour, LookEvery: lookEvery,
 			NewClient: ctrl.New, // so that one operator may follow another in this program
 		})
 	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the operator: %v", err)
-		}
+	DeferCleanup(func() {
+		end()
+		Expect(<-ended).To(Succeed(), "the operator")
 	})
-	return w
 }
 
 func (w *lwsWorld) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	GinkgoHelper()
+	Expect(err).NotTo(HaveOccurred())
 }
 
-// until lets everybody do his part again and again until what is seen is what is wanted.
+// until plays all that does not run here again and again until what is seen is what is wanted.
 func (w *lwsWorld) until(title, want string, see func() string) {
-	w.Helper()
-	w.Log(title)
-	got := ""
-	err := wait.PollUntilContextTimeout(w.Context(), betweenLooks, patience, true, func(context.Context) (bool, error) {
+	GinkgoHelper()
+	By(title)
+	Eventually(w.ctx, func() string {
 		w.play()
-		got = see()
-		return got == want, nil
-	})
-	if err != nil {
-		w.Fatalf("%s (-want +got):\n%s", title, cmp.Diff(want, got))
-	}
+		return see()
+	}).WithPolling(betweenLooks).Should(Equal(want), title)
 }
 
 func (w *lwsWorld) pods() []*corev1.Pod {
-	w.Helper()
+	GinkgoHelper()
 	list := &corev1.PodList{}
-	w.must(typed.List(w.Context(), list, ctrl.InNamespace(w.ns)))
+	w.must(typed.List(w.ctx, list, ctrl.InNamespace(w.ns)))
 	var out []*corev1.Pod
 	for i := range list.Items {
 		out = append(out, &list.Items[i])
@@ -178,22 +179,22 @@ func (w *lwsWorld) replicas() string {
 }
 
 func (w *lwsWorld) deployment() *nvidiav1alpha1.DynamoGraphDeployment {
-	w.Helper()
+	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	w.must(typed.Get(w.Context(), types.NamespacedName{Namespace: w.ns, Name: "g"}, dgd))
+	w.must(typed.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: "g"}, dgd))
 	return dgd
 }
 
 func (w *lwsWorld) change(edit func(*nvidiav1alpha1.DynamoGraphDeployment)) {
-	w.Helper()
+	GinkgoHelper()
 	dgd := w.deployment()
 	before := dgd.DeepCopy()
 	edit(dgd)
-	w.must(typed.Patch(w.Context(), dgd, ctrl.MergeFrom(before)))
+	w.must(typed.Patch(w.ctx, dgd, ctrl.MergeFrom(before)))
 }
 
 func (w *lwsWorld) condition(kind string) string {
-	w.Helper()
+	GinkgoHelper()
 	c := meta.FindStatusCondition(w.deployment().Status.Conditions, kind)
 	if c == nil {
 		return "none"
@@ -208,22 +209,22 @@ func (w *lwsWorld) counts() string {
 }
 
 func (w *lwsWorld) set(name string) *unstructured.Unstructured {
-	w.Helper()
-	object, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).Get(w.Context(), name, metav1.GetOptions{})
+	GinkgoHelper()
+	object, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).Get(w.ctx, name, metav1.GetOptions{})
 	w.must(err)
 	return object
 }
 
 func (w *lwsWorld) group() *trellisv1alpha1.ScalingGroup {
-	w.Helper()
+	GinkgoHelper()
 	sg := &trellisv1alpha1.ScalingGroup{}
-	w.must(typed.Get(w.Context(), types.NamespacedName{Namespace: w.ns, Name: "g-decode"}, sg))
+	w.must(typed.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: "g-decode"}, sg))
 	return sg
 }
 
 // wanted is the set of a replica as it has to be on the API server.
 func (w *lwsWorld) wanted(ordinal int32) *unstructured.Unstructured {
-	w.Helper()
+	GinkgoHelper()
 	sg := w.group()
 	set := lws.For(sg).Render(ordinal, nil)
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}

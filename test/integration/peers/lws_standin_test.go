@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +23,7 @@ import (
 
 // play does once what is LeaderWorkerSet's, the StatefulSets' and the garbage collector's.
 func (w *lwsWorld) play() {
-	w.Helper()
+	GinkgoHelper()
 	for _, object := range w.objects() {
 		if object.GetDeletionTimestamp() != nil {
 			w.collect(object)
@@ -32,8 +34,8 @@ func (w *lwsWorld) play() {
 }
 
 func (w *lwsWorld) objects() []*unstructured.Unstructured {
-	w.Helper()
-	list, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).List(w.Context(), metav1.ListOptions{LabelSelector: w.selector})
+	GinkgoHelper()
+	list, err := client.Resource(resources[lws.Kind.Kind]).Namespace(w.ns).List(w.ctx, metav1.ListOptions{LabelSelector: w.selector})
 	if apierrors.IsNotFound(err) {
 		return nil // not served
 	}
@@ -48,8 +50,8 @@ func (w *lwsWorld) objects() []*unstructured.Unstructured {
 // makePods makes what LeaderWorkerSet makes of a set, in its order: the leader's StatefulSet, the leader, the workers' StatefulSet, which the
 // leader owns, and the workers; with the labels, names and variables that it gives them.
 func (w *lwsWorld) makePods(object *unstructured.Unstructured) {
-	w.Helper()
-	set := read[lws.LeaderWorkerSet](w.T, object)
+	GinkgoHelper()
+	set := read[lws.LeaderWorkerSet](object)
 	template := set.Spec.LeaderWorkerTemplate
 	leaders := w.statefulSet(set, object, set.Name, *template.LeaderTemplate, 1)
 	leader := w.pod(set, leaders, set.Name+"-0", 0, *template.LeaderTemplate)
@@ -63,7 +65,7 @@ func (w *lwsWorld) makePods(object *unstructured.Unstructured) {
 }
 
 func (w *lwsWorld) statefulSet(set *lws.LeaderWorkerSet, owner ctrl.Object, name string, template lws.PodTemplate, replicas int32) *appsv1.StatefulSet {
-	w.Helper()
+	GinkgoHelper()
 	labels := map[string]string{"leaderworkerset.sigs.k8s.io/name": set.Name, "part": name}
 	sts := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name, Labels: labels, OwnerReferences: controlledBy(owner)},
@@ -73,16 +75,16 @@ func (w *lwsWorld) statefulSet(set *lws.LeaderWorkerSet, owner ctrl.Object, name
 		},
 	}
 	maps.Copy(sts.Spec.Template.Labels, labels)
-	err := typed.Create(w.Context(), sts)
+	err := typed.Create(w.ctx, sts)
 	if apierrors.IsAlreadyExists(err) {
-		err = typed.Get(w.Context(), ctrl.ObjectKeyFromObject(sts), sts)
+		err = typed.Get(w.ctx, ctrl.ObjectKeyFromObject(sts), sts)
 	}
 	w.must(err)
 	return sts
 }
 
 func (w *lwsWorld) pod(set *lws.LeaderWorkerSet, owner *appsv1.StatefulSet, name string, index int32, template lws.PodTemplate) *corev1.Pod {
-	w.Helper()
+	GinkgoHelper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: w.ns, Name: name, Labels: maps.Clone(template.Metadata.Labels), Annotations: template.Metadata.Annotations, OwnerReferences: controlledBy(owner),
 	}}
@@ -98,9 +100,9 @@ func (w *lwsWorld) pod(set *lws.LeaderWorkerSet, owner *appsv1.StatefulSet, name
 		c := &pod.Spec.Containers[i]
 		c.Env = slices.Insert(c.Env, 0, corev1.EnvVar{Name: "LWS_LEADER_ADDRESS", Value: fmt.Sprintf("%s-0.%s.%s", set.Name, set.Name, w.ns)})
 	}
-	err := typed.Create(w.Context(), pod)
+	err := typed.Create(w.ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		err = typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod)
+		err = typed.Get(w.ctx, ctrl.ObjectKeyFromObject(pod), pod)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil // the operator evicted it between the two: it is recreated the next time
@@ -122,22 +124,20 @@ func controlledBy(owner ctrl.Object) []metav1.OwnerReference {
 
 // collect ends a set that is deleted in the foreground: first all that hangs from it, then the set.
 func (w *lwsWorld) collect(object *unstructured.Unstructured) {
-	w.Helper()
-	if !slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents) {
-		w.Fatalf("%s is not deleted in the foreground: %v", object.GetName(), object.GetFinalizers())
-	}
+	GinkgoHelper()
+	Expect(object.GetFinalizers()).To(ContainElement(metav1.FinalizerDeleteDependents), "%s is not deleted in the foreground", object.GetName())
 	mine := ctrl.MatchingLabels{"leaderworkerset.sigs.k8s.io/name": object.GetName()}
-	w.must(typed.DeleteAllOf(w.Context(), &appsv1.StatefulSet{}, ctrl.InNamespace(w.ns), mine))
-	w.must(typed.DeleteAllOf(w.Context(), &corev1.Pod{}, ctrl.InNamespace(w.ns), mine, ctrl.GracePeriodSeconds(0)))
+	w.must(typed.DeleteAllOf(w.ctx, &appsv1.StatefulSet{}, ctrl.InNamespace(w.ns), mine))
+	w.must(typed.DeleteAllOf(w.ctx, &corev1.Pod{}, ctrl.InNamespace(w.ns), mine, ctrl.GracePeriodSeconds(0)))
 	object = object.DeepCopy()
 	object.SetFinalizers(nil)
-	_, err := resourceOf(object).Update(w.Context(), object, metav1.UpdateOptions{})
+	_, err := resourceOf(object).Update(w.ctx, object, metav1.UpdateOptions{})
 	w.mustUnlessMoved(err)
 }
 
 // mustUnlessMoved lets pass what comes of an object that the operator changed or deleted since it was read: the next time it is read again.
 func (w *lwsWorld) mustUnlessMoved(err error) {
-	w.Helper()
+	GinkgoHelper()
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		w.must(err)
 	}
@@ -145,9 +145,9 @@ func (w *lwsWorld) mustUnlessMoved(err error) {
 
 // run plays the scheduler, which acts on selectors, and the kubelets, for the pods that were released.
 func (w *lwsWorld) run() {
-	w.Helper()
+	GinkgoHelper()
 	nodes := &corev1.NodeList{}
-	w.must(typed.List(w.Context(), nodes, ctrl.HasLabels{w.ns + ".example.com/rack"}))
+	w.must(typed.List(w.ctx, nodes, ctrl.HasLabels{w.ns + ".example.com/rack"}))
 	busy := map[string]bool{}
 	for _, pod := range w.pods() {
 		busy[pod.Spec.NodeName] = true
@@ -169,13 +169,13 @@ func (w *lwsWorld) run() {
 }
 
 func (w *lwsWorld) runOn(pod *corev1.Pod, node string) error {
-	if err := typed.SubResource("binding").Create(w.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}); err != nil {
+	if err := typed.SubResource("binding").Create(w.ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}); err != nil {
 		return err
 	}
-	if err := typed.Get(w.Context(), ctrl.ObjectKeyFromObject(pod), pod); err != nil {
+	if err := typed.Get(w.ctx, ctrl.ObjectKeyFromObject(pod), pod); err != nil {
 		return err
 	}
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-	return typed.Status().Update(w.Context(), pod)
+	return typed.Status().Update(w.ctx, pod)
 }

@@ -4,19 +4,22 @@
 package peers
 
 import (
-	"testing"
+	. "github.com/onsi/ginkgo/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// TestLeaderWorkerSets: taken whole, with the gate and for KAI.
-func TestLeaderWorkerSets(t *testing.T) {
-	dgd := deployment(t, "sets")
-	k := providertest.KAI(t, dgd)
-	for _, set := range providertest.Sets(providertest.Groups(t, dgd, "Gates"), nil) {
-		accepted(t, sent(t, set, ""), "All")
-	}
-	for _, set := range providertest.Sets(k.Groups, k.Prepare) {
-		accepted(t, sent(t, set, ""), "All")
-	}
-}
+var _ = Describe("LeaderWorkerSet's definition", labelLWS, func() {
+	It("takes sets whole, those that wait behind the gate and those for KAI", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		dgd := deployment("sets")
+		k := providertest.KAI(GinkgoTB(), dgd)
+		for _, set := range providertest.Sets(providertest.Groups(GinkgoTB(), dgd, "Gates"), nil) {
+			accepted(ctx, sent(set, ""), metav1.DryRunAll)
+		}
+		for _, set := range providertest.Sets(k.Groups, k.Prepare) {
+			accepted(ctx, sent(set, ""), metav1.DryRunAll)
+		}
+	})
+})

@@ -4,28 +4,26 @@
 package peers
 
 import (
+	"context"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
@@ -56,7 +54,7 @@ var rules = func() map[string]rule {
 
 // tree waits until this is written for KAI; the deployment is g in it.
 func (w *world) tree(want string) {
-	w.t.Helper()
+	GinkgoHelper()
 	if w.sets != nil {
 		return
 	}
@@ -70,132 +68,111 @@ func (w *world) tree(want string) {
 
 // podGroupNow is "" when there is none.
 func (w *world) podGroupNow() string {
-	w.t.Helper()
-	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.t.Context(), w.name, metav1.GetOptions{})
+	GinkgoHelper()
+	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.ctx, w.name, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
-	return w.plain(providertest.SketchKAI(readPodGroup(w.t, object)))
+	return w.plain(providertest.SketchKAI(read[kai.PodGroup](object)))
 }
 
 // expectNothing: nothing was written for KAI.
 func (w *world) expectNothing() {
-	w.t.Helper()
-	if got := w.podGroupNow(); got != "" {
-		w.t.Errorf("KAI got\n%s", got)
-	}
+	GinkgoHelper()
+	Expect(w.podGroupNow()).To(BeEmpty(), "what KAI got")
 }
 
 // documented: the page on providers says this of a provider, in the item that begins so.
 func (w *world) documented(row, provider, want string) {
-	w.t.Helper()
+	GinkgoHelper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "providers.md"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	_, item, found := strings.Cut(string(raw), "\n- **"+row+"**\n")
-	if !found {
-		w.t.Errorf("docs/providers.md has no item %q", row)
-		return
-	}
+	Expect(found).To(BeTrue(), "docs/providers.md has no item %q", row)
 	item, _, _ = strings.Cut(item, "\n- ")
 	_, says, found := strings.Cut("\n"+item, "\n  - "+provider+": ")
 	says, _, _ = strings.Cut(says, "\n  - ")
-	if says = strings.Join(strings.Fields(says), " "); !found || !strings.Contains(says, want) {
-		w.t.Errorf("docs/providers.md says of %q under %s: %q, want %q in it", row, provider, says, want)
-	}
-}
-
-// TestRulesAreThose: the table has the rules of test/e2e, no more and no fewer.
-func TestRulesAreThose(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "e2e", "rules_test.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, decl := range file.Decls {
-		table, ok := decl.(*ast.GenDecl)
-		if !ok || table.Tok != token.VAR || table.Specs[0].(*ast.ValueSpec).Names[0].Name != "rules" {
-			continue
-		}
-		for _, element := range table.Specs[0].(*ast.ValueSpec).Values[0].(*ast.CompositeLit).Elts {
-			name, err := strconv.Unquote(element.(*ast.KeyValueExpr).Key.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(rules))); diff != "" || len(names) == 0 {
-		t.Errorf("(-test/e2e +here):\n%s", diff)
-	}
+	Expect(found).To(BeTrue(), "docs/providers.md says nothing of %q under %s", row, provider)
+	Expect(strings.Join(strings.Fields(says), " ")).To(ContainSubstring(want), "what docs/providers.md says of %q under %s", row, provider)
 }
 
 // providers under which the rules are checked: what a deployment is annotated with, and how the rule is checked there.
 var providers = map[string]struct {
+	label              Labels
 	provider, workload string
 	check              func(r rule) func(*world)
 }{
-	"KAI":                        {provider: specs.KAI.Name, check: func(r rule) func(*world) { return r.kai }},
-	"Grove":                      {provider: specs.Grove.Name, check: func(r rule) func(*world) { return r.grove }},
-	"Gates with LeaderWorkerSet": {provider: specs.Gates.Name, workload: specs.LeaderWorkerSet, check: func(r rule) func(*world) { return r.kai }},
+	"KAI":   {label: labelKAI, provider: specs.KAI.Name, check: func(r rule) func(*world) { return r.kai }},
+	"Grove": {label: labelGrove, provider: specs.Grove.Name, check: func(r rule) func(*world) { return r.grove }},
+	"Gates with LeaderWorkerSet": {label: labelLWS, provider: specs.Gates.Name, workload: specs.LeaderWorkerSet,
+		check: func(r rule) func(*world) { return r.kai }},
 }
 
-func TestRules(t *testing.T) {
-	for i, name := range slices.Sorted(maps.Keys(rules)) {
-		r := rules[name]
-		under := slices.DeleteFunc(slices.Sorted(maps.Keys(providers)), func(title string) bool {
-			return providers[title].workload != "" && !r.multinode() // Trellis makes the pods of other services itself, as without sets
-		})
-		for j, title := range under {
-			e := providers[title]
-			t.Run(title+"/"+name, func(t *testing.T) {
+var _ = Describe("Rules", func() {
+	names := slices.Sorted(maps.Keys(rules))
+	for _, title := range slices.Sorted(maps.Keys(providers)) {
+		Describe("under "+title, providers[title].label, func() {
+			for i, name := range names {
+				r := rules[name]
+				under := r.providers()
+				j := slices.Index(under, title)
+				if j < 0 {
+					continue
+				}
+				labels := Label()
 				if j != i%len(under) { // the core tier has each rule under one of the providers, in turn
-					tier.All(t)
+					labels = suite.Slow
 				}
-				t.Parallel()
-				w := newWorld(t, fmt.Sprintf("%s%d%s", strings.ToLower(e.provider), i, strings.ToLower(e.workload)), r.nodes...)
-				if e.workload != "" {
-					w.sets = &lwsWorld{T: t, ns: w.ns, selector: graph.LabelGraph + "=" + w.name}
-				}
-				of := services{}
-				for name, s := range r.services {
-					of[name] = s.DeepCopy()
-				}
-				w.deploy(e.provider, r.level, r.preferred, of)
-				e.check(r)(w)
-				w.inSets()
-			})
-		}
+				It(name, labels, SpecTimeout(suite.Timeout()), func(ctx SpecContext) { r.holds(ctx, i, title) })
+			}
+		})
 	}
+})
+
+// providers are the titles of those under which the rule is checked.
+func (r rule) providers() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(providers)), func(title string) bool {
+		return providers[title].workload != "" && !r.multinode() // Trellis makes the pods of other services itself, as without sets
+	})
+}
+
+// holds checks the rule of this number in a world of its own.
+func (r rule) holds(ctx context.Context, number int, title string) {
+	GinkgoHelper()
+	p := providers[title]
+	w := newWorld(ctx, fmt.Sprintf("%s%d%s", strings.ToLower(p.provider), number, strings.ToLower(p.workload)), r.nodes...)
+	if p.workload != "" {
+		w.sets = &lwsWorld{ctx: ctx, ns: w.ns, selector: graph.LabelGraph + "=" + w.name}
+	}
+	of := services{}
+	for name, s := range r.services {
+		of[name] = s.DeepCopy()
+	}
+	w.deploy(p.provider, r.level, r.preferred, of)
+	p.check(r)(w)
+	w.inSets()
 }
 
 // inSets: with LeaderWorkerSets, every pod of a multinode service is a set's, and every set is its scaling group's.
 func (w *world) inSets() {
-	w.t.Helper()
+	GinkgoHelper()
 	if w.sets == nil {
 		return
 	}
-	sets := w.sets.objects()
-	if len(sets) == 0 {
-		w.t.Error("there is no LeaderWorkerSet")
-	}
-	for _, object := range sets {
+	objects := w.sets.objects()
+	Expect(objects).NotTo(BeEmpty(), "there is no LeaderWorkerSet")
+	for _, object := range objects {
 		owner := metav1.GetControllerOf(object)
 		sg := &trellisv1alpha1.ScalingGroup{}
-		if err := typed.Get(w.t.Context(), types.NamespacedName{Namespace: w.ns, Name: owner.Name}, sg); err != nil || sg.UID != owner.UID {
-			w.t.Errorf("%s is owned by %v: %v", object.GetName(), owner, err)
-		}
+		Expect(typed.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: owner.Name}, sg)).To(Succeed(), "the owner of %s", object.GetName())
+		Expect(sg.UID).To(Equal(owner.UID), "the owner of %s", object.GetName())
 	}
 	pods, err := w.pods()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	for i := range pods {
 		service := w.dgd().Spec.Services[pods[i].Labels[graph.LabelComponent]]
-		if owner := metav1.GetControllerOf(&pods[i]); service.Multinode != nil && owner.Kind != "StatefulSet" {
-			w.t.Errorf("%s is owned by a %s, want it made by a set", pods[i].Name, owner.Kind)
+		if owner := metav1.GetControllerOf(&pods[i]); service.Multinode != nil {
+			Expect(owner.Kind).To(Equal("StatefulSet"), "%s is not made by a set", pods[i].Name)
 		}
 	}
 }

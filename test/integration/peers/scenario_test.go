@@ -5,8 +5,9 @@ package peers
 
 import (
 	"context"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,13 +21,11 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
-// made creates an object and deletes it after the test.
-func made[T ctrlclient.Object](t *testing.T, object T) T {
-	t.Helper()
-	if err := typed.Create(t.Context(), object); err != nil {
-		t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
-	}
-	t.Cleanup(func() { _ = typed.Delete(context.Background(), object, ctrlclient.GracePeriodSeconds(0)) })
+// made creates an object and deletes it after the spec.
+func made[T ctrlclient.Object](ctx context.Context, object T) T {
+	GinkgoHelper()
+	Expect(typed.Create(ctx, object)).To(Succeed(), "creating %T %s", object, object.GetName())
+	DeferCleanup(func(ctx SpecContext) { _ = typed.Delete(ctx, object, ctrlclient.GracePeriodSeconds(0)) })
 	return object
 }
 
@@ -36,9 +35,9 @@ type scenario struct {
 	groups []*trellisv1alpha1.ScalingGroup
 }
 
-func newScenario(t *testing.T, name, providerName string) scenario {
-	t.Helper()
-	dgd := deployment(t, name)
+func newScenario(ctx context.Context, name, providerName string) scenario {
+	GinkgoHelper()
+	dgd := deployment(name)
 	dgd.Spec.TopologyConstraint.ClusterTopologyName = name
 	for i := range dgd.Spec.Components {
 		c := &dgd.Spec.Components[i]
@@ -50,34 +49,32 @@ func newScenario(t *testing.T, name, providerName string) scenario {
 	dgd.Spec.PriorityClassName = ""
 	ct := providertest.Topology()
 	ct.Name, ct.UID = name, ""
-	made(t, ct)
+	made(ctx, ct)
 	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: ct, Provider: providerName})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made(t, dgd)
+	Expect(err).NotTo(HaveOccurred())
+	made(ctx, dgd)
 	s := scenario{dgd: dgd, groups: resolved.ScalingGroups()}
 	for _, sg := range s.groups {
-		made(t, sg)
+		made(ctx, sg)
 	}
 	return s
 }
 
 // place puts a pod of a replica of Decode onto a node.
-func (s scenario) place(t *testing.T, ordinal, node string) {
-	t.Helper()
+func (s scenario) place(ctx context.Context, ordinal, node string) {
+	GinkgoHelper()
 	sg := s.groups[0]
 	pod := graph.BuildPod(sg, 0, 0)
 	pod.Name = "whole-0-decode-" + ordinal + "-decode-ldr-x"
 	pod.Labels[grove.LabelReplica] = ordinal
 	pod.Spec.NodeName = node
-	made(t, pod)
+	made(ctx, pod)
 }
 
 // groveMakes creates a PodClique as Grove does of a clique of a set.
-func groveMakes(t *testing.T, namespace, set string, clique grove.Clique, name string) *unstructured.Unstructured {
-	t.Helper()
-	return accepted(t, sent(t, &struct {
+func groveMakes(ctx context.Context, namespace, set string, clique grove.Clique, name string) *unstructured.Unstructured {
+	GinkgoHelper()
+	return accepted(ctx, sent(&struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
 		Spec              grove.CliqueSpec `json:"spec"`
@@ -85,14 +82,14 @@ func groveMakes(t *testing.T, namespace, set string, clique grove.Clique, name s
 }
 
 // groveMakesGroup creates a PodCliqueScalingGroup as Grove does of a set's.
-func groveMakesGroup(t *testing.T, namespace, set, name string, replicas int32, cliques ...any) *unstructured.Unstructured {
-	t.Helper()
-	group := sent(t, &grove.PodCliqueScalingGroup{
+func groveMakesGroup(ctx context.Context, namespace, set, name string, replicas int32, cliques ...any) *unstructured.Unstructured {
+	GinkgoHelper()
+	group := sent(&grove.PodCliqueScalingGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "grove.io/v1alpha1", Kind: "PodCliqueScalingGroup"},
 		ObjectMeta: groveMeta(namespace, set, name), Spec: grove.Replicas{Replicas: replicas},
 	}, "")
 	group.Object["spec"].(map[string]any)["cliqueNames"] = cliques
-	return accepted(t, group)
+	return accepted(ctx, group)
 }
 
 func groveMeta(namespace, set, name string) metav1.ObjectMeta {

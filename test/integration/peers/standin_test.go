@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
-// Nobody schedules or runs pods here. act does by hand what schedulers and kubelets (and LeaderWorkerSet) would have done by now: a pod that was released is bound to
+// No scheduler and no kubelet runs here. act does by hand what they (and LeaderWorkerSet) would have done by now: a pod that was released is bound to
 // a node that its pins allow, if its PodGroup has the leaf it names; a pod with a node runs; a pod that is deleted ends.
 func (w *world) act() error {
 	if w.sets != nil {
@@ -40,7 +42,7 @@ func (w *world) act() error {
 
 func (w *world) pods() ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	err := typed.List(w.t.Context(), pods, ctrlclient.InNamespace(w.ns), w.ours())
+	err := typed.List(w.ctx, pods, ctrlclient.InNamespace(w.ns), w.ours())
 	return pods.Items, err
 }
 
@@ -49,7 +51,7 @@ func newGroup() *trellisv1alpha1.ScalingGroup { return &trellisv1alpha1.ScalingG
 func (w *world) advance(pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return typed.Delete(w.t.Context(), pod, ctrlclient.GracePeriodSeconds(0))
+		return typed.Delete(w.ctx, pod, ctrlclient.GracePeriodSeconds(0))
 	case len(pod.Spec.SchedulingGates) > 0 && pod.Annotations[kai.AnnotationPodGroup] != "":
 		return w.unschedulable(pod, staleWord(pod)) // KAI counts members, gated or not
 	case len(pod.Spec.SchedulingGates) > 0, pod.Status.Phase == corev1.PodRunning:
@@ -57,7 +59,7 @@ func (w *world) advance(pod *corev1.Pod) error {
 	case pod.Spec.NodeName != "":
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		return typed.Status().Update(w.t.Context(), pod)
+		return typed.Status().Update(w.ctx, pod)
 	case w.refuses != "":
 		return w.unschedulable(pod, w.refuses)
 	case pod.Spec.SchedulerName == kai.SchedulerName && pod.Annotations[kai.AnnotationPodGroup] != "" && len(pod.Status.Conditions) == 0:
@@ -72,7 +74,7 @@ func (w *world) advance(pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return typed.SubResource("binding").Create(w.t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+	return typed.SubResource("binding").Create(w.ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 }
 
 func (w *world) unschedulable(pod *corev1.Pod, message string) error {
@@ -81,7 +83,7 @@ func (w *world) unschedulable(pod *corev1.Pod, message string) error {
 		return nil
 	}
 	pod.Status.Conditions = []corev1.PodCondition{c}
-	return typed.Status().Update(w.t.Context(), pod)
+	return typed.Status().Update(w.ctx, pod)
 }
 
 // staleWord is what KAI says of a pod whose leaf it has not seen.
@@ -97,12 +99,12 @@ func (w *world) member(pod *corev1.Pod) error {
 		}
 		return nil
 	}
-	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.t.Context(), pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
+	object, err := client.Resource(resources["PodGroup"]).Namespace(w.ns).Get(w.ctx, pod.Annotations[kai.AnnotationPodGroup], metav1.GetOptions{})
 	if err != nil {
 		return errors.New("it was released before its PodGroup was there: " + err.Error())
 	}
 	leaf := pod.Labels[kai.LabelSubGroup]
-	pg := read[kai.PodGroup](w.t, object)
+	pg := read[kai.PodGroup](object)
 	if pod.Annotations[kai.AnnotationSkipGrouper] != "true" || !slices.ContainsFunc(pg.Spec.SubGroups, func(s kai.SubGroup) bool { return s.Name == leaf && s.MinMember != nil }) {
 		return fmt.Errorf("its PodGroup has no leaf %q", leaf)
 	}
@@ -112,10 +114,10 @@ func (w *world) member(pod *corev1.Pod) error {
 // fit is the first node with capacity that the pod's pins allow.
 func (w *world) fit(pod *corev1.Pod) (string, error) {
 	nodes, all := &corev1.NodeList{}, &corev1.PodList{}
-	if err := typed.List(w.t.Context(), nodes, ctrlclient.MatchingLabels{poolKey: w.name}); err != nil {
+	if err := typed.List(w.ctx, nodes, ctrlclient.MatchingLabels{poolKey: w.name}); err != nil {
 		return "", err
 	}
-	if err := typed.List(w.t.Context(), all); err != nil {
+	if err := typed.List(w.ctx, all); err != nil {
 		return "", err
 	}
 	for i := range nodes.Items {
@@ -138,13 +140,11 @@ func (w *world) fit(pod *corev1.Pod) (string, error) {
 	return "", fmt.Errorf("no node has capacity for it with the pins %v", pod.Spec.NodeSelector)
 }
 
-// replica are the living pods of one replica.
+// replica are the pods of one replica that are not being deleted.
 func (w *world) replica(service string, ordinal int32) []corev1.Pod {
-	w.t.Helper()
+	GinkgoHelper()
 	pods, err := w.pods()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		at, _, ok := graph.ReplicaOf(&pod)
 		return !ok || at != ordinal || pod.Labels[graph.LabelComponent] != service || pod.DeletionTimestamp != nil
@@ -153,7 +153,7 @@ func (w *world) replica(service string, ordinal int32) []corev1.Pod {
 
 // in waits until all size pods of a replica were released, pinned to the path of a domain, and run there.
 func (w *world) in(service string, ordinal int32, size int, path string) {
-	w.t.Helper()
+	GinkgoHelper()
 	zone, rack, _ := strings.Cut(path, "/")
 	w.until(fmt.Sprintf("%s-%d runs in %s", service, ordinal, path), func() error {
 		pods := w.replica(service, ordinal)
@@ -175,7 +175,7 @@ func (w *world) in(service string, ordinal int32, size int, path string) {
 
 // held waits until all size pods of a replica are there, and none was released.
 func (w *world) held(service string, ordinal int32, size int) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until(fmt.Sprintf("%s-%d is held", service, ordinal), func() error {
 		pods := w.replica(service, ordinal)
 		if len(pods) != size {
@@ -183,7 +183,7 @@ func (w *world) held(service string, ordinal int32, size int) {
 		}
 		for i := range pods {
 			if !graph.GateClosed(&pods[i]) {
-				w.t.Fatalf("%s was released", pods[i].Name)
+				return StopTrying(pods[i].Name + " was released")
 			}
 		}
 		return nil

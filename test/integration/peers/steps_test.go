@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,21 +24,16 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
-func readPodGroup(t *testing.T, object *unstructured.Unstructured) *kai.PodGroup {
-	t.Helper()
-	return read[kai.PodGroup](t, object)
-}
-
 // topologyOfKAI waits until KAI's Topology of the world has these levels.
 func (w *world) topologyOfKAI(want string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until("KAI's Topology is "+want, func() error {
-		object, err := client.Resource(resources["Topology"]).Get(w.t.Context(), w.name, metav1.GetOptions{})
+		object, err := client.Resource(resources["Topology"]).Get(w.ctx, w.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		var keys []string
-		for _, level := range read[kai.Topology](w.t, object).Spec.Levels {
+		for _, level := range read[kai.Topology](object).Spec.Levels {
 			keys = append(keys, level.NodeLabel)
 		}
 		if got := strings.Join(keys, " > "); got != want {
@@ -49,15 +45,15 @@ func (w *world) topologyOfKAI(want string) {
 
 // binding waits until Grove's binding of the world has these levels, and returns it.
 func (w *world) binding(want string) *unstructured.Unstructured {
-	w.t.Helper()
+	GinkgoHelper()
 	var object *unstructured.Unstructured
 	w.until("Grove's binding is "+want, func() (err error) {
-		object, err = client.Resource(resources["ClusterTopologyBinding"]).Get(w.t.Context(), w.name, metav1.GetOptions{})
+		object, err = client.Resource(resources["ClusterTopologyBinding"]).Get(w.ctx, w.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		var levels []string
-		for _, level := range read[grove.ClusterTopologyBinding](w.t, object).Spec.Levels {
+		for _, level := range read[grove.ClusterTopologyBinding](object).Spec.Levels {
 			levels = append(levels, level.Domain+"="+level.Key)
 		}
 		if got := strings.Join(levels, " > "); got != want {
@@ -70,7 +66,7 @@ func (w *world) binding(want string) *unstructured.Unstructured {
 
 // groveWants waits until the object that Grove made of a service is scaled.
 func (w *world) groveWants(service string, replicas int64) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until(fmt.Sprintf("%s is scaled to %d", service, replicas), func() error {
 		for _, object := range w.groveMade() {
 			now, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
@@ -83,19 +79,19 @@ func (w *world) groveWants(service string, replicas int64) {
 }
 
 func (w *world) clique(name string) grove.Clique {
-	w.t.Helper()
+	GinkgoHelper()
 	pcs, _ := w.podCliqueSet()
 	for _, clique := range pcs.Spec.Template.Cliques {
 		if clique.Name == name {
 			return clique
 		}
 	}
-	w.t.Fatalf("the set has no clique %s", name)
+	Fail("the set has no clique " + name)
 	return grove.Clique{}
 }
 
 func (w *world) groveHasImage(clique, image string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until("Grove has the image", func() error {
 		if got := w.clique(clique).Spec.PodSpec.Containers[0].Image; got != image {
 			return errors.New("it has " + got)
@@ -105,18 +101,14 @@ func (w *world) groveHasImage(clique, image string) {
 }
 
 func (w *world) free(pod *corev1.Pod) {
-	w.t.Helper()
-	if err := typed.Delete(w.t.Context(), pod); err != nil {
-		w.t.Fatal(err)
-	}
+	GinkgoHelper()
+	Expect(typed.Delete(w.ctx, pod)).To(Succeed())
 }
 
 func (w *world) of(service string) []corev1.Pod {
-	w.t.Helper()
+	GinkgoHelper()
 	pods, err := w.pods()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	var out []corev1.Pod
 	for i := range pods {
 		if pods[i].Labels[graph.LabelComponent] == service && pods[i].DeletionTimestamp == nil {
@@ -127,7 +119,7 @@ func (w *world) of(service string) []corev1.Pod {
 }
 
 func (w *world) gone(service string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until(service+" has no pods", func() error {
 		if n := len(w.of(service)); n > 0 {
 			return fmt.Errorf("%d pods", n)
@@ -138,7 +130,7 @@ func (w *world) gone(service string) {
 
 // untilReleased waits until the pods of a replica were released.
 func (w *world) untilReleased(service string, ordinal int32) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until("it was released", func() error {
 		pods := w.replica(service, ordinal)
 		for i := range pods {
@@ -155,7 +147,7 @@ func (w *world) untilReleased(service string, ordinal int32) {
 
 // replaced waits until a service has n pods of which none was there before what was done.
 func (w *world) replaced(service string, n int, do func()) {
-	w.t.Helper()
+	GinkgoHelper()
 	before := graphs.UIDs(w.of(service))
 	do()
 	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(service), n) })
@@ -163,10 +155,10 @@ func (w *world) replaced(service string, n int, do func()) {
 
 // event waits for a Warning on the deployment.
 func (w *world) event(reason, part string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until("there is an event "+reason, func() error {
 		events := &eventsv1.EventList{}
-		if err := typed.List(w.t.Context(), events, ctrlclient.InNamespace(w.ns)); err != nil {
+		if err := typed.List(w.ctx, events, ctrlclient.InNamespace(w.ns)); err != nil {
 			return err
 		}
 		for i := range events.Items {
@@ -181,27 +173,21 @@ func (w *world) event(reason, part string) {
 
 // withoutRacks takes the level rack out of the topology.
 func (w *world) withoutRacks() {
-	w.t.Helper()
+	GinkgoHelper()
 	ct := &grovev1alpha1.ClusterTopology{}
-	if err := typed.Get(w.t.Context(), ctrlclient.ObjectKey{Name: w.name}, ct); err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(typed.Get(w.ctx, ctrlclient.ObjectKey{Name: w.name}, ct)).To(Succeed())
 	without := ct.DeepCopy()
 	without.Spec.Levels = slices.DeleteFunc(without.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == "rack" })
-	if err := typed.Patch(w.t.Context(), without, ctrlclient.MergeFrom(ct)); err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(typed.Patch(w.ctx, without, ctrlclient.MergeFrom(ct))).To(Succeed())
 }
 
 func (w *world) cordon(host string) {
-	w.t.Helper()
+	GinkgoHelper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + host}}
-	if err := typed.Patch(w.t.Context(), node, ctrlclient.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(typed.Patch(w.ctx, node, ctrlclient.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
 }
 
 func (w *world) image(service, image string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.patch(`{"spec":{"services":{%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}}}}`, service, image)
 }

@@ -7,18 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,47 +32,44 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
-// watched is the namespace whose deployments the running operator manages. The other tests have theirs in another one.
+// watched is the namespace whose deployments the running operator manages. Specs without it have theirs in another one.
 const watched = "watched"
 
-// patience is how long a scenario waits for what it expects. It is generous: a slow machine is no failure.
-const patience = 3 * time.Minute
-
-// betweenLooks is how long a scenario waits until it plays those who are not there, and looks again.
+// betweenLooks is how long a scenario waits until it plays the systems that do not run here, and looks again.
 const betweenLooks = 60 * time.Millisecond
 
-// requeueAfter is short: the gang that cannot be bound waits for it. It is longer than a busy machine takes until the test has bound what was released:
+// requeueAfter is short: the gang that cannot be bound waits for it. It is longer than a busy machine takes until the spec has bound what was released:
 // a gang that is requeued meanwhile is evicted, and its scenario is another one.
 const requeueAfter = 20 * time.Second
 
-// lookEvery is short, for tests that switch a peer's API off and on.
+// lookEvery is short, for specs that switch a peer's API off and on.
 const lookEvery = time.Second
 
-// operate runs the whole operator, without admission, until the returned function has ended it.
-func operate(config *rest.Config) (stop func(), err error) {
-	if err := typed.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: watched}}); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
+// operate runs the whole operator, without admission, until the suite ends.
+func operate(ctx context.Context, config *rest.Config) {
+	GinkgoHelper()
+	Expect(newClient(config).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: watched}})).To(Succeed())
+	running, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
 	go func() {
-		defer close(done)
-		err := operator.Run(ctx, rights.Of("peers").Record(config, namespace), operator.Options{
+		defer GinkgoRecover()
+		defer close(ended)
+		err := operator.Run(running, rights.Of("peers").Record(config, namespace), operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{watched}, QPS: 500, Burst: 1000,
 			RequeueAfter: requeueAfter, HoldFor: scheduler.DefaultHoldFor, ReserveDomainAfter: -1, Provider: specs.Auto, LookEvery: lookEvery,
 		})
-		if err != nil && ctx.Err() == nil {
-			fmt.Fprintln(os.Stderr, "the operator ended:", err)
-			os.Exit(1)
+		if err != nil && running.Err() == nil {
+			AbortSuite("the operator ended: " + err.Error())
 		}
 	}()
-	return func() { cancel(); <-done }, nil
+	DeferCleanup(func() { end(); <-ended })
 }
 
 // world is one scenario's part of the cluster: a deployment, the ClusterTopology (zone, rack, host) it names and the nodes of that, all of one
 // name.
 type world struct {
-	t        *testing.T
+	// ctx ends with the spec.
+	ctx      context.Context
 	ns, name string
 	// refuses: the scheduler binds nothing, and says why.
 	refuses string
@@ -105,51 +101,48 @@ const (
 	poolKey = "example.com/pool"
 )
 
-func newWorld(t *testing.T, name string, hosts ...host) *world {
-	t.Helper()
-	return newWorldIn(t, watched, name, hosts...)
+func newWorld(ctx context.Context, name string, hosts ...host) *world {
+	GinkgoHelper()
+	return newWorldIn(ctx, watched, name, hosts...)
 }
 
 // newWorldIn is a world whose deployment is in a namespace that an operator manages.
-func newWorldIn(t *testing.T, ns, name string, hosts ...host) *world {
-	t.Helper()
-	w := &world{t: t, ns: ns, name: name}
+func newWorldIn(ctx context.Context, ns, name string, hosts ...host) *world {
+	GinkgoHelper()
+	w := &world{ctx: ctx, ns: ns, name: name}
 	w.addHosts(hosts...)
-	made(t, &grovev1alpha1.ClusterTopology{
+	made(ctx, &grovev1alpha1.ClusterTopology{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: grovev1alpha1.ClusterTopologySpec{
 			NodeSelector: map[string]string{poolKey: name},
 			Levels:       []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: zoneKey}, {Domain: "rack", Key: rackKey}, {Domain: "host", Key: corev1.LabelHostname}},
 		},
 	})
-	t.Cleanup(w.tearDown)
+	DeferCleanup(w.tearDown)
 	return w
 }
 
 func (w *world) addHosts(hosts ...host) {
-	w.t.Helper()
+	GinkgoHelper()
 	for _, h := range hosts {
 		room := corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("192"), corev1.ResourceMemory: resource.MustParse("2Ti"), corev1.ResourcePods: resource.MustParse("110"),
 			"nvidia.com/gpu": *resource.NewQuantity(int64(h.gpus), resource.DecimalSI),
 		}
 		name := w.name + "-" + h.name
-		node := made(w.t, &corev1.Node{
+		node := made(w.ctx, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name, corev1.LabelHostname: name}},
 			Status:     corev1.NodeStatus{Allocatable: room, Capacity: room, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}},
 		})
 		if len(node.Spec.Taints) > 0 { // a new node is tainted until its controller has looked at it
 			node.Spec.Taints = nil
-			if err := typed.Update(w.t.Context(), node); err != nil {
-				w.t.Fatal(err)
-			}
+			Expect(typed.Update(w.ctx, node)).To(Succeed())
 		}
 	}
 }
 
 // tearDown leaves nothing that would take capacity or be looked after: there is no garbage collector here.
-func (w *world) tearDown() {
-	ctx := context.Background()
+func (w *world) tearDown(ctx SpecContext) {
 	_ = typed.Delete(ctx, &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name}})
 	for _, kind := range []string{"PodCliqueSet", "PodGroup"} {
 		_ = client.Resource(resources[kind]).Namespace(w.ns).Delete(ctx, w.name, metav1.DeleteOptions{})
@@ -167,11 +160,9 @@ func (w *world) ours() ctrlclient.MatchingLabels {
 }
 
 func (w *world) dgd() *nvidiav1alpha1.DynamoGraphDeployment {
-	w.t.Helper()
+	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	if err := typed.Get(w.t.Context(), ctrlclient.ObjectKey{Namespace: w.ns, Name: w.name}, dgd); err != nil {
-		w.t.Fatal(err)
-	}
+	Expect(typed.Get(w.ctx, ctrlclient.ObjectKey{Namespace: w.ns, Name: w.name}, dgd)).To(Succeed())
 	return dgd
 }
 
@@ -182,70 +173,62 @@ var worker, frontend = graphs.Worker, graphs.Frontend
 
 // deploy creates the world's deployment for a provider.
 func (w *world) deploy(provider, level, preferred string, of services) {
-	w.t.Helper()
+	GinkgoHelper()
 	annotations := map[string]string{graph.AnnotationProvider: provider}
 	if w.sets != nil {
 		annotations[graph.AnnotationWorkload] = specs.LeaderWorkerSet
 	}
-	made(w.t, &nvidiav1alpha1.DynamoGraphDeployment{
+	made(w.ctx, &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name, Annotations: annotations},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: level, PreferredPackDomain: preferred},
 			Services:           of,
 		},
 	})
-	w.t.Cleanup(w.describe) // it runs before the deployment is deleted
+	DeferOnFailure(w.describe)
 }
 
-// describe logs what one would want to see of a scenario that failed.
-func (w *world) describe() {
-	if !w.t.Failed() {
-		return
-	}
-	ctx := context.Background()
+// describe reports what one would want to see of a scenario that failed, before anything of it is deleted.
+func (w *world) describe(ctx SpecContext) {
 	dgd, pods := &nvidiav1alpha1.DynamoGraphDeployment{}, &corev1.PodList{}
 	err := errors.Join(
 		typed.Get(ctx, ctrlclient.ObjectKey{Namespace: w.ns, Name: w.name}, dgd),
 		typed.List(ctx, pods, ctrlclient.InNamespace(w.ns), w.ours()),
 	)
-	w.t.Logf("read with error %v, conditions: %+v", err, dgd.Status.Conditions)
+	var out strings.Builder
+	fmt.Fprintf(&out, "read with error %v, conditions: %+v\n", err, dgd.Status.Conditions)
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		w.t.Logf("pod %s node=%s phase=%s gated=%v selector=%v deleting=%v", p.Name, p.Spec.NodeName, p.Status.Phase, graph.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
+		fmt.Fprintf(&out, "pod %s node=%s phase=%s gated=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, graph.GateClosed(p), p.Spec.NodeSelector, p.DeletionTimestamp != nil)
 	}
+	AddReportEntry("deployment "+w.name, out.String(), ReportEntryVisibilityFailureOrVerbose)
 }
 
 // patch changes the deployment as a user would.
 func (w *world) patch(format string, args ...any) {
-	w.t.Helper()
-	if err := typed.Patch(w.t.Context(), w.dgd(), ctrlclient.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...))); err != nil {
-		w.t.Fatal(err)
-	}
+	GinkgoHelper()
+	Expect(typed.Patch(w.ctx, w.dgd(), ctrlclient.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...)))).To(Succeed())
 }
 
 func (w *world) scale(service string, replicas int32) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.patch(`{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas)
 }
 
-// until looks again and again, with those at work who are not there (see act), until nothing is amiss.
+// until looks again and again, and plays the systems that do not run here (see act), until nothing is amiss.
 func (w *world) until(what string, look func() error) {
-	w.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), betweenLooks, patience, true, func(context.Context) (bool, error) {
-		if last = w.act(); last == nil {
-			last = look()
+	GinkgoHelper()
+	Eventually(w.ctx, func() error {
+		if err := w.act(); err != nil {
+			return err
 		}
-		return last == nil, nil
-	})
-	if err != nil {
-		w.t.Fatalf("waiting until %s: %v", what, last)
-	}
+		return look()
+	}).WithPolling(betweenLooks).Should(Succeed(), "waiting until "+what)
 }
 
 // is waits for a condition of the deployment.
 func (w *world) is(kind string, status metav1.ConditionStatus, reason string, parts ...string) {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until(fmt.Sprintf("%s is %s/%s with %q", kind, status, reason, parts), func() error {
 		c := meta.FindStatusCondition(w.dgd().Status.Conditions, kind)
 		if c == nil {
@@ -261,12 +244,23 @@ func (w *world) is(kind string, status metav1.ConditionStatus, reason string, pa
 
 // serves waits until the deployment as it is wanted is Ready and Placed.
 func (w *world) serves() {
-	w.t.Helper()
+	GinkgoHelper()
 	w.until("it serves", func() error {
 		dgd := w.dgd()
 		if dgd.Status.ObservedGeneration != dgd.Generation || dgd.Status.State != nvidiav1alpha1.StateSuccessful ||
 			!meta.IsStatusConditionTrue(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced) {
 			return fmt.Errorf("state %s, %+v", dgd.Status.State, dgd.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// isObserved waits until the deployment's status is of its spec.
+func (w *world) isObserved() {
+	GinkgoHelper()
+	w.until("the status is of the change", func() error {
+		if dgd := w.dgd(); dgd.Status.ObservedGeneration != dgd.Generation {
+			return fmt.Errorf("it is of generation %d, and the spec is %d", dgd.Status.ObservedGeneration, dgd.Generation)
 		}
 		return nil
 	})

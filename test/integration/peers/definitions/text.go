@@ -40,26 +40,35 @@ func flatten(s schema, path string, into flat) {
 	into[path] = s
 }
 
+// properties are the names of the properties at each path.
+func (f flat) properties() map[string][]string {
+	out := map[string][]string{}
+	for path := range f {
+		dot := strings.LastIndex(path, ".")
+		if name := path[dot+1:]; name != "" && !strings.ContainsAny(name, "[{") {
+			at := path[:max(dot, 0)]
+			out[at] = append(out[at], name)
+		}
+	}
+	return out
+}
+
 // unflatten is the schema at a path, with all below it.
-func unflatten(at string, from flat) schema {
+func unflatten(at string, from flat, properties map[string][]string) schema {
 	s := from[at]
 	if _, has := from[at+"[]"]; has {
-		items := unflatten(at+"[]", from)
+		items := unflatten(at+"[]", from, properties)
 		s.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
 	}
 	if _, has := from[at+"{}"]; has {
-		values := unflatten(at+"{}", from)
+		values := unflatten(at+"{}", from, properties)
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &values}
 	}
-	for path := range from {
-		name, below := strings.CutPrefix(path, strings.TrimPrefix(at+".", "."))
-		if !below || name == "" || strings.ContainsAny(name, ".[{") {
-			continue
-		}
+	for _, name := range properties[at] {
 		if s.Properties == nil {
 			s.Properties = map[string]schema{}
 		}
-		s.Properties[name] = unflatten(path, from)
+		s.Properties[name] = unflatten(strings.TrimPrefix(at+"."+name, "."), from, properties)
 	}
 	return s
 }
@@ -130,7 +139,7 @@ func Parse(text string, pods PodSpecs) (*apiextensionsv1.CustomResourceDefinitio
 			return nil, err
 		}
 	}
-	root := unflatten("", paths)
+	root := unflatten("", paths, paths.properties())
 	crd.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &root}
 	return crd, nil
 }
