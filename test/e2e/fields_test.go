@@ -21,21 +21,21 @@ var _ = Describe("A deployment written in v1beta1", func() {
 	It("has workers that find in their labels where they are, for its transfer policy", suite.Core, func(ctx SpecContext) {
 		w := newWorld(ctx, "kv-transfer", racks(1, 8, "a/r0", "b/r0")...)
 		w.applyText(strings.ReplaceAll(`apiVersion: nvidia.com/v1beta1
-	kind: DynamoGraphDeployment
-	metadata: {name: g}
-	spec:
-	  topologyConstraint: {clusterTopologyName: kv-transfer, packDomain: zone}
-	  experimental:
-	    kvTransferPolicy: {labelKey: RACK, domain: rack, enforcement: preferred, preferredWeight: 0.5}
-	  components:
-	  - name: Frontend
-	    type: frontend
-	    podTemplate: {spec: {containers: [{name: main, image: "example.com/frontend:1"}]}}
-	  - name: Decode
-	    type: decode
-	    replicas: 2
-	    podTemplate: {spec: {containers: [{name: main, image: "example.com/vllm:1", resources: {limits: {nvidia.com/gpu: 4}}}]}}
-	`, "RACK", rackKey))
+kind: DynamoGraphDeployment
+metadata: {name: g}
+spec:
+  topologyConstraint: {clusterTopologyName: kv-transfer, packDomain: zone}
+  experimental:
+    kvTransferPolicy: {labelKey: RACK, domain: rack, enforcement: preferred, preferredWeight: 0.5}
+  components:
+  - name: Frontend
+    type: frontend
+    podTemplate: {spec: {containers: [{name: main, image: "example.com/frontend:1"}]}}
+  - name: Decode
+    type: decode
+    replicas: 2
+    podTemplate: {spec: {containers: [{name: main, image: "example.com/vllm:1", resources: {limits: {nvidia.com/gpu: 4}}}]}}
+`, "RACK", rackKey))
 		w.ready("g")
 		w.until("each worker has the rack of its node in its labels", func() error {
 			for _, pod := range w.of("Decode") {
@@ -64,18 +64,18 @@ var _ = Describe("A deployment written in v1beta1", func() {
 	It("starts the first minAvailable replicas together or not at all, and the others one by one", func(ctx SpecContext) {
 		w := newWorld(ctx, "min-available", racks(1, 8, "a/r0")...)
 		w.applyText(`apiVersion: nvidia.com/v1beta1
-	kind: DynamoGraphDeployment
-	metadata: {name: g}
-	spec:
-	  topologyConstraint: {clusterTopologyName: min-available}
-	  components:
-	  - name: Decode
-	    type: decode
-	    replicas: 3
-	    minAvailable: 2
-	    topologyConstraint: {packDomain: rack}
-	    podTemplate: {spec: {containers: [{name: main, image: "example.com/vllm:1", resources: {limits: {nvidia.com/gpu: 8}}}]}}
-	`)
+kind: DynamoGraphDeployment
+metadata: {name: g}
+spec:
+  topologyConstraint: {clusterTopologyName: min-available}
+  components:
+  - name: Decode
+    type: decode
+    replicas: 3
+    minAvailable: 2
+    topologyConstraint: {packDomain: rack}
+    podTemplate: {spec: {containers: [{name: main, image: "example.com/vllm:1", resources: {limits: {nvidia.com/gpu: 8}}}]}}
+`)
 		w.hasCondition("g", nvidiav1beta1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "0 of 3 packed replicas are placed", "2 pods x 8 nvidia.com/gpu")
 		for ordinal := range int32(3) { // one of them would fit
 			w.nothingReleasedOf("Decode", ordinal)
