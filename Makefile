@@ -71,29 +71,56 @@ SUITES      := $(patsubst %/,./%,$(sort $(dir $(SUITE_FILES))))
 SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
 GINKGOFLAGS ?=
 RUN_SPECS = $(TOOL) ginkgo $(if $(PACKAGES),--procs=$(PACKAGES),-p) --keep-going --require-suite --silence-skips --vet=off --timeout=6h \
-	--output-dir=bin/reports --junit-report=specs.xml $$(test -t 1 || echo --no-color) $(GINKGOFLAGS) $(SUITES) -- -test.run '^($(SUITE_TESTS))$$'
+	--output-dir=bin/reports --junit-report=specs.xml $$(test -t 1 || echo --no-color) $(GINKGOFLAGS) $(SPECS) -- -test.run '^($(SUITE_TESTS))$$'
+
+# What is tested: everything, or the packages in SUITE.
+SUITE  ?=
+TESTED  = $(or $(SUITE),$(LONGEST) ./...)
+SPECS   = $(if $(SUITE),$(filter $(SUITE),$(SUITES)),$(SUITES))
 
 # Tests with the control plane: Go tests by gotestsum, then specs by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
 RUN_TESTS = trap 'exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
 	rm -rf bin/reports && mkdir -p bin/reports; \
 	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
-		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(LONGEST) ./... || failed=1; \
-	$(if $(SUITES),$(RUN_SPECS) || failed=1;) \
-	for kind in tests $(if $(SUITES),specs); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
+		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) || failed=1; \
+	$(if $(SPECS),$(RUN_SPECS) || failed=1;) \
+	for kind in tests $(if $(SPECS),specs); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
 		/<testcase name="\[[^I]/ { n["tests="]-- } \
 		END { printf "%s: %d run, %d failed (bin/reports/%s.xml)\n", kind, n["tests="] - n["disabled="], n["failures="] + n["errors="], kind }' bin/reports/$$kind.xml; done; \
 	exit $$failed
 
 .PHONY: test
 test: control-plane compile-tests ## The core tier: unit, property, golden and docs tests, API servers, the core scenarios in a sandbox
-	@export TRELLIS_TESTS=core; $(RUN_TESTS)
+	@export TRELLIS_TESTS=core RAPID_SEED=1; $(RUN_TESTS)
 	@$(MAKE) --no-print-directory not-run
+
+# Properties draw the same cases in every make test, and others in every make test-all. The seed repeats a run.
+SEED ?= $(shell date +%s)
 
 .PHONY: test-all
 test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
-	@export TRELLIS_TESTS=all; $(RUN_TESTS)
+	@echo "seed of the properties: $(SEED) (make test-all SEED=$(SEED))"
+	@export TRELLIS_TESTS=all RAPID_SEED=$(SEED); $(RUN_TESTS)
 	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
 	@$(MAKE) --no-print-directory not-run TIER=test-all
+
+# What make deflake repeats, beside processes that take every CPU: SUITE or everything, in the tier TESTS, ROUNDS times.
+ROUNDS ?= 20
+TESTS  ?= core
+
+.PHONY: deflake
+deflake: compile-tests ## Repeat tests in random order on a machine with no CPU to spare, until one fails or ROUNDS (20) are over (SUITE=./internal/webhook TESTS=all)
+	@for cpu in $$(seq "$$(getconf _NPROCESSORS_ONLN)"); do (while :; do :; done) & done; trap 'kill $$(jobs -p)' EXIT; \
+	for round in $$(seq $(ROUNDS)); do \
+		echo "round $$round of $(ROUNDS)"; \
+		$(MAKE) --no-print-directory round || { echo "failed in round $$round of $(ROUNDS)"; exit 1; }; \
+	done
+
+.PHONY: round
+round: GOTESTFLAGS += -count=1 -shuffle=on
+round: GINKGOFLAGS += --randomize-all
+round:
+	@export TRELLIS_TESTS=$(TESTS); $(RUN_TESTS)
 
 # Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
 .PHONY: compile-tests
@@ -172,7 +199,6 @@ test-faults: build control-plane ## Kill the operator at every write of every sc
 DURATION ?= 40m
 GRAPHS   ?= 300
 NODES    ?= 1000
-SEED     ?= $(shell date +%s)
 
 .PHONY: soak
 soak: build control-plane ## Let GRAPHS (300) live on NODES (1000) for DURATION (40m) with faults on, and check the invariants throughout (SEED repeats one)

@@ -27,9 +27,9 @@ func TestNodesThatTheTopologyLeavesOut(t *testing.T) {
 		want, short string
 	}{
 		"a graph in one zone": {selector: map[string]string{"pool": "gpu"}, pool: "cpu", required: 0,
-			want: "needs 1 pod x 8 nvidia.com/gpu + 1 pod x 2 cpu in one zone; a holds 1 of 2; 1 other zone holds no more; " +
+			want: "needs 1 pod x 2 cpu + 1 pod x 8 nvidia.com/gpu in one zone; a holds 1 of 2; 1 other zone holds no more; " +
 				"there Frontend-0 needs 1 pod x 2 cpu in a; it holds 0 of 1 (1 host node selector mismatch)" + beside,
-			short: "needs 1 pod x 8 nvidia.com/gpu + 1 pod x 2 cpu in one zone" + beside},
+			short: "needs 1 pod x 2 cpu + 1 pod x 8 nvidia.com/gpu in one zone" + beside},
 		"no graph domain": {selector: map[string]string{"pool": "gpu"}, pool: "cpu", required: none,
 			want:  "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1 (2 hosts node selector mismatch)" + beside,
 			short: "needs 1 pod x 2 cpu in the cluster; it holds 0 of 1" + beside},

@@ -242,6 +242,7 @@ func TestARejectingHostComesLast(t *testing.T) {
 // A pod of a graph was deleted and does not end. The graph is looked at when its time is over, and then Placed names the pod, until it is gone.
 func TestPodsThatDoNotEndAreReported(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(1, 1, 0)
+	b.s.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
 	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, "a0"
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: begin.Add(time.Minute)}, ptr.To[int64](60)

@@ -38,7 +38,7 @@ var _ = Describe("A gang that asks for devices by a resource", func() {
 		Expect(w.c.List(ctx, nodes)).To(Succeed())
 		for i := range nodes.Items {
 			if nodes.Items[i].Labels[poolKey] == w.name {
-				slice := sampleSlice(nodes.Items[i].Name, driver, 4)
+				slice := sampleSlice(nodes.Items[i].Name, driver, 8) // on one host there is enough for the gang: devices are not counted
 				w.create(slice)
 				DeferCleanup(func() { _ = w.c.Delete(context.Background(), slice) })
 			}

@@ -120,7 +120,7 @@ func (s *Set) Versions(ctx context.Context) []string {
 	var out []string
 	for _, p := range s.peers {
 		if p.module != "" {
-			out = append(out, p.name+" "+p.release())
+			out = append(out, p.name+" "+p.version())
 			continue
 		}
 		sources, programs := p.from.compared(s.sourceCommit(ctx, p)), p.from.compared(s.programCommit(p))
