@@ -64,7 +64,7 @@ func (e environment) stopOperator(ctx context.Context) {
 var _ = Describe("The operator", func() {
 	// The operator goes away under running graphs, comes back to wrong objects, and is uninstalled at last. Each step leaves the pods that
 	// run alone, and nothing is left that cannot be deleted.
-	It("goes away under running graphs, comes back to wrong objects and is uninstalled: what runs is left alone, and everything can be deleted", func(ctx SpecContext) {
+	It("goes away under running graphs and is uninstalled: what runs is left alone, and all can be deleted", func(ctx SpecContext) {
 		e := newEnvironment(of(ctx), "alone")
 		w := e.newWorld(ctx, "alone", racks(2, 8, "a/r0", "b/r0")...)
 		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))

@@ -25,7 +25,7 @@ import (
 
 // eventually is how long, under faults, an object may contradict the facts: a client of a restarted API server waits up to a minute before it
 // tries again, and what is deleted goes in several steps.
-var eventually = suite.Patience()
+var eventually = suite.Patience() * 3 / 5
 
 // auditor follows a world of many graphs as the API server shows it. Of the operator's code it knows the labels of pods. Its observer checks
 // gangs, graph domains and hosts at every change of a pod; what may be wrong for a while is compared with the facts in look.

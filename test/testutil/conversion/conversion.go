@@ -89,7 +89,9 @@ func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefin
 }
 
 // TakeOver has the server convert the objects of the definitions in a cluster from now on. The API server may ask the one before for a moment.
-func (s *Server) TakeOver(ctx context.Context, c client.Client) error { return s.Address().TakeOver(ctx, c) }
+func (s *Server) TakeOver(ctx context.Context, c client.Client) error {
+	return s.Address().TakeOver(ctx, c)
+}
 
 // TakeOver has the server at the address convert, as Server.TakeOver does.
 func (a Address) TakeOver(ctx context.Context, c client.Client) error {
