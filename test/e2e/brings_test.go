@@ -165,7 +165,8 @@ var _ = Describe("What a deployment brings", func() {
 			if got := pod.Labels[prefix+"rack"]; got != "" || !frontend {
 				Expect(got).To(Equal(node.Labels[rackKey]), "the rack of pod %s", pod.Name)
 			}
-			Expect(slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil })).To(BeTrue(), "pod %s has no files about its place", pod.Name)
+			files := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil })
+			Expect(files).To(BeTrue(), "pod %s has no files about its place", pod.Name)
 			Expect(pod.ManagedFields).NotTo(BeEmpty(), "pod %s: it is released and the API server does not track its managed fields any more", pod.Name)
 		}
 	}, SpecTimeout(suite.Timeout()))

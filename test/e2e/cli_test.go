@@ -139,7 +139,7 @@ var _ = Describe("kubectl trellis", func() {
 		before := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", file)
 		w.create(g)
 		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack")
-		w.says(before.Graphs[0].Reasons[0].Message, "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2")
+		w.says(before.Graphs[0].Reasons[0].Message, "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r1 holds 1 of 2 (1 host cordoned)")
 
 		for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
 			text, _ := w.kubectlTrellis(0, "explain", target)

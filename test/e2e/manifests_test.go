@@ -54,8 +54,7 @@ var _ = Describe("A manifest that users have", labelManifests, func() {
 	files := manifestFiles()
 	Context("whose pods take whole nodes", func() {
 		DescribeTable("becomes Ready as it is", func(ctx SpecContext, file, namespace string) {
-			untilDone := takingWholeNodes(ctx)
-			DeferCleanup(untilDone)
+			DeferCleanup(takingWholeNodes(ctx))
 			manifestBecomesReady(ctx, file, namespace)
 		}, manifestEntries(files, true))
 	})

@@ -32,7 +32,8 @@ var _ = Describe("Many graphs under faults", labelSoak, func() {
 	// TRELLIS_SOAK_SEED repeats the order of what is done.
 	It("break no invariant, and no one writes in the end", func(ctx SpecContext) {
 		s := newSoak(ctx)
-		AddReportEntry(fmt.Sprintf("TRELLIS_SOAK=%s TRELLIS_SOAK_GRAPHS=%d TRELLIS_SOAK_NODES=%d TRELLIS_SOAK_SEED=%d", s.duration, len(s.users), len(s.chaos.hosts), s.seed))
+		AddReportEntry(fmt.Sprintf("TRELLIS_SOAK=%s TRELLIS_SOAK_GRAPHS=%d TRELLIS_SOAK_NODES=%d TRELLIS_SOAK_SEED=%d",
+			s.duration, len(s.users), len(s.chaos.hosts), s.seed))
 		s.begin()
 		DeferCleanup(s.finish)
 		for left := s.duration; left > s.duration/10 && len(s.audit.violations()) == 0; left = s.duration - time.Since(s.started) {
@@ -40,7 +41,7 @@ var _ = Describe("Many graphs under faults", labelSoak, func() {
 			s.rest()
 		}
 		s.quiet()
-	}, SpecTimeout(soakDuration()+2*suite.Timeout()), PollProgressAfter(0))
+	}, SpecTimeout(2*soakDuration()+2*suite.Timeout()), PollProgressAfter(0))
 })
 
 // soakDuration is how long faults are on.
@@ -275,7 +276,8 @@ func (s *soak) finish() {
 	s.stop()
 	s.ended.Wait()
 	took, broken := time.Since(s.started), s.audit.violations()
-	AddReportEntry("the soak", fmt.Sprintf("seed %d, %d nodes, %d graphs, %s\nthe operator used at most %s, and wrote %.0f times, %.1f a second\n%s%d invariants broken",
+	AddReportEntry("the soak", fmt.Sprintf("seed %d, %d nodes, %d graphs, %s\n"+
+		"the operator used at most %s, and wrote %.0f times, %.1f a second\n%s%d invariants broken",
 		s.seed, len(s.chaos.hosts), len(s.users), took.Round(time.Second), s.meter.most, s.meter.writes, s.meter.writes/took.Seconds(),
 		s.audit.episodes.table(), len(broken)))
 	if s.t.Failed() || len(broken) > 0 {
