@@ -60,31 +60,41 @@ check: ## What takes a minute: formatting, go vet, and that docs keep to their r
 # How many packages are tested at once: as many as there are CPUs (GOMAXPROCS), which is the default of go test.
 PACKAGES ?=
 # The packages that take the longest begin first, so that none of them is alone at the end.
-LONGEST  := ./test/e2e ./internal/operator ./test/integration/peers ./test/install
+LONGEST  := ./internal/operator ./test/integration/peers ./test/install
 # Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
 GARBAGE  ?= 300
 
 # The packages with Ginkgo suites. ginkgo runs their specs, suite by suite, in as many processes as there are CPUs, or PACKAGES; go test runs what else
-# they have, for these processes show nothing of it.
+# they have, for these processes show nothing of it. Scenarios in a sandbox wait more than they compute: they have four processes for each CPU.
 SUITE_FILES := $(shell grep -rl --include='*_test.go' 'suite\.Run.t, ' internal test)
-SUITES      := $(patsubst %/,./%,$(sort $(dir $(SUITE_FILES))))
+SCENARIOS   := ./test/e2e
+SUITES      := $(filter-out $(SCENARIOS),$(patsubst %/,./%,$(sort $(dir $(SUITE_FILES)))))
 SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
 GINKGOFLAGS ?=
-RUN_SPECS = $(TOOL) ginkgo $(if $(PACKAGES),--procs=$(PACKAGES),-p) --keep-going --require-suite --silence-skips --vet=off --timeout=6h \
-	--output-dir=bin/reports --junit-report=specs.xml $$(test -t 1 || echo --no-color) $(GINKGOFLAGS) $(SPECS) -- -test.run '^($(SUITE_TESTS))$$'
+# ginkgo in some processes, on some packages.
+GINKGO = $(TOOL) ginkgo $(1) --keep-going --require-suite --silence-skips --vet=off --timeout=24h $$(test -t 1 || echo --no-color)
+WITH_SPECS  = $(GINKGOFLAGS) $(1) -- -test.run '^($(SUITE_TESTS))$$'
+RUN_SPECS   = $(call GINKGO,$(if $(PACKAGES),--procs=$(PACKAGES),-p)) --output-dir=bin/reports --junit-report=specs.xml $(call WITH_SPECS,$(SPECS))
+RUN_SCENARIOS = $(SCENARIO) --output-dir=bin/reports --junit-report=scenarios.xml $(call WITH_SPECS,$(SCENARIOS))
+
+# The scenarios of a label are $(SCENARIO) --label-filter=LABEL $(SCENARIOS).
+CPUS     := $(or $(PACKAGES),$(GOMAXPROCS),$(shell getconf _NPROCESSORS_ONLN))
+SCENARIO  = $(call GINKGO,--procs=$(shell n=$$((4 * $(CPUS))); echo $$((n < 32 ? n : 32))))
 
 # What is tested: everything, or the packages in SUITE.
 SUITE  ?=
 TESTED  = $(or $(SUITE),$(LONGEST) ./...)
 SPECS   = $(if $(SUITE),$(filter $(SUITE),$(SUITES)),$(SUITES))
+PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
 
-# Tests with the control plane: Go tests by gotestsum, then specs by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
+# Tests with the control plane: Go tests by gotestsum, then specs and scenarios by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
 RUN_TESTS = trap 'exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
 	rm -rf bin/reports && mkdir -p bin/reports; \
 	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
 		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) || failed=1; \
 	$(if $(SPECS),$(RUN_SPECS) || failed=1;) \
-	for kind in tests $(if $(SPECS),specs); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
+	$(if $(PLAYED),$(RUN_SCENARIOS) || failed=1;) \
+	for kind in tests $(if $(SPECS),specs) $(if $(PLAYED),scenarios); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
 		/<testcase name="\[[^I]/ { n["tests="]-- } \
 		END { printf "%s: %d run, %d failed (bin/reports/%s.xml)\n", kind, n["tests="] - n["disabled="], n["failures="] + n["errors="], kind }' bin/reports/$$kind.xml; done; \
 	exit $$failed
@@ -164,7 +174,7 @@ MANIFESTS ?= $(SHARED)/manifests
 .PHONY: test-manifests
 test-manifests: build control-plane ## Bring every manifest below MANIFESTS up in a sandbox (../shared/manifests), with what it presupposes
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_MANIFESTS="$(abspath $(MANIFESTS))" \
-		go test -count=1 -timeout 40m -v -run '^TestManifestsBecomeReady$$' $(GOTESTFLAGS) ./test/e2e
+		$(SCENARIO) --label-filter=manifests $(GINKGOFLAGS) $(SCENARIOS)
 
 # The Python that has the Kubernetes client: the one in PATH, or Debian's own.
 PYTHON = $(shell for python in python3 /usr/bin/python3; do $$python -c 'import kubernetes' 2> /dev/null && { echo $$python; break; }; done)
@@ -193,7 +203,7 @@ STEPS ?= 100
 .PHONY: test-faults
 test-faults: build control-plane ## Kill the operator at every write of every scene; long random lives (STEPS=100); 200 graphs at once
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all TRELLIS_LIFE_STEPS=$(STEPS) TRELLIS_CROWD=200 \
-		go test -count=1 -timeout 120m -v -run '^(TestCrashAtEveryWrite|TestCrashInAnyScene|TestTwoLeaders|TestUnreliableWatches|TestRandomLife|TestManyGraphsOnAFullCluster)$$' $(GOTESTFLAGS) ./test/e2e
+		$(SCENARIO) --label-filter=faults $(GINKGOFLAGS) $(SCENARIOS)
 
 # What make soak runs on, and for how long faults are on. SEED repeats the order of what is done.
 DURATION ?= 40m
@@ -203,7 +213,7 @@ NODES    ?= 1000
 .PHONY: soak
 soak: build control-plane ## Let GRAPHS (300) live on NODES (1000) for DURATION (40m) with faults on, and check the invariants throughout (SEED repeats one)
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_SOAK=$(DURATION) TRELLIS_SOAK_GRAPHS=$(GRAPHS) TRELLIS_SOAK_NODES=$(NODES) \
-		TRELLIS_SOAK_SEED=$(SEED) go test -count=1 -timeout 24h -v -run '^TestSoak$$' $(GOTESTFLAGS) ./test/e2e
+		TRELLIS_SOAK_SEED=$(SEED) $(call GINKGO,-v) --label-filter=soak $(GINKGOFLAGS) $(SCENARIOS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (FUZZTIME=1m); what is found is kept in testdata/fuzz of the package

@@ -20,11 +20,12 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // eventually is how long, under faults, an object may contradict the facts: a client of a restarted API server waits up to a minute before it
 // tries again, and what is deleted goes in several steps.
-const eventually = 3 * time.Minute
+var eventually = suite.Patience() * 3 / 5
 
 // auditor follows a world of many graphs as the API server shows it. Of the operator's code it knows the labels of pods. Its observer checks
 // gangs, graph domains and hosts at every change of a pod; what may be wrong for a while is compared with the facts in look.

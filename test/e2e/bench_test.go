@@ -21,9 +21,10 @@ import (
 //
 //	go test ./test/e2e -run '^$' -bench CreatedToReleased -benchtime 20x
 func BenchmarkCreatedToReleased(b *testing.B) {
+	e := newEnvironment(b, "bench", asShared)
 	for _, constrained := range []bool{true, false} {
 		b.Run(map[bool]string{true: "packed", false: "unconstrained"}[constrained], func(b *testing.B) {
-			w := newWorldIn(b, shared, fmt.Sprintf("bench-%v-%d", constrained, b.N), racks(4, 8, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2")...)
+			w := newWorldIn(b, e, fmt.Sprintf("bench-%v-%d", constrained, b.N), racks(4, 8, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2")...)
 			var total time.Duration
 			for i := range b.N {
 				total += w.release(fmt.Sprintf("g%d", i), constrained)

@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -25,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // brings is a deployment with a frontend for the outside, a planner, an endpoint picker and a worker that mounts a claim of its own and one
@@ -70,121 +71,109 @@ func (w *world) createText(text string) {
 	w.create(o)
 }
 
-// A deployment brings what its pods rely on, says what it needs and has not got, and leaves nothing behind. Two of them share what has a
-// well-known name.
-func TestWhatADeploymentBrings(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "brings", racks(2, 8, "a/r0")...)
-	w.createText(strings.ReplaceAll(brings, "NAME", "one"))
-	w.createVolume("one-weights")
+var _ = Describe("What a deployment brings", func() {
+	// A deployment brings what its pods rely on, says what it needs and has not got, and leaves nothing behind. Two of them share what has a
+	// well-known name.
+	It("is made, repaired, shared and removed with it, and what is missing is named", func(ctx SpecContext) {
+		w := newWorld(ctx, "brings", racks(2, 8, "a/r0")...)
+		w.createText(strings.ReplaceAll(brings, "NAME", "one"))
+		w.createVolume("one-weights")
 
-	t.Log("a claim and a kind that are not there are named")
-	const prerequisites = nvidiav1alpha1.ConditionPrerequisitesMet
-	w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "PersistentVolumeClaim datasets does not exist", "Worker")
-	w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "InferencePool one-pool cannot be made")
-	w.hasCondition("one", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, "some_resources_are_not_ready", "Missing: PersistentVolumeClaim datasets")
+		By("a claim and a kind that are not there are named")
+		const prerequisites = nvidiav1alpha1.ConditionPrerequisitesMet
+		w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "PersistentVolumeClaim datasets does not exist", "Worker")
+		w.hasCondition("one", prerequisites, metav1.ConditionFalse, "PrerequisitesMissing", "InferencePool one-pool cannot be made")
+		w.hasCondition("one", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, "some_resources_are_not_ready", "Missing: PersistentVolumeClaim datasets")
 
-	t.Log("they come, and it goes on by itself")
-	w.apply(filepath.Join(needs, "examples__backends__vllm__deploy__gaie__agg.needs.yaml"))
-	t.Cleanup(func() {
-		_ = w.c.Delete(context.Background(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "inferencepools.inference.networking.k8s.io"}})
-	})
-	w.createVolume("datasets")
-	w.create(claimOf(w.name, "datasets"))
-	w.hasCondition("one", prerequisites, metav1.ConditionTrue, "AllPrerequisitesMet")
-	w.ready("one")
-	pool := &unstructured.Unstructured{}
-	pool.SetAPIVersion("inference.networking.k8s.io/v1")
-	pool.SetKind("InferencePool")
-	w.until("the pool is there", func() error { return w.c.Get(t.Context(), key(w.name, "one-pool"), pool) })
+		By("they come, and it continues by itself")
+		w.apply(filepath.Join(needs, "examples__backends__vllm__deploy__gaie__agg.needs.yaml"))
+		DeferCleanup(func() {
+			_ = w.c.Delete(context.Background(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "inferencepools.inference.networking.k8s.io"}})
+		})
+		w.createVolume("datasets")
+		w.create(claimOf(w.name, "datasets"))
+		w.hasCondition("one", prerequisites, metav1.ConditionTrue, "AllPrerequisitesMet")
+		w.ready("one")
+		pool := &unstructured.Unstructured{}
+		pool.SetAPIVersion("inference.networking.k8s.io/v1")
+		pool.SetKind("InferencePool")
+		w.until("the pool is there", func() error { return w.c.Get(ctx, key(w.name, "one-pool"), pool) })
 
-	t.Log("pods may what they need, and no more")
-	w.may("one-k8s-service-discovery", "create", "nvidia.com", "dynamoworkermetadatas", true)
-	w.may("one-k8s-service-discovery", "list", "discovery.k8s.io", "endpointslices", true)
-	w.may("one-k8s-service-discovery", "list", "", "secrets", false)
-	w.may("planner-serviceaccount", "patch", "nvidia.com", "dynamographdeployments", true)
-	w.may("planner-serviceaccount", "create", "nvidia.com", "dynamoworkermetadatas", true)
-	w.may("epp-serviceaccount", "watch", "inference.networking.k8s.io", "inferencepools", true)
-	for _, pod := range w.all() {
-		want := map[string]string{"Planner": "planner-serviceaccount", "Picker": "epp-serviceaccount"}[pod.Labels["nvidia.com/dynamo-component"]]
-		if want == "" {
-			want = "one-k8s-service-discovery"
+		By("pods may what they need, and no more")
+		w.may("one-k8s-service-discovery", "create", "nvidia.com", "dynamoworkermetadatas", true)
+		w.may("one-k8s-service-discovery", "list", "discovery.k8s.io", "endpointslices", true)
+		w.may("one-k8s-service-discovery", "list", "", "secrets", false)
+		w.may("planner-serviceaccount", "patch", "nvidia.com", "dynamographdeployments", true)
+		w.may("planner-serviceaccount", "create", "nvidia.com", "dynamoworkermetadatas", true)
+		w.may("epp-serviceaccount", "watch", "inference.networking.k8s.io", "inferencepools", true)
+		for _, pod := range w.all() {
+			want := map[string]string{"Planner": "planner-serviceaccount", "Picker": "epp-serviceaccount"}[pod.Labels["nvidia.com/dynamo-component"]]
+			if want == "" {
+				want = "one-k8s-service-discovery"
+			}
+			Expect(pod.Spec.ServiceAccountName).To(Equal(want), "the account of pod %s", pod.Name)
 		}
-		if pod.Spec.ServiceAccountName != want {
-			t.Errorf("pod %s runs as %s, want %s", pod.Name, pod.Spec.ServiceAccountName, want)
-		}
-	}
-	get(w, &corev1.Service{}, w.name, "dynamo-model-"+modelHash)
-	secret := get(w, &corev1.Secret{}, w.name, "mpi-run-ssh-secret")
-	if !strings.Contains(string(secret.Data["private.key"]), "PRIVATE KEY") || !strings.HasPrefix(string(secret.Data["private.key.pub"]), "ssh-rsa ") {
-		t.Errorf("the Secret is no key pair: %v", secret.Data)
-	}
-	if rule := get(w, &networkingv1.Ingress{}, w.name, "one-frontend").Spec.Rules[0]; rule.Host != "chat.example.com" {
-		t.Errorf("the ingress is for %s", rule.Host)
-	}
+		get(w, &corev1.Service{}, w.name, "dynamo-model-"+modelHash)
+		secret := get(w, &corev1.Secret{}, w.name, "mpi-run-ssh-secret")
+		Expect(string(secret.Data["private.key"])).To(ContainSubstring("PRIVATE KEY"))
+		Expect(string(secret.Data["private.key.pub"])).To(HavePrefix("ssh-rsa "))
+		Expect(get(w, &networkingv1.Ingress{}, w.name, "one-frontend").Spec.Rules[0].Host).To(Equal("chat.example.com"))
 
-	t.Log("an ingress is requeued; what somebody damaged is mended")
-	w.patch("one", `{"spec":{"services":{"Frontend":{"ingress":{"enabled":false}}}}}`)
-	w.isGone(&networkingv1.Ingress{}, "one-frontend")
-	if err := w.c.Delete(t.Context(), get(w, &rbacv1.Role{}, w.name, "one-k8s-service-discovery-role")); err != nil {
-		t.Fatal(err)
-	}
-	w.until("the role is back", func() error {
-		return w.c.Get(t.Context(), key(w.name, "one-k8s-service-discovery-role"), &rbacv1.Role{})
-	})
+		By("an ingress is removed; what somebody deleted is recreated")
+		w.patch("one", `{"spec":{"services":{"Frontend":{"ingress":{"enabled":false}}}}}`)
+		w.isGone(&networkingv1.Ingress{}, "one-frontend")
+		Expect(w.c.Delete(ctx, get(w, &rbacv1.Role{}, w.name, "one-k8s-service-discovery-role"))).To(Succeed())
+		w.until("the role is back", func() error {
+			return w.c.Get(ctx, key(w.name, "one-k8s-service-discovery-role"), &rbacv1.Role{})
+		})
 
-	t.Log("a second deployment shares what the first one has; the last one takes it along")
-	w.createText(strings.ReplaceAll(brings, "NAME", "two"))
-	w.createVolume("two-weights")
-	w.ready("two")
-	w.until("both own the planner's account", func() error {
-		if n := len(get(w, &corev1.ServiceAccount{}, w.name, "planner-serviceaccount").OwnerReferences); n != 2 {
-			return fmt.Errorf("%d owners", n)
+		By("a second deployment shares what the first one has; the last one takes it along")
+		w.createText(strings.ReplaceAll(brings, "NAME", "two"))
+		w.createVolume("two-weights")
+		w.ready("two")
+		w.until("both own the planner's account", func() error {
+			if n := len(get(w, &corev1.ServiceAccount{}, w.name, "planner-serviceaccount").OwnerReferences); n != 2 {
+				return fmt.Errorf("%d owners", n)
+			}
+			return nil
+		})
+		w.delete("one")
+		w.isGone(&corev1.PersistentVolumeClaim{}, "one-weights")
+		w.isGone(&corev1.ServiceAccount{}, "one-k8s-service-discovery")
+		w.isGone(pool.DeepCopy(), "one-pool")
+		for _, name := range []string{"planner-serviceaccount", "epp-serviceaccount"} {
+			get(w, &corev1.ServiceAccount{}, w.name, name)
+			get(w, &rbacv1.RoleBinding{}, w.name, name)
 		}
-		return nil
-	})
-	w.delete("one")
-	w.isGone(&corev1.PersistentVolumeClaim{}, "one-weights")
-	w.isGone(&corev1.ServiceAccount{}, "one-k8s-service-discovery")
-	w.isGone(pool.DeepCopy(), "one-pool")
-	for _, name := range []string{"planner-serviceaccount", "epp-serviceaccount"} {
-		get(w, &corev1.ServiceAccount{}, w.name, name)
-		get(w, &rbacv1.RoleBinding{}, w.name, name)
-	}
-	w.delete("two")
-	w.isGone(&corev1.ServiceAccount{}, "planner-serviceaccount")
-	w.isGone(&corev1.ServiceAccount{}, "epp-serviceaccount")
-	w.isGone(&corev1.Service{}, "dynamo-model-"+modelHash)
-	get(w, &corev1.PersistentVolumeClaim{}, w.name, "datasets")
-}
+		w.delete("two")
+		w.isGone(&corev1.ServiceAccount{}, "planner-serviceaccount")
+		w.isGone(&corev1.ServiceAccount{}, "epp-serviceaccount")
+		w.isGone(&corev1.Service{}, "dynamo-model-"+modelHash)
+		get(w, &corev1.PersistentVolumeClaim{}, w.name, "datasets")
+	}, SpecTimeout(suite.Timeout()))
+
+	// A packed pod knows its place from the moment it is released.
+	It("tells packed pods where they are when they are released", func(ctx SpecContext) {
+		w := newWorld(ctx, "place", racks(2, 8, "a/r0", "b/r0")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+		w.ready("g")
+		const prefix = "nvidia.com/dynamo-topology."
+		for _, pod := range w.all() {
+			node := get(w, &corev1.Node{}, "", pod.Spec.NodeName)
+			frontend := pod.Labels["nvidia.com/dynamo-component"] == "Frontend" // it may be in any rack of the zone
+			Expect(pod.Labels).To(HaveKeyWithValue(prefix+"zone", node.Labels[zoneKey]), "pod %s", pod.Name)
+			if got := pod.Labels[prefix+"rack"]; got != "" || !frontend {
+				Expect(got).To(Equal(node.Labels[rackKey]), "the rack of pod %s", pod.Name)
+			}
+			files := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil })
+			Expect(files).To(BeTrue(), "pod %s has no files about its place", pod.Name)
+			Expect(pod.ManagedFields).NotTo(BeEmpty(), "pod %s: it is released and the API server does not track its managed fields any more", pod.Name)
+		}
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // modelHash is of the model's name.
 const modelHash = "68da3ecd"
-
-// A packed pod knows its place from the moment it is released.
-func TestPodsKnowTheirPlace(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "place", racks(2, 8, "a/r0", "b/r0")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
-	w.ready("g")
-	const prefix = "nvidia.com/dynamo-topology."
-	for _, pod := range w.all() {
-		node := get(w, &corev1.Node{}, "", pod.Spec.NodeName)
-		frontend := pod.Labels["nvidia.com/dynamo-component"] == "Frontend" // it may be in any rack of the zone
-		if got := pod.Labels[prefix+"zone"]; got != node.Labels[zoneKey] {
-			t.Errorf("pod %s: zone is %q, want %q", pod.Name, got, node.Labels[zoneKey])
-		}
-		if got := pod.Labels[prefix+"rack"]; got != node.Labels[rackKey] && (got != "" || !frontend) {
-			t.Errorf("pod %s: rack is %q, want %q", pod.Name, got, node.Labels[rackKey])
-		}
-		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil }) {
-			t.Errorf("pod %s has no files about its place", pod.Name)
-		}
-		if len(pod.ManagedFields) == 0 {
-			t.Errorf("pod %s: it is released and the API server does not track its managed fields any more", pod.Name)
-		}
-	}
-}
 
 // may checks what a ServiceAccount of the world is allowed to do there.
 func (w *world) may(account, verb, group, resource string, want bool) {

@@ -6,9 +6,10 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // budget is a PodDisruptionBudget over some pods of graph g, and what follows from its numbers while all of them are healthy.
@@ -67,7 +68,7 @@ func (b budget) object(w *world, name string) *policyv1.PodDisruptionBudget {
 func (w *world) budgetsAreCounted() {
 	w.t.Helper()
 	last, touched := "", 0
-	err := wait.PollUntilContextTimeout(w.t.Context(), 2*time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 2*time.Second, suite.Patience(), true, func(ctx context.Context) (bool, error) {
 		last, touched = "", touched+1
 		all := list(w, &policyv1.PodDisruptionBudgetList{}).Items
 		for i := range all {
@@ -104,58 +105,55 @@ func (w *world) evict(pod *corev1.Pod) error {
 	return w.c.SubResource("eviction").Create(w.t.Context(), pod, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
 }
 
-// Disruption budgets in percentages and with maxUnavailable count a graph's pods by the scale of their scaling groups; a drain goes as far
-// as they allow.
-func TestDisruptionBudgets(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "budgets", racks(4, 8, "a/r0", "a/r1", "a/r2")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 4, 8, "rack"), "Prefill": worker(4, 1, 8, "rack"), "Frontend": frontend(3)}))
-	w.ready("g")
-	for name, b := range budgets {
-		w.create(b.object(w, name))
-	}
-	w.budgetsAreCounted()
-	for name, b := range budgets {
-		w.budgetSays(name, b.expected, b.healthy, b.allowed)
-	}
-	for name, b := range budgets {
-		if err := w.c.Delete(t.Context(), b.object(w, name)); err != nil { // more than one budget of a pod keeps it from being evicted
-			t.Fatal(err)
+var _ = Describe("A PodDisruptionBudget", func() {
+	// Disruption budgets in percentages and with maxUnavailable count a graph's pods by the scale of their scaling groups; a drain goes as far
+	// as they allow.
+	It("counts the pods of a graph by the scale of its groups, and a drain goes as far as it allows", func(ctx SpecContext) {
+		w := newWorld(ctx, "budgets", racks(4, 8, "a/r0", "a/r1", "a/r2")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 4, 8, "rack"), "Prefill": worker(4, 1, 8, "rack"), "Frontend": frontend(3)}))
+		w.ready("g")
+		for name, b := range budgets {
+			w.create(b.object(w, name))
 		}
-	}
+		w.budgetsAreCounted()
+		for name, b := range budgets {
+			w.budgetSays(name, b.expected, b.healthy, b.allowed)
+		}
+		for name, b := range budgets {
+			Expect(w.c.Delete(ctx, b.object(w, name))).To(Succeed())
+		}
 
-	t.Log("a drain takes a pod of a replica down, and with it the replica, which has no capacity while its host is cordoned")
-	b := budget{service: "Worker", maxUnavailable: "25%"}
-	w.create(b.object(w, "worker"))
-	w.budgetSays("worker", 8, 6, 2)
-	first, second := w.replicasOf("Worker")[0], w.replicasOf("Worker")[1]
-	host := first[1].Spec.NodeName
-	w.mustKubectl("drain", host, "--delete-emptydir-data", "--timeout=60s", "--pod-selector="+graph.LabelComponent+"=Worker")
-	w.until("the other pods of the replica are gone", func() error {
-		for _, pod := range w.replicasOf("Worker")[0] {
-			if pod.Spec.NodeName != "" {
-				return fmt.Errorf("%s is on %s", pod.Name, pod.Spec.NodeName)
+		By("a drain takes a pod of a replica down, and with it the replica, which has no capacity while its host is cordoned")
+		b := budget{service: "Worker", maxUnavailable: "25%"}
+		w.create(b.object(w, "worker"))
+		w.budgetSays("worker", 8, 6, 2)
+		first, second := w.replicasOf("Worker")[0], w.replicasOf("Worker")[1]
+		host := first[1].Spec.NodeName
+		w.mustKubectl("drain", host, "--delete-emptydir-data", "--timeout=60s", "--pod-selector="+graph.LabelComponent+"=Worker")
+		w.until("the other pods of the replica are gone", func() error {
+			for _, pod := range w.replicasOf("Worker")[0] {
+				if pod.Spec.NodeName != "" {
+					return fmt.Errorf("%s is on %s", pod.Name, pod.Spec.NodeName)
+				}
 			}
-		}
-		return nil
-	})
-	w.budgetSays("worker", 8, 6, 0)
+			return nil
+		})
+		w.budgetSays("worker", 8, 6, 0)
 
-	t.Log("the other replica stays")
-	if err := w.evict(&second[0]); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("evicting %s: %v, want 429", second[0].Name, err)
-	}
-	w.mustKubectl("uncordon", host)
-	w.ready("g")
-	w.budgetSays("worker", 8, 6, 2)
+		By("the other replica stays")
+		Expect(apierrors.ReasonForError(w.evict(&second[0]))).To(Equal(metav1.StatusReasonTooManyRequests), "evicting %s", second[0].Name)
+		w.mustKubectl("uncordon", host)
+		w.ready("g")
+		w.budgetSays("worker", 8, 6, 2)
 
-	t.Log("scaled in, the budget counts the pods of one replica")
-	w.scale("g", "Worker", 1)
-	w.budgetSays("worker", 4, 3, 1)
-	w.until("the group counts them", func() error {
-		if got := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Status.Pods; got != 4 {
-			return fmt.Errorf("status.pods is %d, want 4", got)
-		}
-		return nil
-	})
-}
+		By("scaled in, the budget counts the pods of one replica")
+		w.scale("g", "Worker", 1)
+		w.budgetSays("worker", 4, 3, 1)
+		w.until("the group counts them", func() error {
+			if got := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Status.Pods; got != 4 {
+				return fmt.Errorf("status.pods is %d, want 4", got)
+			}
+			return nil
+		})
+	}, SpecTimeout(suite.Timeout()))
+})

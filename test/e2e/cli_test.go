@@ -14,8 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	trellismaps "github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // kubectlTrellis runs the plugin on the world's cluster and namespace.
@@ -123,114 +124,106 @@ func (w *world) same(what string, want, got map[string][]string) {
 	}
 }
 
-// A gang waits: a cordon in one rack, somebody's pod in the other. Explain says that the cordon is the easier one; plan finds that the
-// uncordoned host would do, and that is what the operator then does.
-func TestPluginExplainsAndPlansWhatTheOperatorDoes(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "plugin", racks(2, 8, "a/r0", "a/r1")...)
-	w.occupy("train", "a-r0-1", 1)
-	node := get(w, &corev1.Node{}, "", w.node("a-r1-0"))
-	cordoned := node.DeepCopy()
-	cordoned.Spec.Unschedulable = true
-	if err := w.c.Patch(t.Context(), cordoned, client.MergeFrom(node)); err != nil {
-		t.Fatal(err)
-	}
-	g := w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
-	file := w.manifest(g.DeepCopy(), "g")
-	before := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", file)
-	w.create(g)
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack")
-	w.says(before.Graphs[0].Reasons[0].Message, "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r0 holds 1 of 2")
-
-	for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
-		text, _ := w.kubectlTrellis(0, "explain", target)
-		w.says(text, "Worker-0 gated", "Worker-0: InsufficientCapacity: needs 2 pods x 8 nvidia.com/gpu in one rack", "a/r0 2 15 1 of 2 1 short of GPUs",
-			"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.")
-	}
-	why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
-	if !why.Result.Agrees || len(why.Waiting) != 1 || why.Waiting[0].Closest.Holds != 1 || len(why.Waiting[0].Freeing) != 1 {
-		t.Errorf("got %+v", why)
-	}
-
-	cordoned.Spec.Unschedulable = false
-	cordoned.ManagedFields = nil
-	wanted := asJSON[plan.Report](w, 0, "plan", "--cluster", "dgd/g", "-f", w.manifest(cordoned.DeepCopy(), "node"))
-	if err := w.c.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":null}}`))); err != nil {
-		t.Fatal(err)
-	}
-	w.ready("g")
-	w.same("uncordoned", map[string][]string{"Worker-0": plannedNodes(wanted.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
-	text, _ := w.kubectlTrellis(0, "explain", "dgd/g")
-	w.says(text, "successful", "Worker-0 running", "a/r1", "The operator reports the same: every packed replica is placed.")
-
-	running := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
-	if r := running.Graphs[0]; len(r.Reasons) != 1 || r.Reasons[0].Replica != 1 {
-		t.Errorf("one replica more than there is capacity for: %+v", r.Reasons)
-	}
-	w.same("living members", map[string][]string{"Worker-0": plannedNodes(running.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
-}
-
-// Several deployments on a cluster with capacity: each goes where its plan said, to the score.
-func TestPlanIsWhatHappens(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "plan-happens", append(racks(4, 8, "a/r0", "a/r1", "a/r2"), racks(2, 8, "b/r0", "b/r1", "b/r2")...)...)
-	w.occupy("train", "a-r0-2", 3)
-	for _, g := range []*nvidiav1alpha1.DynamoGraphDeployment{
-		w.graphOf("first", "zone", services{"Worker": worker(2, 2, 8, "rack")}),
-		w.graphOf("second", "rack", services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(2, 1, 4, "")}),
-		w.graphOf("third", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Small": worker(3, 1, 2, "")}),
-	} {
-		want := asJSON[plan.Report](w, 0, "plan", "--cluster", "-f", w.manifest(g.DeepCopy(), g.Name)).Graphs[0]
+var _ = Describe("kubectl trellis", func() {
+	// A gang waits: a cordon in one rack, somebody's pod in the other. Explain says that the cordon is the easier one; plan finds that the
+	// uncordoned host would do, and that is what the operator then does.
+	It("explains why a gang waits, and plans what the operator then does", func(ctx SpecContext) {
+		w := newWorld(ctx, "plugin", racks(2, 8, "a/r0", "a/r1")...)
+		w.occupy("train", "a-r0-1", 1)
+		node := get(w, &corev1.Node{}, "", w.node("a-r1-0"))
+		cordoned := node.DeepCopy()
+		cordoned.Spec.Unschedulable = true
+		Expect(w.c.Patch(ctx, cordoned, client.MergeFrom(node))).To(Succeed())
+		g := w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
+		file := w.manifest(g.DeepCopy(), "g")
+		before := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", file)
 		w.create(g)
-		w.ready(g.Name)
-		placement := w.dgd(g.Name).Status.Placement
-		if placement == nil || placement.Domain != strings.Join(slices.DeleteFunc([]string{want.Domain["zone"], want.Domain["rack"]}, func(s string) bool { return s == "" }), "/") {
-			t.Errorf("%s: in %+v, planned for %v", g.Name, placement, want.Domain)
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 8 nvidia.com/gpu in one rack")
+		w.says(before.Graphs[0].Reasons[0].Message, "needs 2 pods x 8 nvidia.com/gpu in one rack; a/r1 holds 1 of 2 (1 host cordoned)")
+
+		for _, target := range []string{"dgd/g", "sg/g-worker", "pod/g-worker-0-1"} {
+			text, _ := w.kubectlTrellis(0, "explain", target)
+			w.says(text, "Worker-0 gated", "Worker-0: InsufficientCapacity: needs 2 pods x 8 nvidia.com/gpu in one rack", "a/r0 2 15 1 of 2 1 short of GPUs",
+				"Easiest to free is a/r1", w.node("a-r1-0")+" cordoned kubectl uncordon "+w.node("a-r1-0"), "The operator reports the same.")
 		}
-		if placement != nil && (placement.Score == nil || *placement.Score != want.Score) {
-			t.Errorf("%s: score %v, planned %v", g.Name, placement.Score, want.Score)
-		}
-		for _, r := range want.Replicas {
-			pods := slices.DeleteFunc(w.replicasOf(r.Service)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
-			if got, planned := w.domains("rack", pods...), r.Domain["zone"]+"/"+r.Domain["rack"]; !slices.Equal(got, []string{planned}) {
-				t.Errorf("%s: %s-%d is in %v, planned for %s", g.Name, r.Service, r.Replica, got, planned)
+		why := asJSON[explain.Report](w, 0, "explain", "dgd/g")
+		Expect(why.Result.Agrees).To(BeTrue())
+		Expect(why.Waiting).To(HaveLen(1))
+		Expect(why.Waiting[0].Closest.Holds).To(BeEquivalentTo(1))
+		Expect(why.Waiting[0].Freeing).To(HaveLen(1))
+
+		cordoned.Spec.Unschedulable = false
+		cordoned.ManagedFields = nil
+		wanted := asJSON[plan.Report](w, 0, "plan", "--cluster", "dgd/g", "-f", w.manifest(cordoned.DeepCopy(), "node"))
+		Expect(w.c.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":null}}`)))).To(Succeed())
+		w.ready("g")
+		w.same("uncordoned", map[string][]string{"Worker-0": plannedNodes(wanted.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
+		text, _ := w.kubectlTrellis(0, "explain", "dgd/g")
+		w.says(text, "successful", "Worker-0 running", "a/r1", "The operator reports the same: every packed replica is placed.")
+
+		running := asJSON[plan.Report](w, 2, "plan", "--cluster", "-f", w.manifest(w.graphOf("g", "", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}), "g"))
+		reasons := running.Graphs[0].Reasons
+		Expect(reasons).To(HaveLen(1), "one replica more than there is capacity for")
+		Expect(reasons[0].Replica).To(BeEquivalentTo(1))
+		w.same("living members", map[string][]string{"Worker-0": plannedNodes(running.Graphs[0])["Worker-0"]}, w.boundNodes("g", "Worker"))
+	}, SpecTimeout(suite.Timeout()))
+
+	// Several deployments on a cluster with capacity: each goes where its plan said, to the score.
+	It("plans where each of several deployments goes, to the score", func(ctx SpecContext) {
+		w := newWorld(ctx, "plan-happens", append(racks(4, 8, "a/r0", "a/r1", "a/r2"), racks(2, 8, "b/r0", "b/r1", "b/r2")...)...)
+		w.occupy("train", "a-r0-2", 3)
+		for _, g := range []*nvidiav1alpha1.DynamoGraphDeployment{
+			w.graphOf("first", "zone", services{"Worker": worker(2, 2, 8, "rack")}),
+			w.graphOf("second", "rack", services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(2, 1, 4, "")}),
+			w.graphOf("third", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Small": worker(3, 1, 2, "")}),
+		} {
+			want := asJSON[plan.Report](w, 0, "plan", "--cluster", "-f", w.manifest(g.DeepCopy(), g.Name)).Graphs[0]
+			w.create(g)
+			w.ready(g.Name)
+			placement := w.dgd(g.Name).Status.Placement
+			Expect(placement).NotTo(BeNil())
+			Expect(placement.Domain).To(Equal(strings.TrimSuffix(want.Domain["zone"]+"/"+want.Domain["rack"], "/")), "the domain of %s", g.Name)
+			Expect(placement.Score).To(HaveValue(Equal(want.Score)), "the score of %s", g.Name)
+			for _, r := range want.Replicas {
+				pods := slices.DeleteFunc(w.replicasOf(r.Service)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
+				Expect(pods).To(w.bePlacedIn("rack", r.Domain["zone"]+"/"+r.Domain["rack"]), "%s: %s-%d", g.Name, r.Service, r.Replica)
 			}
 		}
-	}
-}
+	}, SpecTimeout(suite.Timeout()))
 
-// Somebody who may see one namespace gets what there is to see in it, and the name of the right that would show more.
-func TestPluginWithoutRights(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "plugin-rights", racks(1, 8, "a/r0")...)
-	w.create(w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack")}))
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
-	w.create(&rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "viewer"},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamographdeployments"}, Verbs: []string{"get", "list"}},
-			{APIGroups: []string{"trellis.dev"}, Resources: []string{"scalinggroups"}, Verbs: []string{"get", "list"}},
-			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
-		},
-	})
-	w.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "viewer"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "viewer"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ann"}},
-	})
-	w.until("ann sees the deployment", func() error {
-		return exec.CommandContext(t.Context(), "../../bin/kubectl-trellis", "explain", "dgd/g", "--as", "ann", "--kubeconfig", w.cluster.Kubeconfig(), "-n", w.name).Run()
-	})
-	text, _ := w.kubectlTrellis(0, "explain", "dgd/g", "--as", "ann")
-	w.says(text, "Worker-0 gated", "InsufficientCapacity", "1 of 2", "You may not list nodes, list pods,", "So nothing can be planned again", "You may not list events in this namespace.")
-	drawn := asJSON[trellismaps.Map](w, 0, "map", "--as", "ann")
-	if len(drawn.Graphs) != 1 || len(drawn.Waiting) != 1 || drawn.Waiting[0].Reason != "InsufficientCapacity" || !strings.HasPrefix(drawn.Notes[0], "You may not list nodes") {
-		t.Errorf("her map is %+v", drawn)
-	}
-	_, stderr := w.kubectlTrellis(1, "plan", "--cluster", "dgd/g", "--as", "ann")
-	w.says(stderr, "Error: you may not list nodes, list pods,", "ask for a ClusterRole with these rights")
-	_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "ann")
-	w.says(stderr, "DynamoGraphDeployment plugin-rights/h not found; there are: g")
-	_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "joe")
-	w.says(stderr, `User "joe" cannot get resource "dynamographdeployments"`)
-}
+	// Somebody who may see one namespace gets what there is to see in it, and the name of the right that would show more.
+	It("shows a user what may be seen, and names the right that would show more", func(ctx SpecContext) {
+		w := newWorld(ctx, "plugin-rights", racks(1, 8, "a/r0")...)
+		w.create(w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack")}))
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
+		w.create(&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "viewer"},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamographdeployments"}, Verbs: []string{"get", "list"}},
+				{APIGroups: []string{"trellis.dev"}, Resources: []string{"scalinggroups"}, Verbs: []string{"get", "list"}},
+				{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+			},
+		})
+		w.create(&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "viewer"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "viewer"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ann"}},
+		})
+		w.until("ann sees the deployment", func() error {
+			return exec.CommandContext(ctx, "../../bin/kubectl-trellis", "explain", "dgd/g", "--as", "ann", "--kubeconfig", w.cluster.Kubeconfig(), "-n", w.name).Run()
+		})
+		text, _ := w.kubectlTrellis(0, "explain", "dgd/g", "--as", "ann")
+		w.says(text, "Worker-0 gated", "InsufficientCapacity", "1 of 2", "You may not list nodes, list pods,", "So nothing can be planned again", "You may not list events in this namespace.")
+		drawn := asJSON[trellismaps.Map](w, 0, "map", "--as", "ann")
+		Expect(drawn.Graphs).To(HaveLen(1))
+		Expect(drawn.Waiting).To(HaveLen(1))
+		Expect(drawn.Waiting[0].Reason).To(Equal("InsufficientCapacity"))
+		Expect(drawn.Notes[0]).To(HavePrefix("You may not list nodes"))
+		_, stderr := w.kubectlTrellis(1, "plan", "--cluster", "dgd/g", "--as", "ann")
+		w.says(stderr, "Error: you may not list nodes, list pods,", "ask for a ClusterRole with these rights")
+		_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "ann")
+		w.says(stderr, "DynamoGraphDeployment plugin-rights/h not found; there are: g")
+		_, stderr = w.kubectlTrellis(1, "explain", "dgd/h", "--as", "joe")
+		w.says(stderr, `User "joe" cannot get resource "dynamographdeployments"`)
+	}, SpecTimeout(suite.Timeout()))
+})

@@ -12,16 +12,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // reviews are requests that store nothing, though their verb is create.
@@ -31,46 +32,41 @@ var reviews = []string{"tokenreviews", "subjectaccessreviews", "selfsubjectrevie
 // be 10 seconds old before it rewrites what is stored in them, and back-offs begin with less.
 const later = 30 * time.Second
 
-// TestColdStartWritesNothing: everything that Trellis makes is there, one graph waits, and nothing changes any more. An operator that starts then
-// changes nothing: by the API server's audit log it says once more on the waiting pod why that waits, and that is all. Under both providers that the
-// sandbox has a scheduler for.
-func TestColdStartWritesNothing(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	for _, provider := range []sandbox.Provider{sandbox.Gates, sandbox.PodGroup} {
-		t.Run(string(provider), func(t *testing.T) {
-			t.Parallel()
-			name := "cold-" + strings.ToLower(string(provider))
-			e := newEnvironment(t, name, func(o *sandbox.Options) { o.Audit, o.Provider = true, provider })
-			w := newWorldIn(t, e, name, racks(2, 8, "a/r0", "a/r1", "b/r0")...)
-			w.everyKind()
-			w.until("nothing is written any more", w.unwritten(10*time.Second))
-			before, hooks := len(w.written()), w.hookVersions()
+var _ = Describe("An operator that starts where nothing changes any more", func() {
+	// everything that Trellis makes is there, one graph waits, and nothing changes any more. An operator that starts then
+	// changes nothing: by the API server's audit log it says once more on the waiting pod why that waits, and that is all. Under both providers that the
+	// sandbox has a scheduler for.
+	DescribeTable("writes nothing but the event on the pod that waits", func(ctx SpecContext, provider sandbox.Provider) {
+		name := "cold-" + strings.ToLower(string(provider))
+		e := newEnvironment(of(ctx), name, func(o *sandbox.Options) { o.Audit, o.Provider = true, provider })
+		w := e.newWorld(ctx, name, racks(2, 8, "a/r0", "a/r1", "b/r0")...)
+		w.everyKind()
+		w.until("nothing is written any more", w.unwritten(10*time.Second))
+		before, hooks := len(w.written()), w.hookVersions()
 
-			e.stopOperator(t)
-			w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{}))
-			w.until("the operator has looked at everything", w.lookedAt)
-			w.until("nothing came later", w.unwritten(later))
-			said := 0
-			for _, write := range w.written()[before:] {
-				switch {
-				case strings.HasPrefix(write, "create events/ "+name+"/waits-worker-0-0."):
-					said++
-				case strings.HasPrefix(write, "update mutatingwebhookconfigurations/"), strings.HasPrefix(write, "update validatingwebhookconfigurations/"):
-					// The certificate's library writes the authority at each start; hookVersions says that it was the same.
-				default:
-					t.Errorf("a cold start wrote: %s", write)
-				}
+		e.stopOperator(ctx)
+		w.must(e.cluster.StartManager(ctx, sandbox.ManagerOptions{}))
+		w.until("the operator has looked at everything", w.lookedAt)
+		w.until("nothing came later", w.unwritten(later))
+		said, others := 0, []string{}
+		for _, write := range w.written()[before:] {
+			switch {
+			case strings.HasPrefix(write, "create events/ "+name+"/waits-worker-0-0."):
+				said++
+			case strings.HasPrefix(write, "update mutatingwebhookconfigurations/"), strings.HasPrefix(write, "update validatingwebhookconfigurations/"):
+				// The certificate's library writes the authority at each start; hookVersions says that it was the same.
+			default:
+				others = append(others, write)
 			}
-			if said != 1 {
-				t.Errorf("the waiting pod got %d events, want 1", said)
-			}
-			if now := w.hookVersions(); now != hooks {
-				t.Errorf("the webhook configurations were of resourceVersion %s and are of %s", hooks, now)
-			}
-		})
-	}
-}
+		}
+		Expect(others).To(BeEmpty(), "what a cold start wrote")
+		Expect(said).To(Equal(1), "the events on the pod that waits")
+		Expect(w.hookVersions()).To(Equal(hooks), "the resourceVersions of the webhook configurations")
+	},
+		Entry("under Gates", SpecTimeout(suite.Timeout()), sandbox.Gates),
+		Entry("under PodGroup", SpecTimeout(suite.Timeout()), sandbox.PodGroup),
+	)
+})
 
 // hookVersions are the resourceVersions of the webhook configurations.
 func (w *world) hookVersions() string {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,64 +18,64 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // storedInEach is how many deployments, each with an adapter, are stored in each version.
 const storedInEach = 5
 
-// TestConversionIsAlwaysServed: everything is stored as v1alpha1 or v1beta1, the Secret is empty, no one trusts a certificate, and two replicas
-// start at once behind a Service that leads to ready ones only. The caches of the operator can be filled only after /convert is served: an operator
-// whose readiness, certificate or conversion waited for its caches would never start. When one replica is killed the other one serves and takes over.
-func TestConversionIsAlwaysServed(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := newEnvironment(t, "converted")
-	w := newWorldIn(t, e, "converted", racks(1, 8, "a/r0")...)
-	e.stopOperator(t)
-	hooks := w.removeHooks()
-	w.store("v1alpha1")
-	w.fill("v1alpha1", "alpha", `spec: {services: {Worker: {componentType: worker, replicas: 0}}}`, `serviceName`)
-	w.store("v1beta1")
-	w.fill("v1beta1", "beta", `spec: {components: [{name: Worker, type: worker, replicas: 0}]}`, `componentName`)
-	for _, resource := range []string{"dynamographdeployments", "dynamographdeploymentscalingadapters"} {
-		w.stored(resource, map[string]int{"v1alpha1": storedInEach, "v1beta1": storedInEach})
-	}
+var _ = Describe("Conversion", func() {
+	// everything is stored as v1alpha1 or v1beta1, the Secret is empty, no one trusts a certificate, and two replicas
+	// start at once behind a Service that leads to ready ones only. The caches of the operator can be filled only after /convert is served: an operator
+	// whose readiness, certificate or conversion waited for its caches would never start. When one replica is killed the other one serves and takes over.
+	It("is served before the caches are filled: two replicas start where there is no certificate", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "converted")
+		w := e.newWorld(ctx, "converted", racks(1, 8, "a/r0")...)
+		e.stopOperator(ctx)
+		hooks := w.removeHooks()
+		w.store("v1alpha1")
+		w.fill("v1alpha1", "alpha", `spec: {services: {Worker: {componentType: worker, replicas: 0}}}`, `serviceName`)
+		w.store("v1beta1")
+		w.fill("v1beta1", "beta", `spec: {components: [{name: Worker, type: worker, replicas: 0}]}`, `componentName`)
+		for _, resource := range []string{"dynamographdeployments", "dynamographdeploymentscalingadapters"} {
+			w.stored(resource, map[string]int{"v1alpha1": storedInEach, "v1beta1": storedInEach})
+		}
 
-	t.Log("two replicas start with an empty Secret, and become ready")
-	proxy := newEndpoints(t)
-	w.forgetCertificate(hooks, proxy.port())
-	const first, second = sandbox.DefaultManager, "second"
-	for _, name := range []string{first, second} {
-		_, err := e.cluster.LaunchManager(sandbox.ManagerOptions{Name: name, Args: []string{"--leader-elect"}})
-		w.must(err)
-	}
-	for _, name := range []string{first, second} {
-		w.must(e.cluster.WaitForManager(t.Context(), name))
-		proxy.add(e.cluster.ManagerWebhooks(name))
-	}
+		By("two replicas start with an empty Secret, and become ready")
+		proxy := newEndpoints()
+		w.forgetCertificate(hooks, proxy.port())
+		const first, second = sandbox.DefaultManager, "second"
+		for _, name := range []string{first, second} {
+			_, err := e.cluster.LaunchManager(sandbox.ManagerOptions{Name: name, Args: []string{"--leader-elect"}})
+			w.must(err)
+		}
+		for _, name := range []string{first, second} {
+			w.must(e.cluster.WaitForManager(ctx, name))
+			proxy.add(e.cluster.ManagerWebhooks(name))
+		}
 
-	t.Log("everything can be read and is rewritten, and what is created is placed")
-	w.until("everything can be read", w.readsAll)
-	for _, name := range convert.Definitions {
-		w.until("all objects are migrated", func() error { return w.migrated(name) })
-	}
-	w.storedAs("v1beta1", 2*storedInEach, 2*storedInEach)
-	w.until("a deployment is created", func() error {
-		return w.c.Create(t.Context(), w.graphOf("g", "zone", services{"Worker": worker(1, 1, 8, "rack")}))
-	})
-	w.ready("g")
+		By("everything can be read and is rewritten, and what is created is placed")
+		w.until("everything can be read", w.readsAll)
+		for _, name := range convert.Definitions {
+			w.until("all objects are migrated", func() error { return w.migrated(name) })
+		}
+		w.storedAs("v1beta1", 2*storedInEach, 2*storedInEach)
+		w.until("a deployment is created", func() error {
+			return w.c.Create(ctx, w.graphOf("g", "zone", services{"Worker": worker(1, 1, 8, "rack")}))
+		})
+		w.ready("g")
 
-	t.Log("one replica is killed: the other one serves, and takes over")
-	w.must(e.cluster.KillManager(t.Context(), first))
-	proxy.remove(e.cluster.ManagerWebhooks(first))
-	w.until("everything can be read", w.readsAll)
-	w.until("a deployment is created", func() error {
-		return w.c.Create(t.Context(), w.graphOf("h", "zone", services{"Worker": worker(1, 1, 0, "rack")}))
-	})
-	w.ready("h")
-	w.must(e.cluster.StopManager(t.Context(), second))
-}
+		By("one replica is killed: the other one serves, and takes over")
+		w.must(e.cluster.KillManager(ctx, first))
+		proxy.remove(e.cluster.ManagerWebhooks(first))
+		w.until("everything can be read", w.readsAll)
+		w.until("a deployment is created", func() error {
+			return w.c.Create(ctx, w.graphOf("h", "zone", services{"Worker": worker(1, 1, 0, "rack")}))
+		})
+		w.ready("h")
+		w.must(e.cluster.StopManager(ctx, second))
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // convertedDefinitions changes both definitions that have two versions.
 func (w *world) convertedDefinitions(change func(*apiextensionsv1.CustomResourceDefinition)) {

@@ -7,11 +7,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -19,9 +23,10 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/sandbox/filelock"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 func fromVersion(version string) *metav1.ListOptions {
@@ -29,61 +34,99 @@ func fromVersion(version string) *metav1.ListOptions {
 }
 
 // operate runs an operator in this process, for one namespace, until the returned function has ended it.
-func operate(t *testing.T, restConfig *rest.Config, namespace string, s *crash.Saboteur) (ended <-chan struct{}, stop func()) {
-	t.Helper()
+func operate(restConfig *rest.Config, namespace string, s *crash.Saboteur) (ended <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.Kill = cancel
 	done := make(chan struct{})
 	go func() {
+		defer GinkgoRecover()
 		defer close(done)
 		err := operator.Run(ctx, restConfig, operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000, Provider: s.Provider,
 			RequeueAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.NewClient,
 		})
-		if err != nil && ctx.Err() == nil {
-			t.Errorf("the operator ended: %v", err)
+		if ctx.Err() == nil {
+			Expect(err).NotTo(HaveOccurred(), "the operator ended")
 		}
 	}()
 	return done, func() { cancel(); <-done }
 }
 
-// A crash at any write, with the write lost or only its answer, and a new start end as if nothing had happened. It is tried at a part of the
-// writes, spread over all of them; with TRELLIS_CRASHES=all (make test-faults) at every one.
-func TestCrashAtEveryWrite(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := bare(t, sandbox.Gates)
-	r := seeded(t)
-	whole := &crash.Saboteur{Name: "crash-never"}
-	live(t, e, whole.Name, whole)
-	total := whole.Counted()
-	if total < 10 {
-		t.Fatalf("the undisturbed run made %d writes", total)
-	}
-	t.Logf("%d writes", total)
-	crashes := crash.Points(total, r.IntN(sampled), sampled)
-	if crash.All {
-		crashes = crash.Points(total, 0, 1)
-	}
-	for _, c := range crashes {
-		t.Run(c.String(), func(t *testing.T) {
-			t.Parallel()
-			name := "crash-" + c.String()
-			live(t, e, name, &crash.Saboteur{Name: name, Point: c})
+var _ = Describe("An operator that dies", suite.Faults, func() {
+	// A crash at any write, with the write lost or only its answer, and a new start end as if nothing had happened. It is tried at a part of the
+	// writes, spread over all of them; with TRELLIS_CRASHES=all (make test-faults) at every one. How many there are an undisturbed run counts.
+	DescribeTable("at any write of a scenario changes nothing about how it ends", func(ctx SpecContext, points lot) {
+		e := bare[sandbox.Gates].open(ctx)
+		total := counted(ctx, "crash", func() int {
+			whole := &crash.Saboteur{Name: "crash-never"}
+			live(ctx, e, whole)
+			return whole.Counted()
 		})
+		Expect(total).To(BeNumerically(">=", 10), "the writes of the undisturbed run")
+		for _, c := range points.of(total) {
+			By("crash " + c.String())
+			live(ctx, e, &crash.Saboteur{Name: "crash-" + c.String(), Point: c})
+		}
+	}, lots(seeded()))
+})
+
+// lot is a part of the crashes of a scenario, of which each spec tries one: the processes of ginkgo share them.
+type lot struct {
+	// first and every say which of all crashes are tried.
+	first, every int
+	// number of this lot, among of lots, which are dealt the crashes in turn.
+	number, among int
+}
+
+// lots of the crashes of one scenario, for a table: few of a sample, and more of all.
+func lots(r *rand.Rand) []TableEntry {
+	one := lot{first: r.IntN(sampledCrashes), every: sampledCrashes, among: 2}
+	if crash.All {
+		one = lot{every: 1, among: 16}
 	}
+	var out []TableEntry
+	for one.number = range one.among {
+		out = append(out, Entry(fmt.Sprintf("lot %d of %d", one.number+1, one.among), SpecTimeout(suite.Timeout()), one))
+	}
+	return out
 }
 
-// sampled is the part of all crashes that is tried otherwise: one of so many.
-const sampled = 10
-
-// seeded returns random numbers by TRELLIS_LIFE_SEED, or by a seed that is logged.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
-	t.Logf("TRELLIS_LIFE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(uint64(seed), 0))
+// of are the crashes of this lot where so many writes are made.
+func (l lot) of(writes int) (out []crash.Point) {
+	for i, point := range crash.Points(writes, l.first, l.every) {
+		if i%l.among == l.number {
+			out = append(out, point)
+		}
+	}
+	return out
 }
+
+// counted is how many writes an undisturbed run makes. The first spec that asks has it run, in whichever process, and the others read its number.
+func counted(ctx context.Context, name string, run func() int) int {
+	GinkgoHelper()
+	file := filepath.Join(common.Scratch, "writes-of-"+name)
+	unlock, err := filelock.Lock(ctx, file+".lock", nil)
+	Expect(err).NotTo(HaveOccurred())
+	defer unlock()
+	if text, err := os.ReadFile(file); err == nil {
+		total, err := strconv.Atoi(string(text))
+		Expect(err).NotTo(HaveOccurred())
+		return total
+	}
+	total := run()
+	AddReportEntry("writes of "+name, total)
+	Expect(os.WriteFile(file, []byte(strconv.Itoa(total)), 0o600)).To(Succeed())
+	return total
+}
+
+// sampledCrashes is the part of all crashes that is tried otherwise: one of so many.
+const sampledCrashes = 10
+
+// lifeSeed is TRELLIS_LIFE_SEED, or the seed of Ginkgo, which is printed and the same in all processes.
+func lifeSeed() int64 { return fromEnv("TRELLIS_LIFE_SEED", GinkgoRandomSeed()) }
+
+// seeded returns random numbers by that seed.
+func seeded() *rand.Rand { return rand.New(rand.NewPCG(uint64(lifeSeed()), 0)) }
 
 // end is how the scenario ends, however often the operator died.
 const end = `condition Placed=True/AllReplicasPlaced
@@ -104,19 +147,16 @@ worker 0 in 1 rack
 worker 1 in 1 rack`
 
 // live plays the scenario: a graph is created, becomes ready, loses a pod and becomes ready again.
-func live(t *testing.T, e environment, name string, s *crash.Saboteur) {
-	w := newWorldIn(t, e, name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
-	restConfig, err := e.cluster.RESTConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+func live(ctx context.Context, e environment, s *crash.Saboteur) {
+	GinkgoHelper()
+	w := e.newWorld(ctx, s.Name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
 	s.Ledger = &crash.Ledger{}
-	ended, stop := operate(t, restConfig, name, s)
+	ended, stop := operate(w.config(), w.name, s)
 	defer func() { stop() }()
 	revive := func() {
 		select {
 		case <-ended:
-			ended, stop = operate(t, restConfig, name, &crash.Saboteur{Name: name, Ledger: s.Ledger})
+			ended, stop = operate(w.config(), w.name, &crash.Saboteur{Name: w.name, Ledger: s.Ledger})
 		default:
 		}
 	}
@@ -138,9 +178,7 @@ func live(t *testing.T, e environment, name string, s *crash.Saboteur) {
 		return nil
 	})
 	w.endsWell(s, revive)
-	for uid, n := range s.Ledger.Repeated() {
-		t.Errorf("pod %s was released %d times", uid, n)
-	}
+	Expect(s.Ledger.Repeated()).To(BeEmpty(), "pods that were released more than once")
 }
 
 func (w *world) endsWell(s *crash.Saboteur, each func()) {

@@ -4,12 +4,15 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +20,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // scene is something that happens to a graph g which runs, and how it ends. The operator dies at one of its writes meanwhile.
@@ -116,51 +119,70 @@ func (w *world) endsAs(want string) error {
 	return nil
 }
 
-// TestCrashInAnyScene has the operator die while a graph is updated, scaled in, restarted, recreated or preempted, under both providers whose
-// pods are Trellis' own. It dies at a random write, TRELLIS_LIFE_SEED repeats one; with TRELLIS_CRASHES=all (make test-faults) at every one.
-// Otherwise each scene is under one of the providers.
-func TestCrashInAnyScene(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	r := seeded(t)
+var _ = Describe("An operator that dies in the middle of a scene", suite.Faults, func() {
+	// The operator dies while a graph is updated, scaled in, restarted, recreated or preempted, under both providers whose pods are Trellis' own. It dies
+	// at a random write, TRELLIS_LIFE_SEED repeats one; with TRELLIS_CRASHES=all (make test-faults) at every one. Otherwise each scene is under one of
+	// the providers.
+	DescribeTable("changes nothing about how it ends", func(ctx SpecContext, one crashedScene) {
+		sc := scenes[one.name]
+		if one.all == nil {
+			By("crash " + one.once.String())
+			sc.play(ctx, one.provider, one.name, one.once)
+			return
+		}
+		total := counted(ctx, string(one.provider)+"-"+one.name, func() int { return sc.play(ctx, one.provider, one.name, crash.Point{}) })
+		for _, c := range one.all.of(total) {
+			By("crash " + c.String())
+			sc.play(ctx, one.provider, one.name, c)
+		}
+	}, crashedScenes(seeded()))
+})
+
+// crashedScene is a scene in which the operator dies.
+type crashedScene struct {
+	name     string
+	provider sandbox.Provider
+	// once is where it dies, unless it dies everywhere in all.
+	once crash.Point
+	all  *lot
+}
+
+func crashedScenes(r *rand.Rand) (out []TableEntry) {
 	providers := []sandbox.Provider{sandbox.Gates, sandbox.PodGroup}
 	turn := r.IntN(len(providers))
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		turn++
 		for i, provider := range providers {
-			if !crash.All && i != turn%len(providers) {
-				continue
-			}
+			title := fmt.Sprintf("%s under %s", name, provider)
 			once := crash.Point{At: 1 + r.IntN(scenes[name].writes), Applied: r.IntN(2) == 0}
-			t.Run(strings.ToLower(string(provider))+"-"+name, func(t *testing.T) {
-				t.Parallel()
-				sc := scenes[name]
-				if !crash.All {
-					sc.play(t, provider, name, once)
-					return
+			switch {
+			case crash.All:
+				for number := range lotsOfAScene {
+					all := &lot{every: 1, number: number, among: lotsOfAScene}
+					title := fmt.Sprintf("%s, lot %d of %d", title, number+1, lotsOfAScene)
+					out = append(out, Entry(title, SpecTimeout(suite.Timeout()), crashedScene{name: name, provider: provider, all: all}))
 				}
-				total := sc.play(t, provider, name, crash.Point{})
-				t.Logf("%d writes", total)
-				for _, c := range crash.Points(total, 0, 1) {
-					t.Run(c.String(), func(t *testing.T) {
-						t.Parallel()
-						sc.play(t, provider, name, c)
-					})
-				}
-			})
+			case i == turn%len(providers):
+				out = append(out, Entry(title, SpecTimeout(suite.Timeout()), crashedScene{name: name, provider: provider, once: once}))
+			}
 		}
 	}
+	return out
 }
+
+// lotsOfAScene are in how many specs all crashes of a scene under a provider are tried.
+const lotsOfAScene = 8
 
 // play brings the graph up, changes it with an operator that dies at a write, and starts another one then. It returns the writes until the end or
 // the crash. A crash at 0 does not happen.
-func (sc scene) play(t *testing.T, provider sandbox.Provider, name string, c crash.Point) int {
+func (sc scene) play(ctx context.Context, provider sandbox.Provider, name string, c crash.Point) int {
+	GinkgoHelper()
 	name += "-" + c.String()
-	w := newWorldIn(t, bare(t, provider), name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+	w := bare[provider].open(ctx).newWorld(ctx, name, racks(2, 8, "a/r0", "b/r0", "b/r1")...)
 	config := w.config()
 	releases := &crash.Ledger{}
 	s := &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)}
-	ended, stop := operate(t, config, name, s)
+	ended, stop := operate(config, name, s)
 	defer func() { stop() }()
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.until("it runs", func() error { return w.endsAs(end) })
@@ -170,7 +192,7 @@ func (sc scene) play(t *testing.T, provider sandbox.Provider, name string, c cra
 	w.until("it ends as if nothing had happened", func() error {
 		select {
 		case <-ended:
-			ended, stop = operate(t, config, name, &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)})
+			ended, stop = operate(config, name, &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)})
 		default:
 		}
 		if err := sc.missing(w, before); err != nil {
@@ -179,8 +201,6 @@ func (sc scene) play(t *testing.T, provider sandbox.Provider, name string, c cra
 		return nil
 	})
 	watcher.stop()
-	for uid, n := range releases.Repeated() {
-		t.Errorf("pod %s was released %d times", uid, n)
-	}
+	Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
 	return s.Counted()
 }

@@ -6,14 +6,16 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // deviceClass has a driver's devices served as a resource, until the test ends.
@@ -26,37 +28,35 @@ func (w *world) deviceClass(driver, resource string) {
 	w.t.Cleanup(func() { _ = w.c.Delete(context.Background(), class) })
 }
 
-// A gang asks for devices by a resource that no node offers. Once a DeviceClass serves it the gang is placed, and the kube-scheduler allocates the devices
-// by a claim that it makes for each pod.
-func TestDevicesByResource(t *testing.T) {
-	w := newWorld(t, "devices", racks(2, 0, "a/r0", "a/r1")...)
-	driver, resource := w.name+".example.com", w.name+".example.com/gpu"
-	nodes := &corev1.NodeList{}
-	if err := w.c.List(t.Context(), nodes); err != nil {
-		t.Fatal(err)
-	}
-	for i := range nodes.Items {
-		if nodes.Items[i].Labels[poolKey] == w.name {
-			slice := sampleSlice(nodes.Items[i].Name, driver, 8) // on one host there is enough for the gang: devices are not counted
-			w.create(slice)
-			t.Cleanup(func() { _ = w.c.Delete(context.Background(), slice) })
+var _ = Describe("A gang that asks for devices by a resource", func() {
+	// A gang asks for devices by a resource that no node offers. Once a DeviceClass serves it the gang is placed, and the kube-scheduler allocates the devices
+	// by a claim that it makes for each pod.
+	It("is placed once a DeviceClass serves the resource, and gets the devices by claims", suite.Core, func(ctx SpecContext) {
+		w := newWorld(ctx, "devices", racks(2, 0, "a/r0", "a/r1")...)
+		driver, resource := w.name+".example.com", w.name+".example.com/gpu"
+		nodes := &corev1.NodeList{}
+		Expect(w.c.List(ctx, nodes)).To(Succeed())
+		for i := range nodes.Items {
+			if nodes.Items[i].Labels[poolKey] == w.name {
+				slice := sampleSlice(nodes.Items[i].Name, driver, 8) // on one host there is enough for the gang: devices are not counted
+				w.create(slice)
+				DeferCleanup(func() { _ = w.c.Delete(context.Background(), slice) })
+			}
 		}
-	}
-	asks := worker(1, 2, 0, "rack")
-	asks.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{Custom: map[string]string{resource: "4"}}}
-	w.create(w.graphOf("g", "", services{"Worker": asks}))
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 4 "+resource)
+		asks := worker(1, 2, 0, "rack")
+		asks.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{Custom: map[string]string{resource: "4"}}}
+		w.create(w.graphOf("g", "", services{"Worker": asks}))
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 4 "+resource)
 
-	w.deviceClass(driver, resource)
-	w.ready("g")
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, "AllReplicasPlaced", resource+" of Worker is not counted on nodes where a DeviceClass serves it")
-	pods := podsOf(w, "g")
-	if got := w.domains("rack", pods...); len(got) != 1 {
-		t.Errorf("the gang is in %v, want one rack", got)
-	}
-	for i := range pods {
-		if claimed := pods[i].Status.ExtendedResourceClaimStatus; claimed == nil || claimed.ResourceClaimName == "" {
-			t.Errorf("%s has no claim of its devices", pods[i].Name)
+		w.deviceClass(driver, resource)
+		w.ready("g")
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, "AllReplicasPlaced", resource+" of Worker is not counted on nodes where a DeviceClass serves it")
+		pods := podsOf(w, "g")
+		Expect(pods).To(w.bePlacedInOne("rack"))
+		for i := range pods {
+			claimed := pods[i].Status.ExtendedResourceClaimStatus
+			Expect(claimed).NotTo(BeNil(), "%s has no claim of its devices", pods[i].Name)
+			Expect(claimed.ResourceClaimName).NotTo(BeEmpty(), "the claim of %s", pods[i].Name)
 		}
-	}
-}
+	}, SpecTimeout(suite.Timeout()))
+})

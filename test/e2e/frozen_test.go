@@ -6,80 +6,78 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"syscall"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// TestFrozenLeader: the leader's process is stopped while it places a graph, until a standby leads, has placed that and has recreated a replica. When it
-// runs again its clock has jumped, all its delays are over and all it knows is old. It ends, and nothing that the other one did is undone.
-func TestFrozenLeader(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := newEnvironment(t, "frozen")
-	w := newWorldIn(t, e, "frozen", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)
-	e.stopOperator(t)
-	e.deleteWebhooks(t) // they lead to the first replica; on a cluster the Service leads to whichever is ready
-	args := []string{"--leader-elect=true", "--requeue-after=10s"}
-	leader, err := e.cluster.LaunchManager(sandbox.ManagerOptions{Args: args})
-	w.must(err)
-	holder := func() string {
-		lease := &coordinationv1.Lease{}
-		if err := w.c.Get(t.Context(), key("trellis-system", "trellis-manager.trellis.dev"), lease); err != nil || lease.Spec.HolderIdentity == nil {
-			return ""
+var _ = Describe("A leader whose process is stopped", func() {
+	// the leader's process is stopped while it places a graph, until a standby leads, has placed that and has recreated a replica. When it
+	// runs again its clock has jumped, all its delays are over and all it knows is old. It ends, and nothing that the other one did is undone.
+	It("ends when it runs again, and undoes nothing that the standby did", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "frozen")
+		w := e.newWorld(ctx, "frozen", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1")...)
+		e.stopOperator(ctx)
+		e.deleteWebhooks(ctx) // they lead to the first replica; on a cluster the Service leads to whichever is ready
+		args := []string{"--leader-elect=true", "--requeue-after=10s"}
+		leader, err := e.cluster.LaunchManager(sandbox.ManagerOptions{Args: args})
+		w.must(err)
+		holder := func() string {
+			lease := &coordinationv1.Lease{}
+			if err := w.c.Get(ctx, key("trellis-system", "trellis-manager.trellis.dev"), lease); err != nil || lease.Spec.HolderIdentity == nil {
+				return ""
+			}
+			return *lease.Spec.HolderIdentity
 		}
-		return *lease.Spec.HolderIdentity
-	}
-	var first string
-	w.until("the first replica leads", func() error {
-		if first = holder(); first == "" {
-			return errors.New("no one does")
-		}
-		return nil
-	})
-	w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{Name: "standby", Args: args}))
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
-	w.ready("g")
-	watcher := w.follow()
+		var first string
+		w.until("the first replica leads", func() error {
+			if first = holder(); first == "" {
+				return errors.New("no one does")
+			}
+			return nil
+		})
+		w.must(e.cluster.StartManager(ctx, sandbox.ManagerOptions{Name: "standby", Args: args}))
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+		w.ready("g")
+		watcher := w.follow()
 
-	t.Log("the leader is stopped in the middle of placing a graph; the standby places it, and recreates a replica")
-	w.create(w.graphOf("h", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
-	w.must(leader.Signal(syscall.SIGSTOP))
-	w.until("the standby leads", func() error {
-		if now := holder(); now == first || now == "" {
-			return fmt.Errorf("the lease is held by %q", now)
-		}
-		return nil
-	})
-	w.ready("h")
-	w.deletePod("g-worker-0-1")
-	w.until("the replica is recreated", func() error {
-		if n := len(w.replicasOf("Worker")[0]); n != 4 { // of both graphs
-			return fmt.Errorf("%d pods", n)
-		}
-		return nil
-	})
-	w.ready("g")
-	before := w.uids()
+		By("the leader is stopped in the middle of placing a graph; the standby places it, and recreates a replica")
+		w.create(w.graphOf("h", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+		w.must(leader.Signal(syscall.SIGSTOP))
+		w.until("the standby leads", func() error {
+			if now := holder(); now == first || now == "" {
+				return fmt.Errorf("the lease is held by %q", now)
+			}
+			return nil
+		})
+		w.ready("h")
+		w.deletePod("g-worker-0-1")
+		w.until("the replica is recreated", func() error {
+			if n := len(w.replicasOf("Worker")[0]); n != 4 { // of both graphs
+				return fmt.Errorf("%d pods", n)
+			}
+			return nil
+		})
+		w.ready("g")
+		before := w.uids()
 
-	t.Log("it runs again, and ends")
-	w.must(leader.Signal(syscall.SIGCONT))
-	w.until("it has ended", func() error {
-		if leader.Alive() {
-			return errors.New("it runs")
-		}
-		return nil
-	})
-	w.ready("g")
-	w.ready("h")
-	if now := w.uids(); !maps.Equal(before, now) {
-		t.Errorf("the pods were %v and are %v", before, now)
-	}
-	watcher.stop()
-	w.must(e.cluster.StopManager(t.Context(), "standby"))
-}
+		By("it runs again, and ends")
+		w.must(leader.Signal(syscall.SIGCONT))
+		w.until("it has ended", func() error {
+			if leader.Alive() {
+				return errors.New("it runs")
+			}
+			return nil
+		})
+		w.ready("g")
+		w.ready("h")
+		Expect(w.uids()).To(Equal(before))
+		watcher.stop()
+		w.must(e.cluster.StopManager(ctx, "standby"))
+	}, SpecTimeout(suite.Timeout()))
+})

@@ -13,9 +13,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +24,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // onlyInBeta has a sidecar of which v1alpha1 can say less than is set here.
@@ -44,55 +45,51 @@ spec:
         - {name: side, image: "example.com/side:1", ports: [{name: side, containerPort: 9999}]}
 `
 
-// TestBackToV1alpha1Only: the way of docs/migrate.md back to a release that knows v1alpha1 only, for commit 886ffe1. Today's operator rewrites
-// everything as v1alpha1, the definitions of that commit are applied, and every object is whole. With TRELLIS_TESTS=all the operator of that commit is
-// built from the repository's history, and takes everything over.
-func TestBackToV1alpha1Only(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := newEnvironment(t, "back")
-	w := newWorldIn(t, e, "back", racks(2, 8, "a/r0", "a/r1")...)
-	w.create(w.graphOf("packed", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": withAdapter(frontend(1))}))
-	w.applyText(onlyInBeta)
-	w.ready("packed")
-	w.ready("newer")
-	before, pods := w.asV1alpha1("packed", "newer"), w.uids()
+var _ = Describe("The way back to a release that knows v1alpha1 only", func() {
+	// the way of docs/migrate.md back to a release that knows v1alpha1 only, for commit 886ffe1. Today's operator rewrites
+	// everything as v1alpha1, the definitions of that commit are applied, and every object is whole. With TRELLIS_TESTS=all the operator of that commit is
+	// built from the repository's history, and takes everything over.
+	It("keeps every object whole, and the earlier operator takes over", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "back")
+		w := e.newWorld(ctx, "back", racks(2, 8, "a/r0", "a/r1")...)
+		w.create(w.graphOf("packed", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": withAdapter(frontend(1))}))
+		w.applyText(onlyInBeta)
+		w.ready("packed")
+		w.ready("newer")
+		before, pods := w.asV1alpha1("packed", "newer"), w.uids()
 
-	t.Log("the definitions are refused as long as something may be stored as v1beta1")
-	if err := w.applyReleased(); err == nil || !strings.Contains(err.Error(), "storedVersions") {
-		t.Errorf("applying the earlier definitions: %v", err)
-	}
+		By("the definitions are refused as long as something may be stored as v1beta1")
+		Expect(w.applyReleased()).To(MatchError(ContainSubstring("storedVersions")))
 
-	t.Log("today's operator rewrites everything as v1alpha1")
-	w.runBlock("migrate.md", `"path":"/spec/versions/0/storage"`)
-	for _, name := range convert.Definitions {
-		w.until("everything is stored as v1alpha1", func() error {
-			if crd := get(w, &apiextensionsv1.CustomResourceDefinition{}, "", name); !slices.Equal(crd.Status.StoredVersions, []string{"v1alpha1"}) {
-				return fmt.Errorf("%s: %v", name, crd.Status.StoredVersions)
+		By("today's operator rewrites everything as v1alpha1")
+		w.runBlock("migrate.md", `"path":"/spec/versions/0/storage"`)
+		for _, name := range convert.Definitions {
+			w.until("everything is stored as v1alpha1", func() error {
+				if crd := get(w, &apiextensionsv1.CustomResourceDefinition{}, "", name); !slices.Equal(crd.Status.StoredVersions, []string{"v1alpha1"}) {
+					return fmt.Errorf("%s: %v", name, crd.Status.StoredVersions)
+				}
+				return nil
+			})
+		}
+		w.storedAs("v1alpha1", 2, 1)
+
+		By("the earlier definitions are applied: every object is as it was, and no pod is touched")
+		e.stopOperator(ctx)
+		w.removeHooks()
+		w.runBlock("migrate.md", `"op":"remove","path":"/spec/versions/1"`)
+		w.must(w.applyReleased())
+		w.until("v1beta1 is served no more", func() error {
+			newer := w.objectsIn(onlyInBeta)[0]
+			if err := w.c.Get(ctx, client.ObjectKeyFromObject(newer), newer); err == nil {
+				return fmt.Errorf("it is")
 			}
 			return nil
 		})
-	}
-	w.storedAs("v1alpha1", 2, 1)
-
-	t.Log("the earlier definitions are applied: every object is as it was, and no pod is touched")
-	e.stopOperator(t)
-	w.removeHooks()
-	w.runBlock("migrate.md", `"op":"remove","path":"/spec/versions/1"`)
-	w.must(w.applyReleased())
-	w.until("v1beta1 is served no more", func() error {
-		newer := w.objectsIn(onlyInBeta)[0]
-		if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(newer), newer); err == nil {
-			return fmt.Errorf("it is")
-		}
-		return nil
-	})
-	if diff := cmp.Diff(before, w.asV1alpha1("packed", "newer")); diff != "" {
-		t.Errorf("objects (-before, +after):\n%s", diff)
-	}
-	w.samePods(pods, "")
-	w.runEarlier()
-}
+		Expect(cmp.Diff(before, w.asV1alpha1("packed", "newer"))).To(BeEmpty(), "objects (-before, +after)")
+		w.samePods(pods, "")
+		w.runEarlier()
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // runBlock runs the commands of a page that contain a text.
 func (w *world) runBlock(page, contains string) {

@@ -4,8 +4,8 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -44,8 +44,7 @@ var hardware = []struct {
 const productKey = "nvidia.com/gpu.product"
 
 // addSampleNodes makes the hardware that the samples were written for.
-func (e environment) addSampleNodes(t *testing.T) {
-	t.Helper()
+func addSampleNodes(ctx context.Context, e environment) error {
 	var nodes []corev1.Node
 	var devices []*resourcev1.ResourceSlice
 	for i := range 44 {
@@ -66,14 +65,15 @@ func (e environment) addSampleNodes(t *testing.T) {
 			}
 		}
 	}
-	if err := e.cluster.AddNodes(t.Context(), nodes...); err != nil {
-		t.Fatal(err)
+	if err := e.cluster.AddNodes(ctx, nodes...); err != nil {
+		return err
 	}
 	for _, slice := range devices {
-		if err := e.c.Create(t.Context(), slice); err != nil {
-			t.Fatal(err)
+		if err := e.c.Create(ctx, slice); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func sampleNode(name string, gpus int, labels map[string]string) corev1.Node {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -26,11 +27,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
-
-// patience is how long a scenario waits for what it expects. It is generous: a slow machine is no failure, and
-// client-go waits up to a minute before it watches again what was refused time and again.
-const patience = 3 * time.Minute
 
 const (
 	zoneKey = "topology.kubernetes.io/zone"
@@ -42,16 +40,44 @@ const (
 // one name.
 type world struct {
 	environment
+	// t is the spec, or the benchmark.
 	t    testing.TB
 	name string
 	// patience of this scenario, where it is not the usual one.
 	patience time.Duration
 }
 
-func newWorld(t *testing.T, name string, hosts ...host) *world {
-	t.Helper()
-	t.Parallel()
-	return newWorldIn(t, shared, name, hosts...)
+// scenario is the spec that runs, for helpers that serve benchmarks, too. Its context ends with the spec, also when that times out.
+type scenario struct {
+	testing.TB
+	ctx context.Context
+}
+
+func (s scenario) Context() context.Context { return s.ctx }
+
+// of is the spec that runs.
+func of(ctx context.Context) testing.TB { return scenario{GinkgoTB(), ctx} }
+
+// newWorld is a world of its own on the shared sandbox.
+func newWorld(ctx context.Context, name string, hosts ...host) *world {
+	GinkgoHelper()
+	return shared.open(ctx).newWorld(ctx, name, hosts...)
+}
+
+// newWorld is a world on a cluster.
+func (e environment) newWorld(ctx context.Context, name string, hosts ...host) *world {
+	GinkgoHelper()
+	w := newWorldIn(of(ctx), e, name, hosts...)
+	w.describedOnFailure()
+	return w
+}
+
+// emptyWorld has the name and nothing of a world; its namespace is made by the spec.
+func (e environment) emptyWorld(ctx context.Context, name string) *world {
+	GinkgoHelper()
+	w := &world{environment: e, t: of(ctx), name: name}
+	w.describedOnFailure()
+	return w
 }
 
 func newWorldIn(t testing.TB, e environment, name string, hosts ...host) *world {
@@ -60,7 +86,7 @@ func newWorldIn(t testing.TB, e environment, name string, hosts ...host) *world 
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.addHosts(hosts...)
 	w.create(w.topology())
-	t.Cleanup(func() { w.tearDown() })
+	t.Cleanup(w.tearDown)
 	return w
 }
 
@@ -72,15 +98,20 @@ func (w *world) create(o client.Object) {
 }
 
 func (w *world) tearDown() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), suite.Patience())
 	defer cancel()
-	if w.t.Failed() {
-		w.t.Log(w.describe(ctx))
-	}
 	_ = w.c.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(w.name))
 	_ = w.c.Delete(ctx, w.topology())
 	_ = w.c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	_ = w.c.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{poolKey: w.name})
+}
+
+// describedOnFailure adds the objects of the world, and the operator's log, to the report of a spec that fails, before anything is deleted.
+func (w *world) describedOnFailure() {
+	w.environment.describedOnFailure()
+	DeferOnFailure(func(ctx SpecContext) {
+		AddReportEntry("the objects of "+w.name, w.describe(ctx), ReportEntryVisibilityFailureOrVerbose)
+	}, NodeTimeout(suite.Patience()))
 }
 
 // describe is what one would want to see of a scenario that failed.
@@ -126,7 +157,7 @@ var looks = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 7,
 // until waits for a state; the error of the last look says what is missing.
 func (w *world) until(what string, look func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), cmp.Or(w.patience, patience))
+	ctx, cancel := context.WithTimeout(w.t.Context(), cmp.Or(w.patience, suite.Patience()))
 	defer cancel()
 	var last error
 	err := looks.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {
@@ -146,24 +177,17 @@ func (w *world) dgd(name string) *nvidiav1alpha1.DynamoGraphDeployment {
 // hasCondition waits for a condition with this status and reason whose message has all the given parts.
 func (w *world) hasCondition(name, kind string, status metav1.ConditionStatus, reason string, parts ...string) {
 	w.t.Helper()
+	wanted := haveCondition(kind, status, reason, parts...)
 	w.until(fmt.Sprintf("%s of %s is %s/%s with %q", kind, name, status, reason, parts), func() error {
-		got := meta.FindStatusCondition(w.dgd(name).Status.Conditions, kind)
-		if got == nil {
-			return fmt.Errorf("there is no such condition")
+		dgd := w.dgd(name)
+		if matches, err := wanted.Match(dgd); matches || err != nil {
+			return err
 		}
-		for _, part := range parts {
-			if !strings.Contains(got.Message, part) {
-				return fmt.Errorf("it is %s/%s: %s", got.Status, got.Reason, got.Message)
-			}
-		}
-		if got.Status != status || got.Reason != reason {
-			return fmt.Errorf("it is %s/%s: %s", got.Status, got.Reason, got.Message)
-		}
-		return nil
+		return fmt.Errorf("the conditions are %q", conditionsOf(dgd))
 	})
 }
 
-// ready waits until a deployment says that it is Ready, and its pods say so too: the word on a pod that was just lost may be a moment old.
+// ready waits until a deployment reports that it is Ready, and its pods run, too: what it reports of a pod that was just lost may be a moment old.
 func (w *world) ready(name string) {
 	w.t.Helper()
 	w.until(name+" is Ready and successful", func() error {

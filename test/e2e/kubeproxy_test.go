@@ -9,7 +9,9 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 // endpoints stand in for kube-proxy: each new connection is led to one of several addresses in turn, and ends at once while there are none. A
@@ -21,14 +23,12 @@ type endpoints struct {
 	next      int
 }
 
-func newEndpoints(t *testing.T) *endpoints {
-	t.Helper()
+func newEndpoints() *endpoints {
+	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	s := &endpoints{Listener: listener}
-	t.Cleanup(func() { _ = s.Close() })
+	DeferCleanup(func() { _ = s.Close() })
 	go func() {
 		for {
 			caller, err := s.Accept()

@@ -6,21 +6,19 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
-	"testing"
-	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	"k8s.io/client-go/rest"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// startOperator runs an operator in this process for the world's namespace, until the test ends.
-func (w *world) startOperator(t *testing.T, config *rest.Config) {
-	t.Helper()
-	_, stop := operate(t, config, w.name, &crash.Saboteur{Name: w.name, Ledger: &crash.Ledger{}})
-	t.Cleanup(stop)
+// startOperator runs an operator in this process for the world's namespace, until the spec ends.
+func (w *world) startOperator(config *rest.Config) {
+	_, stop := operate(config, w.name, &crash.Saboteur{Name: w.name, Ledger: &crash.Ledger{}})
+	DeferCleanup(stop)
 }
 
 func (w *world) config() *rest.Config {
@@ -35,60 +33,58 @@ func (w *world) config() *rest.Config {
 // unreliably returns a config whose watches are unreliable, and leave events out if omits, by a seed that is logged.
 func (w *world) unreliably(seed int64, omits bool) *rest.Config {
 	u := &unreliable{rand: rand.New(rand.NewPCG(uint64(seed), 1)), omits: omits}
-	w.t.Cleanup(func() {
+	DeferCleanup(func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		w.t.Logf("events: %d held back, %d doubled, %d out of order, %d left out; %d watches cut",
-			u.held, u.doubled, u.swapped, u.omitted, u.cut)
+		AddReportEntry("disturbed events", fmt.Sprintf("%d held back, %d doubled, %d out of order, %d left out; %d watches cut",
+			u.held, u.doubled, u.swapped, u.omitted, u.cut))
 	})
 	return u.disturb(w.config())
 }
 
-// fewSteps are the steps of a life beside the one of TestRandomLife.
-func fewSteps(t *testing.T) (steps, seed int64) {
-	t.Helper()
-	steps, seed = fromEnv("TRELLIS_LIFE_STEPS", 4), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
-	t.Logf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", seed, steps)
-	return steps, seed
+// fewSteps are the steps of a life beside the one of the random life.
+func fewSteps() (steps, seed int64) {
+	return lifeOf(fromEnv("TRELLIS_LIFE_STEPS", 4))
 }
 
-// Watches are held back for seconds, pass events on twice and out of order, leave some out, and end at any time: what comes of it is the same.
-func TestUnreliableWatches(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	steps, seed := fewSteps(t)
-	w := newWorldIn(t, bare(t, sandbox.Gates), "unreliable", lifeHosts...)
-	w.startOperator(t, w.unreliably(seed, true))
-	w.liveRandomly(steps, seed, false)
-}
+var _ = Describe("An operator whose watches are unreliable", suite.Faults, func() {
+	// Watches are held back for seconds, pass events on twice and out of order, leave some out, and end at any time: what comes of it is the same.
+	It("leads a random life to the same end", func(ctx SpecContext) {
+		steps, seed := fewSteps()
+		w := bare[sandbox.Gates].open(ctx).newWorld(ctx, "unreliable", lifeHosts...)
+		w.startOperator(w.unreliably(seed, true))
+		w.liveRandomly(steps, seed, false)
+	}, SpecTimeout(suite.Timeout()), PollProgressAfter(0))
+})
 
-// Two operators both take themselves for the leader. One of them sees everything late, and misses some of it until it lists again. Each places gangs
-// as if it were alone. No gang is split and no host is over its capacity, and the end is that of one. A leader that is late and misses nothing is tried
-// too with TRELLIS_CRASHES=all (make test-faults).
-func TestTwoLeaders(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	for name, omits := range map[string]bool{"missed": true, "late": false} {
-		if !omits && !crash.All {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			steps, seed := fewSteps(t)
-			w := newWorldIn(t, bare(t, sandbox.Gates), "leaders-"+name, lifeHosts...)
-			w.startOperator(t, w.config())
-			w.startOperator(t, w.unreliably(seed, omits))
-			w.liveRandomly(steps, seed, false)
-			w.remove(w.dgd("g"))
-			w.until("its capacity is free", func() error {
-				if n := len(w.all()); n > 0 {
-					return fmt.Errorf("%d pods are left", n)
-				}
-				return nil
-			})
-			w.crowd(int(steps))
+var _ = Describe("Two operators that both lead", suite.Faults, func() {
+	// Two operators both take themselves for the leader. One of them sees everything late, and misses some of it until it lists again. Each places gangs
+	// as if it were alone. No gang is split and no host is over its capacity, and the end is that of one. A leader that is late and misses nothing is tried
+	// too with TRELLIS_CRASHES=all (make test-faults).
+	DescribeTable("split no gang and overfill no host", func(ctx SpecContext, omits bool) {
+		steps, seed := fewSteps()
+		name := map[bool]string{true: "leaders-missed", false: "leaders-late"}[omits]
+		w := bare[sandbox.Gates].open(ctx).newWorld(ctx, name, lifeHosts...)
+		w.startOperator(w.config())
+		w.startOperator(w.unreliably(seed, omits))
+		w.liveRandomly(steps, seed, false)
+		w.remove(w.dgd("g"))
+		w.until("its capacity is free", func() error {
+			if n := len(w.all()); n > 0 {
+				return fmt.Errorf("%d pods are left", n)
+			}
+			return nil
 		})
+		w.crowd(int(steps))
+	}, leadersThatAreLate())
+})
+
+func leadersThatAreLate() []TableEntry {
+	out := []TableEntry{Entry("one of which is late and misses events", SpecTimeout(suite.Timeout()), PollProgressAfter(0), true)}
+	if crash.All {
+		out = append(out, Entry("one of which is late", SpecTimeout(suite.Timeout()), PollProgressAfter(0), false))
 	}
+	return out
 }
 
 // crowd has graphs that fill the cluster come and lose pods all at once.

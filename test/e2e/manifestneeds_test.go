@@ -11,8 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -34,31 +32,6 @@ import (
 
 // poolFile defines the gateway's kind, which a cluster has from the inference extension.
 const poolFile = needs + "/examples__backends__vllm__deploy__gaie__agg.needs.yaml"
-
-// manifestReport collects which manifests did not become Ready, and why.
-type manifestReport struct {
-	sync.Mutex
-	ready int
-	rows  []string
-}
-
-func (r *manifestReport) done() {
-	r.Lock()
-	defer r.Unlock()
-	r.ready++
-}
-
-func (r *manifestReport) add(file, why string) {
-	r.Lock()
-	defer r.Unlock()
-	r.rows = append(r.rows, fmt.Sprintf("%-70s %s", strings.TrimSuffix(file, ".yaml"), why))
-}
-
-func (r *manifestReport) String() string {
-	r.Lock()
-	defer r.Unlock()
-	return strings.Join(slices.Sorted(slices.Values(r.rows)), "\n")
-}
 
 // whyNotReady is what the deployments of the namespace say of themselves.
 func (w *world) whyNotReady(ctx context.Context) string {
@@ -94,7 +67,7 @@ func (w *world) applyNeeds(file string) {
 	}
 	for _, o := range objects {
 		if o.GetKind() == "DynamoGraphDeployment" {
-			w.needsOf(inBeta(w.t, o), claims, templates)
+			w.needsOf(w.inBeta(o), claims, templates)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
@@ -102,19 +75,15 @@ func (w *world) applyNeeds(file string) {
 	}
 }
 
-func inBeta(t testing.TB, o *unstructured.Unstructured) *nvidiav1beta1.DynamoGraphDeployment {
-	t.Helper()
+func (w *world) inBeta(o *unstructured.Unstructured) *nvidiav1beta1.DynamoGraphDeployment {
+	w.t.Helper()
 	raw, err := o.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if raw, err = nvidiav1alpha1.ConvertJSON(raw, "v1beta1"); err == nil {
 		err = json.Unmarshal(raw, dgd)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	return dgd
 }
 

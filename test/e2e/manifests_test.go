@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -22,8 +24,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/internal/sandbox/filelock"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const (
@@ -33,9 +35,6 @@ const (
 
 // allManifests names a folder whose manifests, at any depth, are all brought up. Without it a part of what is at hand is.
 const allManifests = "TRELLIS_MANIFESTS"
-
-// atOnce bounds the manifests that are brought up at the same time, so that two cores keep up with their pods.
-const atOnce = 8
 
 // roomy are the samples whose pods take whole nodes, or the few nodes of a special kind: they go first, before others scatter over them.
 var roomy = []string{"topology-aware-scheduling", "deepseek", "glm-5", "llama-3-70b__vllm__disagg-multi-node", "qwen3.8", "kimi-k3"}
@@ -50,40 +49,91 @@ var oneOfAKind = []string{
 	"v1beta1/recipes__deepseek-v4__deepseek-v4-flash__vllm__agg-h200-agentic__deploy", "v1beta1/recipes__qwen3.8-2.4t-a95b-fp8__sglang__disagg-gb200-chat__deploy",
 }
 
-// Every manifest that users are known to have, with what it presupposes, becomes Ready as it is.
-func TestManifestsBecomeReady(t *testing.T) {
-	tier.All(t)
-	files := manifestFiles(t)
-	t.Parallel()
-	e := newEnvironment(t, "manifests", func(o *sandbox.Options) {
-		o.Manager.Args = []string{"--requeue-after=" + requeueAfter.String()}
+var _ = Describe("A manifest that users have", labelManifests, func() {
+	// Every manifest that users are known to have, with what it presupposes, becomes Ready as it is. Specs of one container begin in their order.
+	files := manifestFiles()
+	Context("whose pods take whole nodes", func() {
+		DescribeTable("becomes Ready as it is", func(ctx SpecContext, file, namespace string) {
+			DeferCleanup(takingWholeNodes(ctx))
+			manifestBecomesReady(ctx, file, namespace)
+		}, manifestEntries(files, true))
 	})
-	e.addSampleNodes(t)
-	isRoomy := func(file string) bool {
-		return slices.ContainsFunc(roomy, func(part string) bool { return strings.Contains(file, part) })
+	Context("whose pods take parts of nodes", func() {
+		DescribeTable("becomes Ready as it is", func(ctx SpecContext, file, namespace string) {
+			afterWholeNodes(ctx)
+			manifestBecomesReady(ctx, file, namespace)
+		}, manifestEntries(files, false))
+	})
+})
+
+// manifestEntries are the manifests that are roomy, or those that are not, each with a namespace.
+func manifestEntries(files []string, areRoomy bool) (out []TableEntry) {
+	for i, file := range files {
+		isRoomy := slices.ContainsFunc(roomy, func(part string) bool { return strings.Contains(file, part) })
+		if isRoomy == areRoomy {
+			out = append(out, Entry(fmt.Sprintf("%s (%d)", nameOf(file), i), SpecTimeout(2*suite.Timeout()), file, fmt.Sprintf("sample-%d", i)))
+		}
 	}
-	turns := make(chan struct{}, atOnce)
-	report := &manifestReport{}
-	for _, first := range []bool{true, false} {
-		t.Run(map[bool]string{true: "whole nodes", false: "the rest"}[first], func(t *testing.T) {
-			for i, file := range files {
-				if isRoomy(file) == first {
-					t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-						t.Parallel()
-						turns <- struct{}{}
-						defer func() { <-turns }()
-						e.manifestBecomesReady(t, file, fmt.Sprintf("sample-%d", i), report)
-					})
-				}
-			}
-		})
-	}
-	t.Logf("%d of %d manifests became Ready\n%s", report.ready, len(files), report)
+	return out
 }
 
+func nameOf(file string) string { return strings.TrimSuffix(filepath.Base(file), ".yaml") }
+
+// takingWholeNodes has the specs that take parts of nodes wait for the one that calls it, until what it returns is called.
+func takingWholeNodes(ctx context.Context) (done func()) {
+	GinkgoHelper()
+	done, err := filelock.Lock(ctx, wholeNodesLock(GinkgoParallelProcess()), nil)
+	Expect(err).NotTo(HaveOccurred())
+	return done
+}
+
+// afterWholeNodes waits until no spec of any process takes whole nodes: they begin before all others, which would scatter over their nodes.
+func afterWholeNodes(ctx context.Context) {
+	GinkgoHelper()
+	config, _ := GinkgoConfiguration()
+	for process := range config.ParallelTotal {
+		unlock, err := filelock.Lock(ctx, wholeNodesLock(process+1), nil)
+		Expect(err).NotTo(HaveOccurred())
+		unlock()
+	}
+}
+
+func wholeNodesLock(process int) string {
+	return filepath.Join(common.Scratch, fmt.Sprintf("whole-nodes-%d.lock", process))
+}
+
+// notReady is the name of report entries that say why a manifest did not become Ready.
+const notReady = "not Ready"
+
+var _ = ReportAfterSuite("manifests that became Ready", func(report Report) {
+	all, rows := 0, []string{}
+	ready := 0
+	for _, spec := range report.SpecReports {
+		labels, err := spec.MatchesLabelFilter(labelManifests[0])
+		if err != nil || !labels || spec.State.Is(types.SpecStateSkipped|types.SpecStatePending) {
+			continue
+		}
+		all++
+		if spec.State.Is(types.SpecStatePassed) {
+			ready++
+			continue
+		}
+		why := []string{spec.FailureMessage()}
+		for _, entry := range spec.ReportEntries {
+			if entry.Name == notReady {
+				why = []string{entry.StringRepresentation()}
+			}
+		}
+		rows = append(rows, fmt.Sprintf("%-70s %s", spec.LeafNodeText, strings.Join(why, "; ")))
+	}
+	if all > 0 {
+		slices.Sort(rows)
+		fmt.Printf("%d of %d manifests became Ready\n%s\n", ready, all, strings.Join(rows, "\n"))
+	}
+})
+
 // manifestFiles are those of the folder that is named, or else our own examples and, where they lie beside the repository, some samples.
-func manifestFiles(t *testing.T) []string {
-	t.Helper()
+func manifestFiles() []string {
 	var files []string
 	if dir := os.Getenv(allManifests); dir != "" {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -93,7 +143,7 @@ func manifestFiles(t *testing.T) []string {
 			return err
 		})
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s=%s holds no manifests: %v", allManifests, dir, err)
+			panic(fmt.Sprintf("%s=%s holds no manifests: %v", allManifests, dir, err)) // specs are made of them: there is none yet that could fail
 		}
 		return files
 	}
@@ -108,16 +158,13 @@ func manifestFiles(t *testing.T) []string {
 	return files
 }
 
-func (e environment) manifestBecomesReady(t *testing.T, file, namespace string, report *manifestReport) {
-	w := &world{environment: e, t: t, name: namespace, patience: 2 * patience}
-	t.Cleanup(func() {
-		if t.Failed() {
-			report.add(filepath.Base(file), w.whyNotReady(context.Background()))
-			t.Log(w.describe(context.Background()))
-		}
-	})
+func manifestBecomesReady(ctx context.Context, file, namespace string) {
+	GinkgoHelper()
+	w := sampled.open(ctx).emptyWorld(ctx, namespace)
+	w.patience = 2 * suite.Patience()
+	DeferOnFailure(func(ctx SpecContext) { AddReportEntry(notReady, w.whyNotReady(ctx)) }, NodeTimeout(suite.Patience()))
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	written := filepath.Join(needs, strings.TrimSuffix(filepath.Base(file), ".yaml")+".needs.yaml")
+	written := filepath.Join(needs, nameOf(file)+".needs.yaml")
 	if _, err := os.Stat(written); err == nil {
 		w.apply(written)
 	} else {
@@ -125,9 +172,7 @@ func (e environment) manifestBecomesReady(t *testing.T, file, namespace string, 
 	}
 	w.apply(file)
 	dgds := list(w, &nvidiav1beta1.DynamoGraphDeploymentList{}).Items
-	if len(dgds) == 0 {
-		t.Fatalf("%s holds no deployment", file)
-	}
+	Expect(dgds).NotTo(BeEmpty(), "%s holds no deployment", file)
 	for i := range dgds {
 		w.ready(dgds[i].Name)
 		w.servesAll(dgds[i].Name)
@@ -135,7 +180,6 @@ func (e environment) manifestBecomesReady(t *testing.T, file, namespace string, 
 	}
 	w.claimsAreUsed()
 	w.leavesNothing()
-	report.done()
 }
 
 // servesAll: Ready means that every component has as many pods as it asks for, bound and running, and that its status counts them.

@@ -17,9 +17,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,13 +29,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/test/testutil/drawn"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // mapped is a cluster to draw: a graph that runs, one that waits, a pod of somebody else, and a cordoned host.
-func mapped(t *testing.T, name string) *world {
-	t.Helper()
-	w := newWorld(t, name, racks(3, 8, name+"/r0", name+"/r1")...) // in a zone of its own
+func mapped(ctx context.Context, name string) *world {
+	GinkgoHelper()
+	w := newWorld(ctx, name, racks(3, 8, name+"/r0", name+"/r1")...) // in a zone of its own
 	w.occupy("train", name+"-r1-1", 3)
 	w.cordon(name + "-r1-2")
 	w.create(w.graphOf("runs", "", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
@@ -84,98 +85,82 @@ func (w *world) zoneOf(trees []tree.Tree) *tree.Domain {
 
 var mapData = regexp.MustCompile(`(?s)<script id="data" type="application/json">(.*?)</script>`)
 
-// The page and the image that the plugin draws of a running cluster show what tree says of it.
-func TestMapOfARunningCluster(t *testing.T) {
-	tier.All(t)
-	w := mapped(t, "map")
-	page, _ := w.kubectlTrellis(0, "map", "--topology", w.name)
-	data := mapData.FindStringSubmatch(page)
-	if data == nil {
-		t.Fatalf("the page has no data:\n%.500s", page)
-	}
-	m := &maps.Map{}
-	if err := json.Unmarshal([]byte(data[1]), m); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.agrees(m); err != nil {
-		t.Error(err)
-	}
-	waits := slices.DeleteFunc(m.Waiting, func(g maps.Waiting) bool { return g.Namespace != w.name })
-	if len(waits) != 1 || waits[0].Graph != "waits" || waits[0].Reason != "InsufficientCapacity" || len(waits[0].Freeing) == 0 {
-		t.Errorf("what waits: %+v", waits)
-	}
+var _ = Describe("The map", func() {
+	// The page and the image that the plugin draws of a running cluster show what tree says of it.
+	It("shows of a running cluster what tree says of it", func(ctx SpecContext) {
+		w := mapped(ctx, "map")
+		page, _ := w.kubectlTrellis(0, "map", "--topology", w.name)
+		data := mapData.FindStringSubmatch(page)
+		Expect(data).NotTo(BeNil(), "the page has no data:\n%.500s", page)
+		m := &maps.Map{}
+		Expect(json.Unmarshal([]byte(data[1]), m)).To(Succeed())
+		Expect(w.agrees(m)).To(Succeed())
+		waits := slices.DeleteFunc(m.Waiting, func(g maps.Waiting) bool { return g.Namespace != w.name })
+		Expect(waits).To(HaveLen(1))
+		Expect(waits[0].Graph).To(Equal("waits"))
+		Expect(waits[0].Reason).To(Equal("InsufficientCapacity"))
+		Expect(waits[0].Freeing).NotTo(BeEmpty())
 
-	svg, _ := w.kubectlTrellis(0, "map", "-o", "svg", "--topology", w.name)
-	texts, titles := svgTexts(t, svg)
-	// Below the image there are the first few graphs that wait, of all namespaces: others may fill them.
-	more := regexp.MustCompile(`^and \d+ more that wait$`)
-	for _, want := range []string{"rack r0", "rack r1", "runs", "Waits: map/waits: Worker-0"} {
-		if !slices.ContainsFunc(texts, func(s string) bool {
-			return strings.Contains(s, want) || strings.HasPrefix(want, "Waits: ") && more.MatchString(s)
-		}) {
-			t.Errorf("the image says %q, want %q in it", texts, want)
+		svg, _ := w.kubectlTrellis(0, "map", "-o", "svg", "--topology", w.name)
+		texts, titles := svgTexts(svg)
+		// Below the image there are the first few graphs that wait, of all namespaces: others may fill them.
+		more := regexp.MustCompile(`^and \d+ more that wait$`)
+		for _, want := range []string{"rack r0", "rack r1", "runs", "Waits: map/waits: Worker-0"} {
+			Expect(slices.ContainsFunc(texts, func(s string) bool {
+				return strings.Contains(s, want) || strings.HasPrefix(want, "Waits: ") && more.MatchString(s)
+			})).To(BeTrue(), "the image says %q, want %q in it", texts, want)
 		}
-	}
-	titles = slices.DeleteFunc(titles, func(s string) bool { return !strings.HasPrefix(s, w.name+"/") })
-	slices.Sort(titles)
-	want := []string{"map/runs: Frontend-0", "map/runs: Worker-0 leader, 8 GPUs", "map/runs: Worker-0 worker 1, 8 GPUs", "map/train, 3 GPUs"}
-	if !slices.Equal(titles, want) {
-		t.Errorf("the image draws %q, want %q", titles, want)
-	}
-}
+		titles = slices.DeleteFunc(titles, func(s string) bool { return !strings.HasPrefix(s, w.name+"/") })
+		slices.Sort(titles)
+		Expect(titles).To(Equal([]string{"map/runs: Frontend-0", "map/runs: Worker-0 leader, 8 GPUs", "map/runs: Worker-0 worker 1, 8 GPUs", "map/train, 3 GPUs"}))
+	}, SpecTimeout(suite.Timeout()))
+
+	// A page that is served follows the cluster: a host that is cordoned, and a graph that is deleted, are drawn so without being asked for.
+	It("follows the cluster while it is served", func(ctx SpecContext) {
+		w := mapped(ctx, "map-served")
+		next := w.served()
+		w.nextMap(next, "the map that tree describes", w.agrees)
+
+		w.cordon(w.name + "-r0-2")
+		w.nextMap(next, "the cordoned host", func(m *maps.Map) error {
+			if got := stateOf(m.Trees[0].Cluster, w.node(w.name+"-r0-2")); got != "cordoned" {
+				return fmt.Errorf("its state is %q", got)
+			}
+			return w.agrees(m)
+		})
+
+		Expect(w.c.Delete(ctx, w.dgd("waits"))).To(Succeed())
+		w.nextMap(next, "the map without the deleted graph", func(m *maps.Map) error {
+			if slices.ContainsFunc(m.Graphs, func(g tree.Graph) bool { return g.Namespace == w.name && g.Name == "waits" }) {
+				return errors.New("it is still there")
+			}
+			return nil
+		})
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // svgTexts are the texts of an image, and the titles of what it draws.
-func svgTexts(t *testing.T, svg string) (texts, titles []string) {
-	t.Helper()
+func svgTexts(svg string) (texts, titles []string) {
+	GinkgoHelper()
 	decoder := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
 			return texts, titles
 		}
-		if err != nil {
-			t.Fatalf("the image is no XML: %v", err)
-		}
+		Expect(err).NotTo(HaveOccurred(), "the image is no XML")
 		start, ok := token.(xml.StartElement)
 		if !ok || start.Name.Local != "text" && start.Name.Local != "title" {
 			continue
 		}
 		var text string
-		if err := decoder.DecodeElement(&text, &start); err != nil {
-			t.Fatal(err)
-		}
+		Expect(decoder.DecodeElement(&text, &start)).To(Succeed())
 		if start.Name.Local == "text" {
 			texts = append(texts, text)
 		} else {
 			titles = append(titles, text)
 		}
 	}
-}
-
-// A page that is served follows the cluster: a host that is cordoned, and a graph that is deleted, are drawn so without being asked for.
-func TestServedMapFollowsTheCluster(t *testing.T) {
-	tier.All(t)
-	w := mapped(t, "map-served")
-	next := w.served()
-	w.nextMap(next, "the map that tree describes", w.agrees)
-
-	w.cordon(w.name + "-r0-2")
-	w.nextMap(next, "the cordoned host", func(m *maps.Map) error {
-		if got := stateOf(m.Trees[0].Cluster, w.node(w.name+"-r0-2")); got != "cordoned" {
-			return fmt.Errorf("its state is %q", got)
-		}
-		return w.agrees(m)
-	})
-
-	if err := w.c.Delete(t.Context(), w.dgd("waits")); err != nil {
-		t.Fatal(err)
-	}
-	w.nextMap(next, "the map without the deleted graph", func(m *maps.Map) error {
-		if slices.ContainsFunc(m.Graphs, func(g tree.Graph) bool { return g.Namespace == w.name && g.Name == "waits" }) {
-			return errors.New("it is still there")
-		}
-		return nil
-	})
 }
 
 func stateOf(d *tree.Domain, node string) string {
@@ -194,7 +179,7 @@ func stateOf(d *tree.Domain, node string) string {
 func (w *world) nextMap(next func() *maps.Map, what string, check func(*maps.Map) error) {
 	w.t.Helper()
 	var last error
-	for began := time.Now(); time.Since(began) < patience; {
+	for began := time.Now(); time.Since(began) < suite.Patience(); {
 		if last = check(next()); last == nil {
 			return
 		}
@@ -228,7 +213,7 @@ func (w *world) served() func() *maps.Map {
 			w.t.Errorf("interrupted, map --serve ends with code %d, want 0", code)
 		}
 	})
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), suite.Patience())
 	w.t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"events", nil)
 	if err != nil {

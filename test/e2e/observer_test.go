@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,10 +114,11 @@ func (o *observer) ready(uid types.UID) bool {
 // stop ends the watch and reports. Called again it reports nothing.
 func (o *observer) stop() {
 	o.end()
-	for _, failure := range o.failures {
-		o.w.t.Error(failure)
-	}
+	failures := o.failures
 	o.failures = nil
+	if len(failures) > 0 {
+		o.w.t.Error(strings.Join(failures, "\n"))
+	}
 }
 
 // failed are the failures so far.

@@ -5,10 +5,9 @@ package e2e
 
 import (
 	"fmt"
-	"maps"
-	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // orphan deletes a deployment with --cascade=orphan, and waits until the garbage collector has removed its finalizer.
@@ -61,80 +61,76 @@ func pointers[T any](items []T) []*T {
 	return out
 }
 
-// Deleted with --cascade=orphan and created again, a deployment adopts the pods that ran meanwhile, is Ready with them, and scales.
-// With another constraint the condition has the command that deletes what cannot be adopted.
-func TestOrphansAreAdopted(t *testing.T) {
-	w := newWorld(t, "orphaned", racks(2, 8, "a/r0", "a/r1")...)
-	w.collected()
-	graphs := func(domain string) *nvidiav1alpha1.DynamoGraphDeployment {
-		return w.graphOf("g", domain, services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
-	}
-	w.create(graphs("zone"))
-	w.ready("g")
-	before := w.uids()
+var _ = Describe("A deployment that was deleted with --cascade=orphan and is created again", func() {
+	// Deleted with --cascade=orphan and created again, a deployment adopts the pods that ran meanwhile, is Ready with them, and scales.
+	// With another constraint the condition has the command that deletes what cannot be adopted.
+	It("adopts the pods that run, and names what it cannot adopt", suite.Core, func(ctx SpecContext) {
+		w := newWorld(ctx, "orphaned", racks(2, 8, "a/r0", "a/r1")...)
+		w.collected()
+		graphs := func(domain string) *nvidiav1alpha1.DynamoGraphDeployment {
+			return w.graphOf("g", domain, services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
+		}
+		w.create(graphs("zone"))
+		w.ready("g")
+		before := w.uids()
 
-	t.Log("the same again")
-	w.orphan("g")
-	w.create(graphs("zone"))
-	w.ready("g")
-	if after := w.uids(); !maps.Equal(before, after) {
-		t.Errorf("pods were replaced: %v, then %v", before, after)
-	}
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, nvidiav1alpha1.ReasonAllReplicasPlaced, "a")
-	adopted(w, "g", pointers(list(w, &trellisv1alpha1.ScalingGroupList{}).Items))
-	w.until("the Services are adopted", func() error {
-		for _, service := range list(w, &corev1.ServiceList{}).Items {
-			if !metav1.IsControlledBy(&service, w.dgd("g")) {
-				return fmt.Errorf("%s belongs to %v", service.Name, service.OwnerReferences)
+		By("the same again")
+		w.orphan("g")
+		w.create(graphs("zone"))
+		w.ready("g")
+		Expect(w.uids()).To(Equal(before), "the pods that run are kept")
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionTrue, nvidiav1alpha1.ReasonAllReplicasPlaced, "a")
+		adopted(w, "g", pointers(list(w, &trellisv1alpha1.ScalingGroupList{}).Items))
+		w.until("the Services are adopted", func() error {
+			for _, service := range list(w, &corev1.ServiceList{}).Items {
+				if !metav1.IsControlledBy(&service, w.dgd("g")) {
+					return fmt.Errorf("%s belongs to %v", service.Name, service.OwnerReferences)
+				}
 			}
-		}
-		return nil
-	})
-	w.scale("g", "Worker", 2)
-	w.ready("g")
+			return nil
+		})
+		w.scale("g", "Worker", 2)
+		w.ready("g")
 
-	t.Log("with another constraint")
-	w.orphan("g")
-	w.create(graphs("rack"))
-	w.hasCondition("g", nvidiav1alpha1.ConditionOrphansAdopted, metav1.ConditionFalse, nvidiav1alpha1.ReasonOrphansLeft,
-		"its topology constraint is another one", "kubectl delete -n orphaned scalinggroups.trellis.dev/g-frontend scalinggroups.trellis.dev/g-worker")
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, nvidiav1alpha1.ReasonCreationRefused, "ScalingGroup g-worker of an earlier deployment")
-	before = w.uids()
-	for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
-		if err := w.c.Delete(t.Context(), &sg); err != nil {
-			t.Fatal(err)
+		By("with another constraint")
+		w.orphan("g")
+		w.create(graphs("rack"))
+		w.hasCondition("g", nvidiav1alpha1.ConditionOrphansAdopted, metav1.ConditionFalse, nvidiav1alpha1.ReasonOrphansLeft,
+			"its topology constraint is another one", "kubectl delete -n orphaned scalinggroups.trellis.dev/g-frontend scalinggroups.trellis.dev/g-worker")
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, nvidiav1alpha1.ReasonCreationRefused, "ScalingGroup g-worker of an earlier deployment")
+		before = w.uids()
+		for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+			Expect(w.c.Delete(ctx, &sg)).To(Succeed())
 		}
-	}
-	w.until("the pods are new", func() error { return w.allNew(before, 3) })
-	w.ready("g")
+		w.until("the pods are new", func() error { return w.allNew(before, 3) })
+		w.ready("g")
 
-	t.Log("with the deployment everything goes")
-	w.delete("g")
-	w.until("nothing is left", func() error {
-		if left := list(w, &corev1.PodList{}).Items; len(left) > 0 {
-			return fmt.Errorf("%d pods", len(left))
-		}
-		return nil
-	})
-}
+		By("with the deployment everything goes")
+		w.delete("g")
+		w.until("nothing is left", func() error {
+			if left := list(w, &corev1.PodList{}).Items; len(left) > 0 {
+				return fmt.Errorf("%d pods", len(left))
+			}
+			return nil
+		})
+	}, SpecTimeout(suite.Timeout()))
 
-// Under PodGroup the Workload of the graph is adopted with it; groups belong to the pods that run on.
-func TestOrphansOfPodGroupAreAdopted(t *testing.T) {
-	t.Parallel()
-	w := newWorldIn(t, podGroups(t), "orphaned-groups", racks(2, 8, "a/r0")...)
-	w.collected()
-	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})
-	w.create(dgd.DeepCopy())
-	w.ready("g")
-	before, group := w.uids(), w.groups("Worker")[0].Name
-	w.orphan("g")
-	w.create(dgd)
-	w.ready("g")
-	if after := w.uids(); !maps.Equal(before, after) {
-		t.Errorf("pods were replaced: %v, then %v", before, after)
-	}
-	adopted(w, "g", pointers(list(w, &schedulingv1beta1.WorkloadList{}).Items))
-	if groups := w.groups("Worker"); len(groups) != 1 || groups[0].Name != group || !strings.HasPrefix(groups[0].OwnerReferences[0].Name, "g-worker-0-") {
-		t.Errorf("the groups are %+v", groups)
-	}
-}
+	// Under PodGroup the Workload of the graph is adopted with it; groups belong to the pods that run on.
+	It("adopts the pods and the Workload under PodGroup", suite.Core, func(ctx SpecContext) {
+		w := podGroups.open(ctx).newWorld(ctx, "orphaned-groups", racks(2, 8, "a/r0")...)
+		w.collected()
+		dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})
+		w.create(dgd.DeepCopy())
+		w.ready("g")
+		before, group := w.uids(), w.groups("Worker")[0].Name
+		w.orphan("g")
+		w.create(dgd)
+		w.ready("g")
+		Expect(w.uids()).To(Equal(before), "the pods that run are kept")
+		adopted(w, "g", pointers(list(w, &schedulingv1beta1.WorkloadList{}).Items))
+		groups := w.groups("Worker")
+		Expect(groups).To(HaveLen(1))
+		Expect(groups[0].Name).To(Equal(group))
+		Expect(groups[0].OwnerReferences[0].Name).To(HavePrefix("g-worker-0-"))
+	}, SpecTimeout(suite.Timeout()))
+})

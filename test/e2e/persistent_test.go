@@ -8,16 +8,14 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-)
 
-// persistence is how long a call is repeated.
-const persistence = 3 * time.Minute
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
 
 // persistent returns a client that repeats calls while API server, webhooks or conversion are not there: a user who tries again.
 func persistent(c client.WithWatch) client.WithWatch { return repeating(c, unanswered) }
@@ -57,7 +55,7 @@ func persist(ctx context.Context, call func() error) error { return repeat(ctx, 
 func repeat(ctx context.Context, again, done func(error) bool, call func() error) error {
 	var last error
 	repeated := false
-	err := wait.PollUntilContextTimeout(ctx, betweenAttempts, persistence, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, betweenAttempts, suite.Patience(), true, func(context.Context) (bool, error) {
 		last = call()
 		if again(last) {
 			repeated = true

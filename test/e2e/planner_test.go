@@ -4,10 +4,10 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // plannedManifest has its components in an order that is not the names', with and without an adapter.
@@ -49,113 +49,92 @@ spec:
     podTemplate: *plain
 `
 
-// The planner, with the account that Trellis makes for it and no right beyond those of its Role, scales two components up, down, to nothing
-// and back: one by its adapter, one in the deployment.
-func TestPlannerProtocol(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "planner", racks(4, 8, "a/r0", "a/r1")...)
-	w.applyText(plannedManifest)
-	p := w.planner("llm", w.accountConfig(plannersAccount))
-	w.until("the account has its Role", func() error {
-		_, err := p.graphs().List(t.Context(), metav1.ListOptions{})
-		return err
-	})
-	p.stable("VllmDecodeWorker", 1)
-	w.until("the adapter is there", func() error { return w.c.Get(t.Context(), key(w.name, "llm-vllmdecodeworker"), &scalingAdapter{}) })
-	for _, n := range []int32{2, 0, 1} {
-		if p.scale("VllmDecodeWorker", int(n)) {
-			t.Error("VllmDecodeWorker has no adapter")
+var _ = Describe("The Dynamo planner", func() {
+	// The planner, with the account that Trellis makes for it and no right beyond those of its Role, scales two components up, down, to nothing
+	// and back: one by its adapter, one in the deployment.
+	It("scales two components by its protocol, with the rights of its own account", func(ctx SpecContext) {
+		w := newWorld(ctx, "planner", racks(4, 8, "a/r0", "a/r1")...)
+		w.applyText(plannedManifest)
+		p := w.planner("llm", w.accountConfig(plannersAccount))
+		w.until("the account has its Role", func() error {
+			_, err := p.graphs().List(ctx, metav1.ListOptions{})
+			return err
+		})
+		p.stable("VllmDecodeWorker", 1)
+		w.until("the adapter is there", func() error { return w.c.Get(ctx, key(w.name, "llm-vllmdecodeworker"), &scalingAdapter{}) })
+		for _, n := range []int32{2, 0, 1} {
+			Expect(p.scale("VllmDecodeWorker", int(n))).To(BeFalse(), "VllmDecodeWorker has an adapter")
+			Expect(p.scale("VllmPrefillWorker", int(n))).To(BeTrue(), "VllmPrefillWorker did not ask for an adapter")
+			p.stable("VllmDecodeWorker", n)
+			p.stable("VllmPrefillWorker", n)
+			Expect(p.podsOf("VllmDecodeWorker")).To(HaveLen(2 * int(n)))
+			Expect(p.podsOf("VllmPrefillWorker")).To(HaveLen(int(n)))
 		}
-		if !p.scale("VllmPrefillWorker", int(n)) {
-			t.Error("VllmPrefillWorker has an adapter it did not ask for")
-		}
-		p.stable("VllmDecodeWorker", n)
-		p.stable("VllmPrefillWorker", n)
-		if decode, prefill := len(p.podsOf("VllmDecodeWorker")), len(p.podsOf("VllmPrefillWorker")); decode != 2*int(n) || prefill != int(n) {
-			t.Errorf("%d and %d pods, want %d and %d", decode, prefill, 2*n, n)
-		}
-	}
-	if u := p.list().Status.RollingUpdate; u != nil {
-		t.Errorf("scaling is reported as the update %+v", u)
-	}
-	p.mustKeepItsPlace(t)
-	p.mayDoNoMore(t)
-	w.onePodPerReplica(t, p)
-}
+		Expect(p.list().Status.RollingUpdate).To(BeNil(), "scaling is no update")
+		p.mustKeepItsPlace()
+		p.mayDoNoMore()
+		w.onePodPerReplica(p)
+	}, SpecTimeout(suite.Timeout()))
+
+	// A planner that asks while a user's update is on its way waits for the end of it.
+	It("waits for the end of an update that is on its way", func(ctx SpecContext) {
+		w := newWorld(ctx, "planner-update", racks(2, 8, "a/r0")...)
+		w.applyText(strings.NewReplacer("clusterTopologyName: planner", "clusterTopologyName: planner-update", "    multinode: {nodeCount: 2}\n", "").Replace(plannedManifest))
+		p := w.planner("llm", nil)
+		p.stable("VllmPrefillWorker", 1)
+		before := p.podsOf("VllmPrefillWorker")[0].GetUID()
+		image := []byte(`[{"op": "replace", "path": "/spec/components/0/podTemplate/spec/containers/0/image", "value": "example.com/vllm:2"}]`)
+		patched, err := p.graphs().Patch(ctx, "llm", types.JSONPatchType, image, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		changed := read[nvidiav1beta1.DynamoGraphDeployment](w.t, patched)
+		Expect(p.unstable(changed, "VllmPrefillWorker", 1)).To(HaveOccurred(), "the deployment that was just changed counts as stable")
+		p.stable("VllmPrefillWorker", 1)
+		update := p.get().Status.RollingUpdate
+		Expect(update).NotTo(BeNil())
+		Expect(update.Phase).To(Equal(nvidiav1beta1.RollingUpdateCompleted))
+		Expect(update.UpdatedComponents).To(ContainElement("VllmPrefillWorker"))
+		pods := p.podsOf("VllmPrefillWorker")
+		Expect(pods).To(HaveLen(1))
+		Expect(pods[0].GetUID()).NotTo(Equal(before), "the component counts as stable with its old pod")
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // mustKeepItsPlace: what the planner writes by index reaches the component that it read there or none, and never one that an adapter owns.
-func (p *planner) mustKeepItsPlace(t *testing.T) {
+func (p *planner) mustKeepItsPlace() {
+	GinkgoHelper()
 	var names []string
 	for _, c := range p.list().Spec.Components {
 		names = append(names, c.Name)
 	}
-	if want := []string{"VllmPrefillWorker", "Frontend", "VllmDecodeWorker", "Planner"}; !slices.Equal(names, want) {
-		t.Errorf("components are %v, want %v", names, want)
-	}
-	if err := p.patchAt(1, "VllmPrefillWorker", 5); !apierrors.IsInvalid(err) {
-		t.Errorf("a patch at another component's index: %v", err)
-	}
+	Expect(names).To(Equal([]string{"VllmPrefillWorker", "Frontend", "VllmDecodeWorker", "Planner"}))
+	Expect(p.patchAt(1, "VllmPrefillWorker", 5)).To(Satisfy(apierrors.IsInvalid), "a patch at another component's index")
 	p.scaleByIndex("VllmDecodeWorker", 2)
-	if n := *p.get().Component("VllmDecodeWorker").Replicas; n != 1 {
-		t.Errorf("the deployment's number of a component with an adapter became %d", n)
-	}
+	Expect(p.get().Component("VllmDecodeWorker").Replicas).To(HaveValue(BeEquivalentTo(1)), "the deployment's number of a component with an adapter")
 }
 
 // mayDoNoMore: these answers show that the requests before were not an administrator's.
-func (p *planner) mayDoNoMore(t *testing.T) {
-	if _, err := p.api.Resource(workerMetadata).Namespace(p.name).List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("reading what workers publish: %v", err)
-	}
-	if err := p.graphs().Delete(t.Context(), p.dgd, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("deleting the deployment: %v", err)
-	}
+func (p *planner) mayDoNoMore() {
+	GinkgoHelper()
+	ctx := p.t.Context()
+	_, err := p.api.Resource(workerMetadata).Namespace(p.name).List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred(), "reading what workers publish")
+	Expect(p.graphs().Delete(ctx, p.dgd, metav1.DeleteOptions{})).To(Satisfy(apierrors.IsForbidden), "deleting the deployment")
 	body := []byte(`{"spec":{"replicas":2}}`)
-	_, err := p.api.Resource(plannedAdapters).Namespace(p.name).Patch(t.Context(), "llm-vllmdecodeworker", types.MergePatchType, body, metav1.PatchOptions{})
-	if !apierrors.IsForbidden(err) {
-		t.Errorf("patching an adapter itself: %v", err)
-	}
+	_, err = p.api.Resource(plannedAdapters).Namespace(p.name).Patch(ctx, "llm-vllmdecodeworker", types.MergePatchType, body, metav1.PatchOptions{})
+	Expect(err).To(Satisfy(apierrors.IsForbidden), "patching an adapter itself")
 }
 
 // onePodPerReplica: an autoscaler that divides by pods finds one of each replica.
-func (w *world) onePodPerReplica(t *testing.T, p *planner) {
+func (w *world) onePodPerReplica(p *planner) {
+	GinkgoHelper()
 	p.scale("VllmDecodeWorker", 2)
 	p.stable("VllmDecodeWorker", 2)
 	a := get(w, &scalingAdapter{}, w.name, "llm-vllmdecodeworker")
-	if a.Status.LastScaleTime == nil || !meta.IsStatusConditionTrue(a.Status.Conditions, nvidiav1beta1.ConditionActive) {
-		t.Errorf("the adapter's status is %+v", a.Status)
-	}
+	Expect(a.Status.LastScaleTime).NotTo(BeNil())
+	Expect(meta.IsStatusConditionTrue(a.Status.Conditions, nvidiav1beta1.ConditionActive)).To(BeTrue(), "the adapter's conditions: %+v", a.Status.Conditions)
 	scale := &autoscalingv1.Scale{}
-	if err := w.c.SubResource("scale").Get(t.Context(), a, scale); err != nil {
-		t.Fatal(err)
-	}
-	pods, err := p.api.Resource(plannedPods).Namespace(w.name).List(t.Context(), metav1.ListOptions{LabelSelector: scale.Status.Selector})
-	if err != nil || len(pods.Items) != 2 {
-		t.Errorf("%q finds %d pods of 2 replicas (%v)", scale.Status.Selector, len(pods.Items), err)
-	}
-}
-
-// A planner that asks while a user's update is on its way waits for the end of it.
-func TestPlannerWaitsForAnUpdate(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "planner-update", racks(2, 8, "a/r0")...)
-	w.applyText(strings.NewReplacer("clusterTopologyName: planner", "clusterTopologyName: planner-update", "    multinode: {nodeCount: 2}\n", "").Replace(plannedManifest))
-	p := w.planner("llm", nil)
-	p.stable("VllmPrefillWorker", 1)
-	before := p.podsOf("VllmPrefillWorker")[0].GetUID()
-	image := []byte(`[{"op": "replace", "path": "/spec/components/0/podTemplate/spec/containers/0/image", "value": "example.com/vllm:2"}]`)
-	patched, err := p.graphs().Patch(t.Context(), "llm", types.JSONPatchType, image, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.unstable(read[nvidiav1beta1.DynamoGraphDeployment](t, patched), "VllmPrefillWorker", 1); err == nil {
-		t.Error("the deployment that was just changed counts as stable")
-	}
-	p.stable("VllmPrefillWorker", 1)
-	dgd := p.get()
-	if u := dgd.Status.RollingUpdate; u == nil || u.Phase != nvidiav1beta1.RollingUpdateCompleted || !slices.Contains(u.UpdatedComponents, "VllmPrefillWorker") {
-		t.Errorf("the update is %+v", u)
-	}
-	if pods := p.podsOf("VllmPrefillWorker"); len(pods) != 1 || pods[0].GetUID() == before {
-		t.Errorf("the component counts as stable with %d pods, the old one among them", len(pods))
-	}
+	Expect(w.c.SubResource("scale").Get(w.t.Context(), a, scale)).To(Succeed())
+	pods, err := p.api.Resource(plannedPods).Namespace(w.name).List(w.t.Context(), metav1.ListOptions{LabelSelector: scale.Status.Selector})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods.Items).To(HaveLen(2), "the pods of 2 replicas that %q finds", scale.Status.Selector)
 }

@@ -4,12 +4,14 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,84 +21,78 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// The API is switched off and on under running deployments: none of their pods is touched, nothing new is made half constrained, and all
-// of it goes on by itself when the API is back.
-func TestPodGroupAPIComesAndGoes(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := newEnvironment(t, "switched", func(o *sandbox.Options) {
-		o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}
-	})
-	w := newWorldIn(t, e, "switched", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "a/r4")...)
-	create := func(name string) {
-		dgd := w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack")})
-		dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
-		w.create(dgd)
-	}
-	t.Log("before the API is there, the deployment waits, says what is missing, and makes no pod; others go on by Gates")
-	create("g")
-	w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "does not serve podgroups and workloads of scheduling.k8s.io/v1beta1", "--feature-gates=GenericWorkload=true")
-	w.waitsFor("ProviderNotReady", "does not serve")
-	if n := len(w.all()); n > 0 {
-		t.Errorf("%d pods were made", n)
-	}
-	w.create(w.graphOf("plain", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
-	w.ready("plain")
+var _ = Describe("The API of PodGroup", func() {
+	// The API is switched off and on under running deployments: none of their pods is touched, nothing new is made half constrained, and all
+	// of it goes on by itself when the API is back.
+	It("is switched off and on under running deployments, and no pod of theirs is touched", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "switched", func(o *sandbox.Options) {
+			o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}
+		})
+		w := e.newWorld(ctx, "switched", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "a/r4")...)
+		create := func(name string) {
+			dgd := w.graphOf(name, "zone", services{"Worker": worker(1, 2, 8, "rack")})
+			dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
+			w.create(dgd)
+		}
+		By("before the API is there, the deployment waits, says what is missing, and makes no pod; others go on by Gates")
+		create("g")
+		w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "does not serve podgroups and workloads of scheduling.k8s.io/v1beta1", "--feature-gates=GenericWorkload=true")
+		w.waitsFor("ProviderNotReady", "does not serve")
+		Expect(w.all()).To(BeEmpty(), "no pod is made")
+		w.create(w.graphOf("plain", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+		w.ready("plain")
 
-	t.Log("it is switched on: no restart of the operator is needed")
-	switchTo := func(provider sandbox.Provider) {
-		if err := e.cluster.SwitchProvider(t.Context(), provider); err != nil {
-			t.Fatal(err)
+		By("it is switched on: no restart of the operator is needed")
+		switchTo := func(provider sandbox.Provider) {
+			Expect(e.cluster.SwitchProvider(ctx, provider)).To(Succeed())
 		}
-	}
-	switchTo(sandbox.PodGroup)
-	w.ready("g")
-	w.hasCondition("g", providerReady, metav1.ConditionTrue, "ProviderAvailable")
-	create("loser")
-	w.ready("loser")
-	before := w.uids()
-	delete(before, w.pod("loser-worker-0-1").UID)
+		switchTo(sandbox.PodGroup)
+		w.ready("g")
+		w.hasCondition("g", providerReady, metav1.ConditionTrue, "ProviderAvailable")
+		create("loser")
+		w.ready("loser")
+		before := w.uids()
+		delete(before, w.pod("loser-worker-0-1").UID)
 
-	t.Log("it is switched off under the running deployment")
-	switchTo(sandbox.Gates)
-	w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "what runs is left alone")
-	w.ready("g")
-	w.scale("g", "Worker", 2)
-	w.waitsFor("ProviderNotReady", "Worker-1")
-	w.scale("plain", "Worker", 2)
-	w.ready("plain")
-	w.deletePod("loser-worker-0-1")
-	w.until("the lost pod has been noticed", func() error {
-		if n := ptr.Deref(w.dgd("loser").Status.Services["Worker"].ReadyReplicas, 0); n > 0 {
-			return fmt.Errorf("%d replicas are ready", n)
-		}
-		return nil
-	})
-	w.stillRun(before)
+		By("it is switched off under the running deployment")
+		switchTo(sandbox.Gates)
+		w.hasCondition("g", providerReady, metav1.ConditionFalse, "APINotServed", "what runs is left alone")
+		w.ready("g")
+		w.scale("g", "Worker", 2)
+		w.waitsFor("ProviderNotReady", "Worker-1")
+		w.scale("plain", "Worker", 2)
+		w.ready("plain")
+		w.deletePod("loser-worker-0-1")
+		w.until("the lost pod has been noticed", func() error {
+			if n := ptr.Deref(w.dgd("loser").Status.Services["Worker"].ReadyReplicas, 0); n > 0 {
+				return fmt.Errorf("%d replicas are ready", n)
+			}
+			return nil
+		})
+		w.stillRun(before)
 
-	t.Log("and on again: what waited goes on, and a replica that lost a pod is recreated as a whole")
-	half := w.pod("loser-worker-0-0").UID
-	delete(before, half)
-	switchTo(sandbox.PodGroup)
-	w.ready("g")
-	w.until("the half is gone", func() error {
-		if w.uids()[half] {
-			return errors.New("it is there")
+		By("and on again: what waited goes on, and a replica that lost a pod is recreated as a whole")
+		half := w.pod("loser-worker-0-0").UID
+		delete(before, half)
+		switchTo(sandbox.PodGroup)
+		w.ready("g")
+		w.until("the half is gone", func() error {
+			if w.uids()[half] {
+				return errors.New("it is there")
+			}
+			return nil
+		})
+		w.ready("loser")
+		w.stillRun(before)
+		for ordinal, want := range map[int32]int{0: 6, 1: 4} { // of three deployments and of two
+			Expect(w.replicasOf("Worker")[ordinal]).To(HaveLen(want), "replica %d", ordinal)
 		}
-		return nil
-	})
-	w.ready("loser")
-	w.stillRun(before)
-	for ordinal, want := range map[int32]int{0: 6, 1: 4} { // of three deployments and of two
-		if pods := w.replicasOf("Worker")[ordinal]; len(pods) != want {
-			t.Errorf("replica %d: %d pods", ordinal, len(pods))
-		}
-	}
-	losesAMember(t, e)
-}
+		losesAMember(ctx, e)
+	}, SpecTimeout(suite.Timeout()))
+})
 
 func (w *world) pod(name string) *corev1.Pod {
 	w.t.Helper()
@@ -119,11 +115,10 @@ func (w *world) stillRun(uids map[types.UID]bool) {
 
 // losesAMember: a member of a base gang is lost while the gang waits for the kube-scheduler. Its successor cannot join the tree, so the
 // gang is requeued, and starts as a new one.
-func losesAMember(t *testing.T, e environment) {
-	w := newWorldIn(t, e, "loses", racks(2, 8, "a/r0", "a/r1")...)
-	if err := w.cluster.StopComponent(t.Context(), "kube-scheduler"); err != nil {
-		t.Fatal(err)
-	}
+func losesAMember(ctx context.Context, e environment) {
+	GinkgoHelper()
+	w := e.newWorld(ctx, "loses", racks(2, 8, "a/r0", "a/r1")...)
+	Expect(w.cluster.StopComponent(ctx, "kube-scheduler")).To(Succeed())
 	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)})
 	dgd.Annotations = map[string]string{graph.AnnotationProvider: specs.PodGroup.Name}
 	w.create(dgd)
@@ -138,8 +133,6 @@ func losesAMember(t *testing.T, e environment) {
 		}
 		return errors.New("no event says so")
 	})
-	if err := w.cluster.StartComponent(t.Context(), "kube-scheduler"); err != nil {
-		t.Fatal(err)
-	}
+	Expect(w.cluster.StartComponent(ctx, "kube-scheduler")).To(Succeed())
 	w.ready("g")
 }

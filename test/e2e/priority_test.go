@@ -4,11 +4,13 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 func (w *world) priorityClass(value int32) string {
@@ -28,25 +30,24 @@ func (w *world) priorityClass(value int32) string {
 	name := fmt.Sprintf("%s-%d", w.name, value)
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 	w.create(class)
-	w.t.Cleanup(func() { _ = w.c.Delete(w.t.Context(), class) })
+	w.t.Cleanup(func() { _ = w.c.Delete(context.WithoutCancel(w.t.Context()), class) })
 	return name
 }
 
-// Two racks are full: one with a gang of two hosts, one with two graphs of one host each. A more important gang gets the rack where it breaks
-// one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is capacity, in the same rack
-// only if that is where the capacity is.
-func TestPriorityMakesRoom(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	for name, environment := range map[string]environment{"gates": shared, "podgroup": podGroups(t)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			priorityMakesRoom(t, newWorldIn(t, environment, "priority", racks(2, 8, "a/r0", "a/r1")...))
-		})
-	}
-}
+var _ = Describe("A gang of a higher priority", func() {
+	// Two racks are full: one with a gang of two hosts, one with two graphs of one host each. A more important gang gets the rack where it breaks
+	// one gang, whole; the kube-scheduler preempts there. The gang that had to go comes back whole once there is capacity, in the same rack
+	// only if that is where the capacity is.
+	DescribeTable("preempts one gang whole, which comes back whole", func(ctx SpecContext, on *sharedSandbox) {
+		priorityMakesRoom(on.open(ctx).newWorld(ctx, "priority", racks(2, 8, "a/r0", "a/r1")...))
+	},
+		Entry("under Gates", SpecTimeout(suite.Timeout()), shared),
+		Entry("under PodGroup", SpecTimeout(suite.Timeout()), podGroups),
+	)
+})
 
-func priorityMakesRoom(t *testing.T, w *world) {
+func priorityMakesRoom(w *world) {
+	GinkgoHelper()
 	high := w.priorityClass(1000)
 	w.create(w.graphOf("one", "", services{"Worker": worker(1, 1, 8, "rack")}))
 	w.ready("one")
@@ -63,26 +64,18 @@ func priorityMakesRoom(t *testing.T, w *world) {
 	urgent.Spec.PriorityClassName = high
 	w.create(urgent)
 	w.ready("urgent")
-	if got := w.domains("rack", podsOf(w, "urgent")...); !slices.Equal(got, pair) {
-		t.Errorf("the urgent gang is in %v; in %v it breaks only one other gang", got, pair)
-	}
+	Expect(podsOf(w, "urgent")).To(w.bePlacedIn("rack", pair...), "there it breaks only one other gang")
 	w.hasEventOf(corev1.EventTypeNormal, "DynamoGraphDeployment", "urgent", scheduler.EventPreempting, "2 of "+w.name+"/pair-worker-0")
 	w.hasCondition("pair", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "of 2")
 	for _, name := range []string{"one", "two"} {
 		w.ready(name)
 	}
-	if n := len(released(podsOf(w, "pair"))); n != 0 {
-		t.Errorf("%d pods of the preempted gang are released, want none: it comes back whole or not at all", n)
-	}
+	Expect(released(podsOf(w, "pair"))).To(BeEmpty(), "the preempted gang comes back whole or not at all")
 	for _, name := range []string{"equal", "urgent"} {
-		if err := w.c.Delete(t.Context(), w.dgd(name)); err != nil {
-			t.Fatal(err)
-		}
+		w.delete(name)
 	}
 	w.ready("pair")
-	if got := w.domains("rack", podsOf(w, "pair")...); !slices.Equal(got, pair) {
-		t.Errorf("the gang came back in %v, it had been in %v", got, pair)
-	}
+	Expect(podsOf(w, "pair")).To(w.bePlacedIn("rack", pair...), "where it had been")
 }
 
 func podsOf(w *world, graph string) []corev1.Pod {
@@ -95,132 +88,120 @@ func released(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return len(p.Spec.SchedulingGates) > 0 })
 }
 
-// Many graphs, 50 or TRELLIS_CROWD, arrive at once on a cluster that is 85 % full. A gang that is placed is placed whole, one that is not
-// says why, and no capacity for a whole gang is left over.
-func TestManyGraphsOnAFullCluster(t *testing.T) {
-	tier.All(t)
-	const racksOf, hosts, free = 40, 4, 24
-	graphs := int(fromEnv("TRELLIS_CROWD", 50))
-	var paths []string
-	for i := range racksOf {
-		paths = append(paths, fmt.Sprintf("z%d/r%d", i%4, i/4))
-	}
-	w := newWorld(t, "crowd", racks(hosts, 8, paths...)...)
-	random := rand.New(rand.NewPCG(1, 2))
-	var nodes []string
-	for _, path := range racks(hosts, 8, paths...) {
-		nodes = append(nodes, path.name)
-	}
-	random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	for i, node := range nodes[:len(nodes)-free] {
-		w.occupy(fmt.Sprintf("busy-%d", i), node, 8)
-	}
-	for i := range graphs {
-		w.create(w.graphOf(fmt.Sprintf("g%d", i), "", services{"Worker": worker(1, 2, 8, "rack")}))
-	}
-	var placed int
-	w.until("every graph is placed or a reason", func() error {
-		placed = 0
-		for _, dgd := range list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items {
-			c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
-			switch {
-			case c == nil || c.Reason == gang.CodeCreating:
-				return fmt.Errorf("%s is not decided", dgd.Name)
-			case c.Status == metav1.ConditionTrue && dgd.Status.State != nvidiav1alpha1.StateSuccessful:
-				return fmt.Errorf("%s is placed and is %s", dgd.Name, dgd.Status.State)
-			case c.Status == metav1.ConditionTrue:
-				placed++
+var _ = Describe("Many graphs at once", func() {
+	// Many graphs, 50 or TRELLIS_CROWD, arrive at once on a cluster that is 85 % full. A gang that is placed is placed whole, one that is not
+	// says why, and no capacity for a whole gang is left over.
+	It("are placed whole or not at all on a cluster that is nearly full, and no capacity is left over", suite.Faults, func(ctx SpecContext) {
+		const racksOf, hosts, free = 40, 4, 24
+		graphs := int(fromEnv("TRELLIS_CROWD", 50))
+		var paths []string
+		for i := range racksOf {
+			paths = append(paths, fmt.Sprintf("z%d/r%d", i%4, i/4))
+		}
+		w := newWorld(ctx, "crowd", racks(hosts, 8, paths...)...)
+		random := rand.New(rand.NewPCG(1, 2))
+		var nodes []string
+		for _, path := range racks(hosts, 8, paths...) {
+			nodes = append(nodes, path.name)
+		}
+		random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		for i, node := range nodes[:len(nodes)-free] {
+			w.occupy(fmt.Sprintf("busy-%d", i), node, 8)
+		}
+		for i := range graphs {
+			w.create(w.graphOf(fmt.Sprintf("g%d", i), "", services{"Worker": worker(1, 2, 8, "rack")}))
+		}
+		var placed int
+		w.until("every graph is placed or a reason", func() error {
+			placed = 0
+			for _, dgd := range list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items {
+				c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionPlaced)
+				switch {
+				case c == nil || c.Reason == gang.CodeCreating:
+					return fmt.Errorf("%s is not decided", dgd.Name)
+				case c.Status == metav1.ConditionTrue && dgd.Status.State != nvidiav1alpha1.StateSuccessful:
+					return fmt.Errorf("%s is placed and is %s", dgd.Name, dgd.Status.State)
+				case c.Status == metav1.ConditionTrue:
+					placed++
+				}
+			}
+			return nil
+		})
+		perRack := map[string]int{}
+		bound := map[string][]corev1.Pod{}
+		for _, pod := range w.all() {
+			if pod.Spec.NodeName != "" && pod.Labels["nvidia.com/dynamo-graph-deployment-name"] != "" {
+				bound[pod.Labels["nvidia.com/dynamo-graph-deployment-name"]] = append(bound[pod.Labels["nvidia.com/dynamo-graph-deployment-name"]], pod)
 			}
 		}
-		return nil
-	})
-	perRack := map[string]int{}
-	bound := map[string][]corev1.Pod{}
-	for _, pod := range w.all() {
-		if pod.Spec.NodeName != "" && pod.Labels["nvidia.com/dynamo-graph-deployment-name"] != "" {
-			bound[pod.Labels["nvidia.com/dynamo-graph-deployment-name"]] = append(bound[pod.Labels["nvidia.com/dynamo-graph-deployment-name"]], pod)
-		}
-	}
-	for graph, pods := range bound {
-		if got := w.domains("rack", pods...); len(pods) != 2 || len(got) != 1 {
-			t.Errorf("%s has %d pods bound in %v, want 2 in one rack", graph, len(pods), got)
-		}
-		for i := range pods { // a rack is a small part of this cluster
-			if got := namedHosts(pods[i : i+1]); len(got) != hosts {
-				t.Errorf("%s may go to %v by name, want the %d hosts of its rack", pods[i].Name, got, hosts)
+		for graph, pods := range bound {
+			Expect(pods).To(And(HaveLen(2), w.bePlacedInOne("rack")), "the pods of %s", graph)
+			for i := range pods { // a rack is a small part of this cluster
+				Expect(namedHosts(pods[i:i+1])).To(HaveLen(hosts), "%s may go to the hosts of its rack by name", pods[i].Name)
 			}
 		}
-	}
-	for _, node := range nodes[len(nodes)-free:] {
-		perRack[node[:len(node)-2]]++
-	}
-	want := 0
-	for _, n := range perRack {
-		want += n / 2
-	}
-	if placed != want || len(bound) != want {
-		t.Errorf("%d graphs placed, %d bound; there was capacity for %d", placed, len(bound), want)
-	}
-}
-
-// A constraint stated in KAI's annotations means the same as one in the spec, and is taken over once.
-func TestConstraintInAnnotations(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "annotated", racks(2, 8, "a/r0", "b/r0", "b/r1")...)
-	dgd := w.graphOf("g", "", services{"Worker": worker(2, 2, 8, ""), "Frontend": frontend(1)})
-	dgd.Spec.TopologyConstraint = nil
-	dgd.Annotations = map[string]string{
-		constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
-	}
-	w.create(dgd)
-	w.ready("g")
-	if got := w.domains("zone", w.all()...); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("the graph is in %v; only zone b holds it", got)
-	}
-	w.hasCondition("g", nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionTrue, "AllTopologyLevelsAvailable")
-	changed := w.dgd("g").DeepCopy()
-	changed.Annotations[constraint.AnnotationRequired] = rackKey
-	if err := w.c.Patch(t.Context(), changed, client.MergeFrom(w.dgd("g"))); err == nil {
-		t.Error("the annotation could be changed")
-	}
-}
-
-// Multinode services of graphs without any constraint are packed by the default topology as closely as goes, and it never keeps them from
-// being placed.
-func TestDefaultTopology(t *testing.T) {
-	tier.All(t)
-	e := newEnvironment(t, "default")
-	w := newWorldIn(t, e, "default-topology", racks(2, 8, "a/r0", "a/r1")...)
-	ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
-	older := ct.DeepCopy()
-	metav1.SetMetaDataAnnotation(&ct.ObjectMeta, constraint.AnnotationDefault, "true")
-	if err := w.c.Patch(t.Context(), ct, client.MergeFrom(older)); err != nil {
-		t.Fatal(err)
-	}
-	w.until("the topology says that it is the default", func() error {
-		ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
-		if !meta.IsStatusConditionTrue(ct.Status.Conditions, grovev1alpha1.ConditionDefault) {
-			return fmt.Errorf("conditions %v", ct.Status.Conditions)
+		for _, node := range nodes[len(nodes)-free:] {
+			perRack[node[:len(node)-2]]++
 		}
-		return nil
-	})
-	unconstrained := func(name string, s services) *nvidiav1alpha1.DynamoGraphDeployment {
-		dgd := w.graphOf(name, "", s)
+		want := 0
+		for _, n := range perRack {
+			want += n / 2
+		}
+		Expect(placed).To(Equal(want), "the graphs that are placed")
+		Expect(bound).To(HaveLen(want), "the graphs that are bound")
+	}, SpecTimeout(suite.Timeout()))
+})
+
+var _ = Describe("A constraint in KAI's annotations", func() {
+	// A constraint stated in KAI's annotations means the same as one in the spec, and is taken over once.
+	It("means the same as one in the spec", func(ctx SpecContext) {
+		w := newWorld(ctx, "annotated", racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+		dgd := w.graphOf("g", "", services{"Worker": worker(2, 2, 8, ""), "Frontend": frontend(1)})
 		dgd.Spec.TopologyConstraint = nil
-		return dgd
-	}
-	w.occupy("busy", "a-r0-0", 8)
-	w.create(unconstrained("g", services{"Worker": worker(1, 2, 8, ""), "Frontend": frontend(1)}))
-	w.ready("g")
-	if got := w.domains("rack", w.replicasOf("Worker")[0]...); !slices.Equal(got, []string{"a/r1"}) {
-		t.Errorf("the replica is in %v; rack a/r1 holds all of it", got)
-	}
-	for _, pods := range w.replicasOf("Frontend") {
-		if len(pods[0].Spec.NodeSelector) > 0 {
-			t.Errorf("the frontend is pinned to %v", pods[0].Spec.NodeSelector)
+		dgd.Annotations = map[string]string{
+			constraint.AnnotationTopology: w.name, constraint.AnnotationRequired: zoneKey, constraint.AnnotationPreferred: rackKey,
 		}
-	}
-	w.addHosts(host{zone: "b", rack: "r0", name: "b-r0-0", gpus: 8})
-	w.create(unconstrained("spread", services{"Worker": worker(1, 2, 8, "")}))
-	w.ready("spread") // one host left in a/r0 and one in b/r0: no domain holds both, so any two will do
-}
+		w.create(dgd)
+		w.ready("g")
+		Expect(w.all()).To(w.bePlacedIn("zone", "b"), "only zone b holds it")
+		w.hasCondition("g", nvidiav1alpha1.ConditionTopologyLevelsAvailable, metav1.ConditionTrue, "AllTopologyLevelsAvailable")
+		changed := w.dgd("g").DeepCopy()
+		changed.Annotations[constraint.AnnotationRequired] = rackKey
+		Expect(w.c.Patch(ctx, changed, client.MergeFrom(w.dgd("g")))).NotTo(Succeed(), "the annotation is changed")
+	}, SpecTimeout(suite.Timeout()))
+})
+
+var _ = Describe("The default topology", func() {
+	// Multinode services of graphs without any constraint are packed by the default topology as closely as goes, and it never keeps them from
+	// being placed.
+	It("packs multinode services without a constraint as closely as it goes, and keeps none from being placed", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "default")
+		w := e.newWorld(ctx, "default-topology", racks(2, 8, "a/r0", "a/r1")...)
+		ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
+		older := ct.DeepCopy()
+		metav1.SetMetaDataAnnotation(&ct.ObjectMeta, constraint.AnnotationDefault, "true")
+		Expect(w.c.Patch(ctx, ct, client.MergeFrom(older))).To(Succeed())
+		w.until("the topology says that it is the default", func() error {
+			ct := get(w, &grovev1alpha1.ClusterTopology{}, "", w.name)
+			if !meta.IsStatusConditionTrue(ct.Status.Conditions, grovev1alpha1.ConditionDefault) {
+				return fmt.Errorf("conditions %v", ct.Status.Conditions)
+			}
+			return nil
+		})
+		unconstrained := func(name string, s services) *nvidiav1alpha1.DynamoGraphDeployment {
+			dgd := w.graphOf(name, "", s)
+			dgd.Spec.TopologyConstraint = nil
+			return dgd
+		}
+		w.occupy("busy", "a-r0-0", 8)
+		w.create(unconstrained("g", services{"Worker": worker(1, 2, 8, ""), "Frontend": frontend(1)}))
+		w.ready("g")
+		Expect(w.replicasOf("Worker")[0]).To(w.bePlacedIn("rack", "a/r1"), "rack a/r1 holds all of it")
+		for _, pods := range w.replicasOf("Frontend") {
+			Expect(pods[0].Spec.NodeSelector).To(BeEmpty(), "the frontend is not pinned")
+		}
+		w.addHosts(host{zone: "b", rack: "r0", name: "b-r0-0", gpus: 8})
+		w.create(unconstrained("spread", services{"Worker": worker(1, 2, 8, "")}))
+		w.ready("spread") // one host left in a/r0 and one in b/r0: no domain holds both, so any two will do
+	}, SpecTimeout(suite.Timeout()))
+})

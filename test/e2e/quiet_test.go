@@ -4,9 +4,9 @@
 package e2e
 
 import (
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,42 +14,43 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// Once everything is as wanted nobody writes: a minute long no object of the scenario changes, not even one that waits for capacity.
-func TestUnchangedClusterSeesNoWrites(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "quiet", racks(2, 8, "a/r0", "b/r0")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": withAdapter(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
-	w.ready("g")
-	w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
-	w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "InsufficientCapacity", "2 of 3")
-	// What follows from that is still being written; it ends.
+var _ = Describe("A cluster where nothing changes", func() {
+	// Once everything is as wanted no one writes: a minute long no object of the scenario changes, not even one that waits for capacity.
+	It("sees no write for a minute", func(ctx SpecContext) {
+		w := newWorld(ctx, "quiet", racks(2, 8, "a/r0", "b/r0")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": withAdapter(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
+		w.ready("g")
+		w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
+		w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "InsufficientCapacity", "2 of 3")
+		// What follows from that is still being written; it ends.
 
-	changes := make(chan string, 100)
-	for _, list := range []client.ObjectList{
-		&nvidiav1alpha1.DynamoGraphDeploymentList{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterList{}, &trellisv1alpha1.ScalingGroupList{}, &corev1.PodList{}, &corev1.ServiceList{}, &grovev1alpha1.ClusterTopologyList{},
-	} {
-		options := []client.ListOption{client.InNamespace(w.name)}
-		if _, cluster := list.(*grovev1alpha1.ClusterTopologyList); cluster {
-			options = []client.ListOption{client.MatchingFields{"metadata.name": w.name}}
+		changes := make(chan string, 100)
+		for _, list := range []client.ObjectList{
+			&nvidiav1alpha1.DynamoGraphDeploymentList{}, &nvidiav1alpha1.DynamoGraphDeploymentScalingAdapterList{}, &trellisv1alpha1.ScalingGroupList{}, &corev1.PodList{}, &corev1.ServiceList{}, &grovev1alpha1.ClusterTopologyList{},
+		} {
+			options := []client.ListOption{client.InNamespace(w.name)}
+			if _, cluster := list.(*grovev1alpha1.ClusterTopologyList); cluster {
+				options = []client.ListOption{client.MatchingFields{"metadata.name": w.name}}
+			}
+			watchChanges(w, list, changes, options...)
 		}
-		watchChanges(w, list, changes, options...)
-	}
-	for settling := true; settling; {
+		for settling := true; settling; {
+			select {
+			case <-changes:
+			case <-time.After(suite.Patience() / 15):
+				settling = false
+			}
+		}
 		select {
-		case <-changes:
-		case <-time.After(3 * time.Second):
-			settling = false
+		case change := <-changes:
+			Fail("something was written though nothing changed: " + change)
+		case <-time.After(time.Minute):
 		}
-	}
-	select {
-	case change := <-changes:
-		t.Errorf("something was written though nothing changed: %s", change)
-	case <-time.After(time.Minute):
-	}
-}
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // watchChanges reports every change from now on; what is there already is no change.
 func watchChanges(w *world, list client.ObjectList, changes chan<- string, options ...client.ListOption) {

@@ -10,29 +10,34 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// TestRandomLife lets users, hardware and admins act at random, now in a hurry, now with patience. At no moment is a gang or the graph
-// split, an update below its floor, or a foreign pod touched; and when all of it ends, the deployment is what a new one would be.
-//
-// TRELLIS_LIFE_STEPS makes it longer, TRELLIS_LIFE_SEED repeats one: the orders are the same, how fast the cluster follows is not.
-func TestRandomLife(t *testing.T) {
-	tier.All(t)
-	steps, seed := fromEnv("TRELLIS_LIFE_STEPS", 25), fromEnv("TRELLIS_LIFE_SEED", time.Now().UnixNano())
-	t.Logf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", seed, steps)
-	w := newWorld(t, "life", lifeHosts...)
-	w.liveRandomly(steps, seed, true)
+var _ = Describe("A random life", suite.Faults, func() {
+	// Users, hardware and admins act at random, now in a hurry, now with patience. At no moment is a gang or the graph split, an update below its floor,
+	// or a foreign pod touched; and when all of it ends, the deployment is what a new one would be.
+	//
+	// TRELLIS_LIFE_STEPS makes it longer, TRELLIS_LIFE_SEED repeats one: the orders are the same, how fast the cluster follows is not.
+	It("never splits the graph, and leaves the deployment as a new one would be", func(ctx SpecContext) {
+		steps, seed := lifeOf(fromEnv("TRELLIS_LIFE_STEPS", 25))
+		w := newWorld(ctx, "life", lifeHosts...)
+		w.liveRandomly(steps, seed, true)
+	}, SpecTimeout(2*suite.Timeout()), PollProgressAfter(0))
+})
+
+// lifeOf is the seed of a life of so many steps, which it reports.
+func lifeOf(steps int64) (int64, int64) {
+	AddReportEntry(fmt.Sprintf("TRELLIS_LIFE_SEED=%d TRELLIS_LIFE_STEPS=%d", lifeSeed(), steps))
+	return steps, lifeSeed()
 }
 
 var lifeHosts = racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "b/r0", "b/r1", "b/r2", "b/r3")
@@ -48,7 +53,7 @@ func (w *world) liveRandomly(steps, seed int64, bounded bool) {
 	l.calm()
 	for i := range steps {
 		l.step(int(i))
-		if w.t.Failed() || len(l.watcher.failed()) > 0 {
+		if len(l.watcher.failed()) > 0 {
 			break
 		}
 	}

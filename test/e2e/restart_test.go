@@ -6,8 +6,9 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,140 +16,118 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// Services restart one after the other in the order asked for, each within the bounds of its update; one at zero has nothing to do. The
-// request withdrawn afterwards changes nothing.
-func TestRestartOneAfterTheOther(t *testing.T) {
-	w := newWorld(t, "restart", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(2), "Idle": frontend(0)}))
-	w.ready("g")
-	before, where := w.uids(), w.placements()
-	watcher := w.follow()
-	watcher.expect("Worker", 1, 2)
-	watcher.expect("Frontend", 1, 2)
-	w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Sequential","order":["Worker","Idle","Frontend"]}}}}`)
-	w.restarted("g", "one")
-	if err := w.allNew(before, 6); err != nil {
-		t.Error(err)
-	}
-	w.ready("g")
-	var workers, frontends []int64
-	for _, pod := range w.all() {
-		if pod.Annotations[graph.AnnotationRestart] != "one" {
-			t.Errorf("pod %s does not say for which restart it was made", pod.Name)
-		}
-		if pod.Labels[graph.LabelComponent] == "Worker" {
-			workers = append(workers, pod.CreationTimestamp.Unix())
-		} else {
-			frontends = append(frontends, pod.CreationTimestamp.Unix())
-		}
-	}
-	if slices.Max(workers) > slices.Min(frontends) {
-		t.Errorf("workers were made at %v and frontends at %v; all workers come first", workers, frontends)
-	}
-	if now := w.placements(); now != where {
-		t.Errorf("the replicas sat in %s and sit in %s; they come back where they were", where, now)
-	}
-	before = w.uids()
-	w.patch("g", `{"spec":{"restart":null}}`)
-	w.scale("g", "Idle", 1)
-	w.ready("g")
-	for uid := range before {
-		if !w.uids()[uid] {
-			t.Errorf("a pod is gone though nothing was asked for")
-		}
-	}
-	watcher.stop()
-}
-
-// The graph's zone has become too small for its replica. A parallel restart stops everything, so the graph is free to choose, and moves.
-func TestParallelRestartMovesTheGraph(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "restart-all", racks(2, 8, "a/r0", "b/r0")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(2)}))
-	w.ready("g")
-	first := w.domains("zone", w.all()...)
-	node := get(w, &corev1.Node{}, "", w.replicasOf("Worker")[0][0].Spec.NodeName)
-	if err := w.c.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
-		t.Fatal(err)
-	}
-	watcher := w.follow()
-	w.patch("g", `{"spec":{"restart":{"id":"move","strategy":{"type":"Parallel"}}}}`)
-	w.restarted("g", "move")
-	w.ready("g")
-	watcher.stop()
-	if now := w.domains("zone", w.all()...); len(now) != 1 || slices.Equal(now, first) {
-		t.Errorf("the graph was in %v and is in %v, want all of it in the other zone", first, now)
-	}
-	for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
-		if sg.Spec.Restart == nil || sg.Spec.Restart.ID != "move" || sg.Spec.Restart.Stop {
-			t.Errorf("%s ends with restart %+v", sg.Name, sg.Spec.Restart)
-		}
-	}
-}
-
-// A restart and an edit at once, a second restart before the first is over, a scale-out: the last word counts, and no more is missing
-// than may be.
-func TestRestartDuringAnUpdate(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "restart-mid", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack"), "Frontend": frontend(1)}))
-	w.ready("g")
-	watcher := w.follow()
-	watcher.expect("Worker", 2, 3)
-	w.setImage("g", "Worker", "example.com/vllm:2")
-	w.until("the update has begun", func() error {
-		if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase == nvidiav1alpha1.RollingUpdateCompleted {
-			return fmt.Errorf("rollingUpdate is %+v", u)
-		}
-		return nil
-	})
-	w.patch("g", `{"spec":{"restart":{"id":"one"}}}`)
-	w.until("the restart has begun", func() error {
-		if r := w.dgd("g").Status.Restart; r == nil || r.ObservedID != "one" {
-			return fmt.Errorf("restart is %+v", r)
-		}
-		return nil
-	})
-	w.patch("g", `{"spec":{"restart":{"id":"two"}}}`)
-	w.restarted("g", "two")
-	w.ready("g")
-	watcher.stop()
-	for _, pod := range w.all() {
-		if pod.Annotations[graph.AnnotationRestart] != "two" || pod.Labels[graph.LabelComponent] == "Worker" && pod.Spec.Containers[0].Image != "example.com/vllm:2" {
-			t.Errorf("pod %s was made for restart %q and runs %s", pod.Name, pod.Annotations[graph.AnnotationRestart], pod.Spec.Containers[0].Image)
-		}
-	}
-	if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdateCompleted {
-		t.Errorf("rollingUpdate = %+v, want it completed", u)
-	}
-}
-
-// Deleted in the foreground in the middle of everything, nothing stays.
-func TestDeletedDuringARestart(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "deleted-mid", racks(2, 8, "a/r0", "a/r1")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
-	w.ready("g")
-	w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Parallel"}}}}`)
-	w.setImage("g", "Worker", "example.com/vllm:2")
-	if err := w.c.Delete(t.Context(), w.dgd("g"), client.PropagationPolicy("Foreground")); err != nil {
-		t.Fatal(err)
-	}
-	w.until("nothing is left", func() error {
-		for _, l := range []client.ObjectList{&nvidiav1alpha1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}, &corev1.PodList{}, &corev1.ServiceList{}} {
-			if err := w.c.List(t.Context(), l, client.InNamespace(w.name)); err != nil {
-				return err
-			}
-			if n := lengthOf(l); n > 0 {
-				return fmt.Errorf("%d left in %T", n, l)
+var _ = Describe("A restart", func() {
+	// Services restart one after the other in the order asked for, each within the bounds of its update; one at zero has nothing to do. The
+	// request withdrawn afterwards changes nothing.
+	It("takes one service after the other in the order asked for, within the bounds of their updates", suite.Core, func(ctx SpecContext) {
+		w := newWorld(ctx, "restart", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(2), "Idle": frontend(0)}))
+		w.ready("g")
+		before, where := w.uids(), w.placements()
+		watcher := w.follow()
+		watcher.expect("Worker", 1, 2)
+		watcher.expect("Frontend", 1, 2)
+		w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Sequential","order":["Worker","Idle","Frontend"]}}}}`)
+		w.restarted("g", "one")
+		Expect(w.allNew(before, 6)).To(Succeed())
+		w.ready("g")
+		var workers, frontends []int64
+		for _, pod := range w.all() {
+			Expect(pod.Annotations).To(HaveKeyWithValue(graph.AnnotationRestart, "one"), "pod %s", pod.Name)
+			if pod.Labels[graph.LabelComponent] == "Worker" {
+				workers = append(workers, pod.CreationTimestamp.Unix())
+			} else {
+				frontends = append(frontends, pod.CreationTimestamp.Unix())
 			}
 		}
-		return nil
-	})
-}
+		Expect(slices.Max(workers)).To(BeNumerically("<=", slices.Min(frontends)), "when workers and frontends were made: all workers come first")
+		Expect(w.placements()).To(Equal(where), "the replicas come back where they were")
+		before = w.uids()
+		w.patch("g", `{"spec":{"restart":null}}`)
+		w.scale("g", "Idle", 1)
+		w.ready("g")
+		Expect(w.uids()).To(haveAllOf(before), "a pod is gone though nothing was asked for")
+		watcher.stop()
+	}, SpecTimeout(suite.Timeout()))
+
+	// The graph's zone has become too small for its replica. A parallel restart stops everything, so the graph is free to choose, and moves.
+	It("of all services at once lets the graph move to another zone", func(ctx SpecContext) {
+		w := newWorld(ctx, "restart-all", racks(2, 8, "a/r0", "b/r0")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(2)}))
+		w.ready("g")
+		first := w.domains("zone", w.all()...)
+		node := get(w, &corev1.Node{}, "", w.replicasOf("Worker")[0][0].Spec.NodeName)
+		Expect(w.c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
+		watcher := w.follow()
+		w.patch("g", `{"spec":{"restart":{"id":"move","strategy":{"type":"Parallel"}}}}`)
+		w.restarted("g", "move")
+		w.ready("g")
+		watcher.stop()
+		Expect(w.domains("zone", w.all()...)).To(And(HaveLen(1), Not(Equal(first))), "all of the graph is in the other zone")
+		for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+			Expect(sg.Spec.Restart).To(And(HaveField("ID", "move"), HaveField("Stop", false)), sg.Name)
+		}
+	}, SpecTimeout(suite.Timeout()))
+
+	// A restart and an edit at once, a second restart before the first is over, a scale-out: the last word counts, and no more is missing
+	// than may be.
+	It("during an update ends with the last request, and no more is missing than may be", func(ctx SpecContext) {
+		w := newWorld(ctx, "restart-mid", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack"), "Frontend": frontend(1)}))
+		w.ready("g")
+		watcher := w.follow()
+		watcher.expect("Worker", 2, 3)
+		w.setImage("g", "Worker", "example.com/vllm:2")
+		w.until("the update has begun", func() error {
+			if u := w.dgd("g").Status.RollingUpdate; u == nil || u.Phase == nvidiav1alpha1.RollingUpdateCompleted {
+				return fmt.Errorf("rollingUpdate is %+v", u)
+			}
+			return nil
+		})
+		w.patch("g", `{"spec":{"restart":{"id":"one"}}}`)
+		w.until("the restart has begun", func() error {
+			if r := w.dgd("g").Status.Restart; r == nil || r.ObservedID != "one" {
+				return fmt.Errorf("restart is %+v", r)
+			}
+			return nil
+		})
+		w.patch("g", `{"spec":{"restart":{"id":"two"}}}`)
+		w.restarted("g", "two")
+		w.ready("g")
+		watcher.stop()
+		for _, pod := range w.all() {
+			Expect(pod.Annotations).To(HaveKeyWithValue(graph.AnnotationRestart, "two"), "pod %s", pod.Name)
+			if pod.Labels[graph.LabelComponent] == "Worker" {
+				Expect(pod.Spec.Containers[0].Image).To(Equal("example.com/vllm:2"), "pod %s", pod.Name)
+			}
+		}
+		Expect(w.dgd("g").Status.RollingUpdate).To(HaveField("Phase", nvidiav1alpha1.RollingUpdateCompleted))
+	}, SpecTimeout(suite.Timeout()))
+
+	// Deleted in the foreground in the middle of everything, nothing stays.
+	It("leaves nothing when the deployment is deleted in the middle of it", func(ctx SpecContext) {
+		w := newWorld(ctx, "deleted-mid", racks(2, 8, "a/r0", "a/r1")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
+		w.ready("g")
+		w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Parallel"}}}}`)
+		w.setImage("g", "Worker", "example.com/vllm:2")
+		Expect(w.c.Delete(ctx, w.dgd("g"), client.PropagationPolicy("Foreground"))).To(Succeed())
+		w.until("nothing is left", func() error {
+			for _, l := range []client.ObjectList{&nvidiav1alpha1.DynamoGraphDeploymentList{}, &trellisv1alpha1.ScalingGroupList{}, &corev1.PodList{}, &corev1.ServiceList{}} {
+				if err := w.c.List(ctx, l, client.InNamespace(w.name)); err != nil {
+					return err
+				}
+				if n := lengthOf(l); n > 0 {
+					return fmt.Errorf("%d left in %T", n, l)
+				}
+			}
+			return nil
+		})
+	}, SpecTimeout(suite.Timeout()))
+})
 
 func lengthOf(l client.ObjectList) int {
 	switch l := l.(type) {

@@ -6,10 +6,10 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,170 +18,142 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// One replica more than wanted has capacity: the update goes through it and no replica is ever missing; afterwards there are as many as
-// wanted. A second update finds its way too.
-func TestRollingUpdateWithSurge(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "surge", racks(2, 8, "a/r0", "a/r1", "a/r2", "b/r0")...)
-	dgd := w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")})
-	dgd.Spec.Services["Worker"].Annotations = bounds("0", "1")
-	w.create(dgd)
-	w.ready("g")
-	watcher := w.follow()
-	for _, image := range []string{"example.com/vllm:2", "example.com/vllm:3"} {
-		watcher.expect("Worker", 2, 3)
-		w.setImage("g", "Worker", image)
-		w.until("all replicas run "+image, func() error { return w.runs(image, 4) })
+var _ = Describe("A rolling update", func() {
+	// One replica more than wanted has capacity: the update goes through it and no replica is ever missing; afterwards there are as many as
+	// wanted. A second update finds its way too.
+	It("goes through one replica more where there is capacity for it, and none is ever missing", func(ctx SpecContext) {
+		w := newWorld(ctx, "surge", racks(2, 8, "a/r0", "a/r1", "a/r2", "b/r0")...)
+		dgd := w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")})
+		dgd.Spec.Services["Worker"].Annotations = bounds("0", "1")
+		w.create(dgd)
 		w.ready("g")
-	}
-	watcher.stop()
-	if got := w.domains("zone", w.all()...); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("the graph is in zones %v, want a only", got)
-	}
-	s := w.dgd("g").Status
-	if got := s.Services["Worker"]; got.Replicas != 2 || got.UpdatedReplicas != 2 || *got.ReadyReplicas != 2 || *got.AvailableReplicas != 2 {
-		t.Errorf("counts %+v, want 2 of everything", got)
-	}
-	if u := s.RollingUpdate; u == nil || u.Phase != nvidiav1alpha1.RollingUpdateCompleted || u.EndTime == nil || !slices.Equal(u.UpdatedServices, []string{"Worker"}) {
-		t.Errorf("rollingUpdate = %+v, want it completed for Worker", u)
-	}
-}
-
-// There is no capacity for one more in the graph's zone, although another zone is empty, and nothing may be missing: the update waits and
-// says so, the old revision serves, and it goes on when there is capacity.
-func TestRolloutWaitsForCapacity(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "no-surge", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2", "b/r3")...)
-	blocker := w.occupy("other", "a-r1-0", 8)
-	blockers := []*corev1.Pod{w.occupy("other-1", "b-r0-0", 8), w.occupy("other-2", "b-r1-0", 8), w.occupy("other-3", "b-r2-0", 8), w.occupy("other-4", "b-r3-0", 8)}
-	dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})
-	dgd.Spec.Services["Worker"].Annotations = bounds("0", "1")
-	w.create(dgd)
-	w.ready("g")
-	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r0"}) {
-		t.Fatalf("the replica is in %v, want a/r0", got)
-	}
-	for _, pod := range blockers {
-		w.remove(pod)
-	}
-	watcher := w.follow()
-	watcher.expect("Worker", 1, 2)
-	w.setImage("g", "Worker", "example.com/vllm:2")
-	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 1", "replica 1", "in one rack")
-	if c := meta.FindStatusCondition(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced); c == nil || c.Status != metav1.ConditionTrue {
-		t.Errorf("Placed = %+v: what is wanted for good is placed", c)
-	}
-	w.hasEvent("DynamoGraphDeployment", "g", nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker")
-	watcher.allow(blocker)
-	w.remove(blocker)
-	w.until("the replica is updated", func() error { return w.runs("example.com/vllm:2", 2) })
-	w.ready("g")
-	watcher.stop()
-	if got := w.domains("rack", w.all()...); !slices.Equal(got, []string{"a/r1"}) {
-		t.Errorf("the replica is in %v, want a/r1", got)
-	}
-	if c := meta.FindStatusCondition(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionRolledOut); c != nil {
-		t.Errorf("the update is over and the condition still there: %+v", c)
-	}
-}
-
-// The new revision is too large for any host. What is left of the old one goes on serving, and a revert brings the rest back without
-// touching it.
-func TestRevertInTheMiddle(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "revert", racks(2, 8, "a/r0", "a/r1")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
-	w.ready("g")
-	watcher := w.follow()
-	watcher.expect("Worker", 1, 2)
-	w.patch("g", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"9"}}}}}}`)
-	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 2 replicas serve the current revision, 1 serve in all")
-	kept := w.uids()
-	maps.DeleteFunc(kept, func(uid types.UID, _ bool) bool { return !watcher.ready(uid) })
-	if len(kept) != 2 {
-		t.Fatalf("%d pods of the old revision serve, want 2", len(kept))
-	}
-	w.patch("g", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"8"}}}}}}`)
-	w.ready("g")
-	watcher.stop()
-	for uid := range kept {
-		if !w.uids()[uid] {
-			t.Errorf("a pod that served the reverted revision is gone")
+		watcher := w.follow()
+		for _, image := range []string{"example.com/vllm:2", "example.com/vllm:3"} {
+			watcher.expect("Worker", 2, 3)
+			w.setImage("g", "Worker", image)
+			w.until("all replicas run "+image, func() error { return w.runs(image, 4) })
+			w.ready("g")
 		}
-	}
-}
+		watcher.stop()
+		Expect(w.all()).To(w.bePlacedIn("zone", "a"))
+		s := w.dgd("g").Status
+		counts := s.Services["Worker"]
+		Expect([]int32{counts.Replicas, counts.UpdatedReplicas, *counts.ReadyReplicas, *counts.AvailableReplicas}).To(HaveEach(BeEquivalentTo(2)))
+		Expect(s.RollingUpdate).NotTo(BeNil())
+		Expect(s.RollingUpdate.Phase).To(Equal(nvidiav1alpha1.RollingUpdateCompleted))
+		Expect(s.RollingUpdate.EndTime).NotTo(BeNil())
+		Expect(s.RollingUpdate.UpdatedServices).To(Equal([]string{"Worker"}))
+	}, SpecTimeout(suite.Timeout()))
 
-// nodeCount changes: replicas of the older size are whole, serve on, and are replaced one after the other.
-func TestReplicasChangeTheirSize(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "resize", racks(3, 8, "a/r0", "a/r1")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
-	w.ready("g")
-	watcher := w.follow()
-	watcher.expect("Worker", 1, 2)
-	w.patch("g", `{"spec":{"services":{"Worker":{"multinode":{"nodeCount":3}}}}}`)
-	w.until("all replicas have three pods", func() error { return w.sizes("Worker", 3, 3) })
-	w.ready("g")
-	w.patch("g", `{"spec":{"services":{"Worker":{"multinode":{"nodeCount":2}}}}}`)
-	w.until("all replicas have two pods", func() error { return w.sizes("Worker", 2, 2) })
-	w.ready("g")
-	watcher.stop()
-}
-
-// The replica in the middle does not serve: scale-in takes it, whole, and leaves the others, their names included. Scaled out again, the
-// gap is filled.
-func TestScaleInTakesTheOneThatDoesNotServe(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "middle", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack")}))
-	w.ready("g")
-	w.unready("g-worker-1-1")
-	w.hasCondition("g", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, nvidiav1alpha1.ReasonPodsNotReady, "ready=2")
-	before := w.uids()
-	w.scale("g", "Worker", 2)
-	w.until("replica 1 is gone", func() error { return w.sizes("Worker", 2, -1, 2) })
-	w.ready("g")
-	for uid := range w.uids() {
-		if !before[uid] {
-			t.Errorf("a pod was recreated")
+	// There is no capacity for one more in the graph's zone, although another zone is empty, and nothing may be missing: the update waits and
+	// is reported, the old revision serves, and it continues when there is capacity.
+	It("waits for capacity in the zone of the graph while the old revision serves", func(ctx SpecContext) {
+		w := newWorld(ctx, "no-surge", racks(2, 8, "a/r0", "a/r1", "b/r0", "b/r1", "b/r2", "b/r3")...)
+		blocker := w.occupy("other", "a-r1-0", 8)
+		blockers := []*corev1.Pod{w.occupy("other-1", "b-r0-0", 8), w.occupy("other-2", "b-r1-0", 8), w.occupy("other-3", "b-r2-0", 8), w.occupy("other-4", "b-r3-0", 8)}
+		dgd := w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")})
+		dgd.Spec.Services["Worker"].Annotations = bounds("0", "1")
+		w.create(dgd)
+		w.ready("g")
+		Expect(w.all()).To(w.bePlacedIn("rack", "a/r0"))
+		for _, pod := range blockers {
+			w.remove(pod)
 		}
-	}
-	var names []string
-	for _, pod := range w.all() {
-		names = append(names, pod.Name)
-	}
-	if slices.Sort(names); !slices.Equal(names, []string{"g-worker-0-0", "g-worker-0-1", "g-worker-2-0", "g-worker-2-1"}) {
-		t.Errorf("pods %v, want those of replicas 0 and 2", names)
-	}
-	w.scale("g", "Worker", 3)
-	w.until("the gap is filled", func() error { return w.sizes("Worker", 2, 2, 2) })
-	w.ready("g")
-	for ordinal, pods := range w.replicasOf("Worker") {
-		if got := w.domains("rack", pods...); len(got) != 1 {
-			t.Errorf("replica %d is spread over %v", ordinal, got)
-		}
-	}
-}
+		watcher := w.follow()
+		watcher.expect("Worker", 1, 2)
+		w.setImage("g", "Worker", "example.com/vllm:2")
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 1", "replica 1", "in one rack")
+		Expect(meta.IsStatusConditionTrue(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionPlaced)).To(BeTrue(), "what is wanted for good is placed")
+		w.hasEvent("DynamoGraphDeployment", "g", nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker")
+		watcher.allow(blocker)
+		w.remove(blocker)
+		w.until("the replica is updated", func() error { return w.runs("example.com/vllm:2", 2) })
+		w.ready("g")
+		watcher.stop()
+		Expect(w.all()).To(w.bePlacedIn("rack", "a/r1"))
+		Expect(meta.FindStatusCondition(w.dgd("g").Status.Conditions, nvidiav1alpha1.ConditionRolledOut)).To(BeNil(), "the update is over")
+	}, SpecTimeout(suite.Timeout()))
 
-// A replica that waits for capacity is what scale-in takes first, though it has the lowest ordinal.
-func TestScaleInTakesTheWaitingReplicaFirst(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "waiting-first", racks(2, 8, "a/r0", "a/r1")...)
-	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
-	w.ready("g")
-	node := get(w, &corev1.Node{}, "", w.replicasOf("Worker")[0][0].Spec.NodeName)
-	if err := w.c.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
-		t.Fatal(err)
-	}
-	w.deletePod("g-worker-0-0")
-	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "Worker-0")
-	w.scale("g", "Worker", 1)
-	w.until("replica 0 is gone", func() error { return w.sizes("Worker", -1, 2) })
-	w.ready("g")
-}
+	// The new revision is too large for any host. What is left of the old one continues to serve, and a revert brings the rest back without
+	// touching it.
+	It("is reverted in the middle, and what serves is not touched", func(ctx SpecContext) {
+		w := newWorld(ctx, "revert", racks(2, 8, "a/r0", "a/r1")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
+		w.ready("g")
+		watcher := w.follow()
+		watcher.expect("Worker", 1, 2)
+		w.patch("g", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"9"}}}}}}`)
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "Worker: 0 of 2 replicas serve the current revision, 1 serve in all")
+		kept := w.uids()
+		maps.DeleteFunc(kept, func(uid types.UID, _ bool) bool { return !watcher.ready(uid) })
+		Expect(kept).To(HaveLen(2), "the pods of the old revision that serve")
+		w.patch("g", `{"spec":{"services":{"Worker":{"resources":{"limits":{"gpu":"8"}}}}}}`)
+		w.ready("g")
+		watcher.stop()
+		Expect(w.uids()).To(haveAllOf(kept), "a pod that served the reverted revision is gone")
+	}, SpecTimeout(suite.Timeout()))
+
+	// nodeCount changes: replicas of the older size are whole, serve on, and are replaced one after the other.
+	It("changes the size of replicas, one after the other", func(ctx SpecContext) {
+		w := newWorld(ctx, "resize", racks(3, 8, "a/r0", "a/r1")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
+		w.ready("g")
+		watcher := w.follow()
+		watcher.expect("Worker", 1, 2)
+		w.patch("g", `{"spec":{"services":{"Worker":{"multinode":{"nodeCount":3}}}}}`)
+		w.until("all replicas have three pods", func() error { return w.sizes("Worker", 3, 3) })
+		w.ready("g")
+		w.patch("g", `{"spec":{"services":{"Worker":{"multinode":{"nodeCount":2}}}}}`)
+		w.until("all replicas have two pods", func() error { return w.sizes("Worker", 2, 2) })
+		w.ready("g")
+		watcher.stop()
+	}, SpecTimeout(suite.Timeout()))
+})
+
+var _ = Describe("Scale-in", func() {
+	// The replica in the middle does not serve: scale-in takes it, whole, and leaves the others, their names included. Scaled out again, the
+	// gap is filled.
+	It("takes the replica that does not serve, whole, and leaves the names of the others", func(ctx SpecContext) {
+		w := newWorld(ctx, "middle", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(3, 2, 8, "rack")}))
+		w.ready("g")
+		w.unready("g-worker-1-1")
+		w.hasCondition("g", nvidiav1alpha1.ConditionReady, metav1.ConditionFalse, nvidiav1alpha1.ReasonPodsNotReady, "ready=2")
+		before := w.uids()
+		w.scale("g", "Worker", 2)
+		w.until("replica 1 is gone", func() error { return w.sizes("Worker", 2, -1, 2) })
+		w.ready("g")
+		Expect(before).To(haveAllOf(w.uids()), "no pod was recreated")
+		var names []string
+		for _, pod := range w.all() {
+			names = append(names, pod.Name)
+		}
+		Expect(names).To(ConsistOf("g-worker-0-0", "g-worker-0-1", "g-worker-2-0", "g-worker-2-1"), "the pods of replicas 0 and 2")
+		w.scale("g", "Worker", 3)
+		w.until("the gap is filled", func() error { return w.sizes("Worker", 2, 2, 2) })
+		w.ready("g")
+		for ordinal, pods := range w.replicasOf("Worker") {
+			Expect(pods).To(w.bePlacedInOne("rack"), "replica %d", ordinal)
+		}
+	}, SpecTimeout(suite.Timeout()))
+
+	// A replica that waits for capacity is what scale-in takes first, though it has the lowest ordinal.
+	It("takes a replica that waits for capacity first", func(ctx SpecContext) {
+		w := newWorld(ctx, "waiting-first", racks(2, 8, "a/r0", "a/r1")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
+		w.ready("g")
+		node := get(w, &corev1.Node{}, "", w.replicasOf("Worker")[0][0].Spec.NodeName)
+		Expect(w.c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
+		w.deletePod("g-worker-0-0")
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "Worker-0")
+		w.scale("g", "Worker", 1)
+		w.until("replica 0 is gone", func() error { return w.sizes("Worker", -1, 2) })
+		w.ready("g")
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // unready makes a pod's readiness fail, as its kubelet would.
 func (w *world) unready(name string) {

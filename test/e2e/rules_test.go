@@ -4,17 +4,21 @@
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
@@ -169,11 +173,7 @@ var rules = map[string]rule{
 			w.scale("g", "Worker", 2)
 			w.waitsFor("LevelGone", "Worker-1", "'rack'")
 			w.nothingReleasedOf("Worker", 1)
-			for uid := range before {
-				if !w.uids()[uid] {
-					w.t.Error("a pod that ran before the level was lost is gone")
-				}
-			}
+			Expect(w.uids()).To(haveAllOf(before), "a pod that ran before the level was lost is gone")
 		},
 	},
 	"9 capacity is counted per node": {
@@ -212,20 +212,21 @@ var rules = map[string]rule{
 	},
 }
 
-// Every rule under every provider that places pods of Trellis' own.
-func TestRules(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	providers := map[string]environment{"gates": shared, "podgroup": podGroups(t)}
-	for provider, environment := range providers {
-		for name, r := range rules {
-			t.Run(provider+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				r.check(newWorldIn(t, environment, "r-"+dashed(name), r.nodes...))
-			})
-		}
+var _ = Describe("The rules of placement", func() {
+	// Every rule under every provider that places pods of Trellis' own.
+	for _, under := range []struct {
+		provider sandbox.Provider
+		on       *sharedSandbox
+	}{{sandbox.Gates, shared}, {sandbox.PodGroup, podGroups}} {
+		Context(fmt.Sprintf("under %s", under.provider), func() {
+			for _, name := range slices.Sorted(maps.Keys(rules)) {
+				It(name, func(ctx SpecContext) {
+					rules[name].check(under.on.open(ctx).newWorld(ctx, "r-"+dashed(name), rules[name].nodes...))
+				}, SpecTimeout(suite.Timeout()))
+			}
+		})
 	}
-}
+})
 
 func dashed(name string) string {
 	name = strings.Trim(strings.Map(func(r rune) rune {

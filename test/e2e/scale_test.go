@@ -37,8 +37,9 @@ func BenchmarkReadyAtScale(b *testing.B) {
 	for i := range (graphs + 7) / 8 { // a rack of 4 hosts with 8 GPUs holds 8 graphs
 		paths = append(paths, fmt.Sprintf("a/r%d", i))
 	}
+	e := newEnvironment(b, "bench", asShared)
 	for i := range b.N {
-		w := newWorldIn(b, shared, fmt.Sprintf("scale-%d", i), racks(4, 8, paths...)...)
+		w := newWorldIn(b, e, fmt.Sprintf("scale-%d", i), racks(4, 8, paths...)...)
 		w.readyAtScale(b, graphs)
 	}
 }
@@ -104,11 +105,11 @@ func (w *world) readyAtScale(b *testing.B, graphs int) {
 
 // reportOperator reports what the operator's controllers did for each graph: reconciles, and how long one waited in its queue on average.
 func (w *world) reportOperator(b *testing.B, graphs int) {
-	reader, err := shared.cluster.NewMetricsReader(b.Context())
+	reader, err := w.cluster.NewMetricsReader(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
-	text, err := reader.Read(b.Context(), shared.cluster.ManagerMetrics(sandbox.DefaultManager))
+	text, err := reader.Read(b.Context(), w.cluster.ManagerMetrics(sandbox.DefaultManager))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,14 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 type scalingAdapter = nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter
@@ -57,68 +58,73 @@ spec:
       extraPodSpec: {nodeSelector: {e2e.trellis.dev/pool: apply}, mainContainer: {image: example.com/vllm:1}}
 `
 
-// Somebody keeps a manifest with a number of replicas in it and applies it again and again, while others scale the service.
-func TestManifestAndScalingAdapter(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "apply", racks(2, 8, "a/r0")...)
-	file := filepath.Join(t.TempDir(), "llm.yaml")
-	if err := os.WriteFile(file, []byte(withAdapterManifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := w.planner("llm", nil)
-	w.mustKubectl("apply", "-f", file)
-	p.stable("Decode", 1)
+var _ = Describe("A scaling adapter", func() {
+	// Somebody keeps a manifest with a number of replicas in it and applies it again and again, while others scale the service.
+	It("keeps the number that others set when the manifest is applied again", func(ctx SpecContext) {
+		w := newWorld(ctx, "apply", racks(2, 8, "a/r0")...)
+		file := filepath.Join(GinkgoT().TempDir(), "llm.yaml")
+		Expect(os.WriteFile(file, []byte(withAdapterManifest), 0o600)).To(Succeed())
+		p := w.planner("llm", nil)
+		w.mustKubectl("apply", "-f", file)
+		p.stable("Decode", 1)
 
-	t.Log("kubectl scale")
-	w.mustKubectl("scale", "dgdsa/llm-decode", "--replicas=3")
-	p.stable("Decode", 3)
-	before, generation := w.uids(), w.dgd("llm").Generation
+		By("kubectl scale")
+		w.mustKubectl("scale", "dgdsa/llm-decode", "--replicas=3")
+		p.stable("Decode", 3)
+		before, generation := w.uids(), w.dgd("llm").Generation
 
-	t.Log("the unchanged manifest is applied: nothing happens, and the user is warned")
-	if out := w.mustKubectl("apply", "-f", file); !strings.Contains(out, "spec.services[Decode].replicas stays 3") {
-		t.Errorf("kubectl apply says:\n%s", out)
-	}
-	w.mustKubectl("apply", "--server-side", "--force-conflicts", "-f", file)
-	if dgd := w.dgd("llm"); dgd.Generation != generation || *dgd.Spec.Services["Decode"].Replicas != 3 {
-		t.Errorf("generation %d -> %d, replicas %d", generation, dgd.Generation, *dgd.Spec.Services["Decode"].Replicas)
-	}
+		By("the unchanged manifest is applied: nothing happens, and the user is warned")
+		Expect(w.mustKubectl("apply", "-f", file)).To(ContainSubstring("spec.services[Decode].replicas stays 3"))
+		w.mustKubectl("apply", "--server-side", "--force-conflicts", "-f", file)
+		Expect(w.dgd("llm").Generation).To(Equal(generation))
+		Expect(w.dgd("llm").Spec.Services["Decode"].Replicas).To(HaveValue(BeEquivalentTo(3)))
 
-	t.Log("so it is when the number is edited")
-	out := w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"replicas":9}}}}`)
-	if n := *w.dgd("llm").Spec.Services["Decode"].Replicas; n != 3 || !strings.Contains(out, "kubectl scale dgdsa/llm-decode --replicas=9") {
-		t.Errorf("%d replicas, and kubectl patch says:\n%s", n, out)
-	}
+		By("so it is when the number is edited")
+		out := w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"replicas":9}}}}`)
+		Expect(out).To(ContainSubstring("kubectl scale dgdsa/llm-decode --replicas=9"))
+		Expect(w.dgd("llm").Spec.Services["Decode"].Replicas).To(HaveValue(BeEquivalentTo(3)))
 
-	t.Log("a burst of changes ends with the last one; the replicas that were wanted all along are the same pods")
-	for i := range 30 {
-		p.scale("Decode", 3+i%5)
-	}
-	p.stable("Decode", 7)
-	after := w.uids()
-	for uid := range before {
-		if !after[uid] {
-			t.Errorf("a pod of a replica that was always wanted is gone")
+		By("a burst of changes ends with the last one; the replicas that were wanted all along are the same pods")
+		for i := range 30 {
+			p.scale("Decode", 3+i%5)
 		}
-	}
+		p.stable("Decode", 7)
+		Expect(w.uids()).To(haveAllOf(before), "a pod of a replica that was always wanted is gone")
 
-	t.Log("the adapter is switched off: it goes, and the number stays, now the deployment's own")
-	w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":false}}}}}`)
-	w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
-	p.stable("Decode", 7)
-	if !p.scale("Decode", 2) {
-		t.Error("there is an adapter still")
-	}
-	p.stable("Decode", 2)
+		By("the adapter is switched off: it goes, and the number stays, now the deployment's own")
+		w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":false}}}}}`)
+		w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
+		p.stable("Decode", 7)
+		Expect(p.scale("Decode", 2)).To(BeTrue(), "there is an adapter still")
+		p.stable("Decode", 2)
 
-	t.Log("switched on again it begins with that number, and goes with the deployment")
-	w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":true}}}}}`)
-	w.until("the adapter is back", func() error { return w.c.Get(t.Context(), key(w.name, "llm-decode"), &scalingAdapter{}) })
-	if n := get(w, &scalingAdapter{}, w.name, "llm-decode").Spec.Replicas; n != 2 {
-		t.Errorf("it begins with %d replicas, want 2", n)
-	}
-	w.mustKubectl("delete", "dgd/llm")
-	w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
-}
+		By("switched on again it begins with that number, and goes with the deployment")
+		w.mustKubectl("patch", "dynamographdeployments.v1alpha1.nvidia.com/llm", "--type=merge", "-p", `{"spec":{"services":{"Decode":{"scalingAdapter":{"enabled":true}}}}}`)
+		w.until("the adapter is back", func() error { return w.c.Get(ctx, key(w.name, "llm-decode"), &scalingAdapter{}) })
+		Expect(get(w, &scalingAdapter{}, w.name, "llm-decode").Spec.Replicas).To(BeEquivalentTo(2), "the number it begins with")
+		w.mustKubectl("delete", "dgd/llm")
+		w.until("the adapter is gone", func() error { return gone(w, &scalingAdapter{}, "llm-decode") })
+	}, SpecTimeout(suite.Timeout()))
+
+	// A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
+	It("is scaled by a HorizontalPodAutoscaler", func(ctx SpecContext) {
+		w := newWorld(ctx, "hpa", racks(2, 8, "a/r0")...)
+		w.create(w.graphOf("llm", "zone", services{"Decode": withAdapter(worker(1, 1, 2, ""))}))
+		w.ready("llm")
+		hpa := &autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "decode"},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+					APIVersion: nvidiav1alpha1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter", Name: "llm-decode",
+				},
+				MinReplicas: new(int32(3)), MaxReplicas: 5,
+			},
+		}
+		w.create(hpa)
+		p := w.planner("llm", nil)
+		p.stable("Decode", 3)
+	}, SpecTimeout(suite.Timeout()))
+})
 
 func gone(w *world, o client.Object, name string) error {
 	err := w.c.Get(w.t.Context(), key(w.name, name), o)
@@ -126,24 +132,4 @@ func gone(w *world, o client.Object, name string) error {
 		return errors.New("it is there")
 	}
 	return client.IgnoreNotFound(err)
-}
-
-// A real HorizontalPodAutoscaler needs no metrics to bring a service within its bounds.
-func TestHorizontalPodAutoscaler(t *testing.T) {
-	tier.All(t)
-	w := newWorld(t, "hpa", racks(2, 8, "a/r0")...)
-	w.create(w.graphOf("llm", "zone", services{"Decode": withAdapter(worker(1, 1, 2, ""))}))
-	w.ready("llm")
-	hpa := &autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "decode"},
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
-				APIVersion: nvidiav1alpha1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter", Name: "llm-decode",
-			},
-			MinReplicas: new(int32(3)), MaxReplicas: 5,
-		},
-	}
-	w.create(hpa)
-	p := w.planner("llm", nil)
-	p.stable("Decode", 3)
 }

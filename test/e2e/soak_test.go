@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -12,42 +13,48 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// TestSoak lets many graphs live at random while processes are killed and hosts break, and compares at every moment what is with what must
-// be: no gang split, no graph in two domains, no host over capacity, nothing held by what is gone, conditions true to facts; and in the end,
-// no writes.
-//
-// TRELLIS_SOAK is how long it takes (make soak DURATION=40m), TRELLIS_SOAK_GRAPHS and TRELLIS_SOAK_NODES how much there is, and
-// TRELLIS_SOAK_SEED repeats the order of what is done.
-func TestSoak(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	s := newSoak(t)
-	t.Logf("TRELLIS_SOAK=%s TRELLIS_SOAK_GRAPHS=%d TRELLIS_SOAK_NODES=%d TRELLIS_SOAK_SEED=%d", s.duration, len(s.users), len(s.chaos.hosts), s.seed)
-	s.begin()
-	defer s.finish()
-	for left := s.duration; left > s.duration/10 && len(s.audit.violations()) == 0; left = s.duration - time.Since(s.started) {
-		s.faults(min(part, left))
-		s.rest()
+var _ = Describe("Many graphs under faults", labelSoak, func() {
+	// Many graphs live at random while processes are killed and hosts break, and what is, is compared at every moment with what must be: no gang split, no
+	// graph in two domains, no host over capacity, nothing held by what is gone, conditions true to facts; and in the end, no writes.
+	//
+	// TRELLIS_SOAK is how long it takes (make soak DURATION=40m), TRELLIS_SOAK_GRAPHS and TRELLIS_SOAK_NODES how much there is, and
+	// TRELLIS_SOAK_SEED repeats the order of what is done.
+	It("break no invariant, and no one writes in the end", func(ctx SpecContext) {
+		s := newSoak(ctx)
+		AddReportEntry(fmt.Sprintf("TRELLIS_SOAK=%s TRELLIS_SOAK_GRAPHS=%d TRELLIS_SOAK_NODES=%d TRELLIS_SOAK_SEED=%d",
+			s.duration, len(s.users), len(s.chaos.hosts), s.seed))
+		s.begin()
+		DeferCleanup(s.finish)
+		for left := s.duration; left > s.duration/10 && len(s.audit.violations()) == 0; left = s.duration - time.Since(s.started) {
+			s.faults(min(part, left))
+			s.rest()
+		}
+		s.quiet()
+	}, SpecTimeout(2*soakDuration()+2*suite.Timeout()), PollProgressAfter(0))
+})
+
+// soakDuration is how long faults are on.
+func soakDuration() time.Duration {
+	duration, err := time.ParseDuration(cmp.Or(os.Getenv("TRELLIS_SOAK"), "15s"))
+	if err != nil {
+		panic(fmt.Sprintf("TRELLIS_SOAK: %v", err))
 	}
-	s.quiet()
+	return duration
 }
 
-const (
-	// part is how long faults are on until everything is mended and compared.
-	part = 8 * time.Minute
-	// restWithin is how long it may take then until every graph is as wanted, or waits for a reason.
-	restWithin = 5 * time.Minute
-)
+// part is how long faults are on until everything is repaired and compared.
+const part = 8 * time.Minute
 
 // soak is one run.
 type soak struct {
@@ -67,21 +74,15 @@ type soak struct {
 	rands [3]*rand.Rand
 }
 
-func newSoak(t *testing.T) *soak {
-	t.Helper()
-	s := &soak{duration: 15 * time.Second, seed: fromEnv("TRELLIS_SOAK_SEED", 1)}
-	if text := os.Getenv("TRELLIS_SOAK"); text != "" {
-		var err error
-		if s.duration, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("TRELLIS_SOAK: %v", err)
-		}
-	}
-	e := newEnvironment(t, "soak", func(o *sandbox.Options) {
+func newSoak(ctx context.Context) *soak {
+	GinkgoHelper()
+	s := &soak{duration: soakDuration(), seed: fromEnv("TRELLIS_SOAK_SEED", 1)}
+	e := newEnvironment(of(ctx), "soak", func(o *sandbox.Options) {
 		o.Manager = sandbox.ManagerOptions{Args: []string{"--requeue-after=10s", "--hold-for=20s", "--metrics-secure=false"}}
 	})
 	raw := e.c
 	e.c = persistent(raw)
-	s.world = &world{environment: e, t: t, name: "soak"}
+	s.world = e.emptyWorld(ctx, "soak")
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}})
 	hosts := soakHosts(int(fromEnv("TRELLIS_SOAK_NODES", 40)))
 	s.addHosts(hosts...)
@@ -167,6 +168,7 @@ func (s *soak) faults(d time.Duration) {
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
+		defer GinkgoRecover()
 		r := s.rands[1]
 		for ctx.Err() == nil {
 			for _, name := range s.chaos.processes(r) {
@@ -178,6 +180,7 @@ func (s *soak) faults(d time.Duration) {
 		}
 	})
 	running.Go(func() {
+		defer GinkgoRecover()
 		r := s.rands[2]
 		for pause(ctx, pace(60, 4*time.Second)); ctx.Err() == nil; pause(ctx, pace(60, 4*time.Second)) {
 			s.note(s.chaos.breakHardware(ctx, r))
@@ -204,7 +207,7 @@ func (s *soak) note(err error) {
 // rest waits until every graph is as wanted, or waits for a reason, and nothing contradicts the facts.
 func (s *soak) rest() {
 	started := time.Now()
-	ctx, cancel := context.WithTimeout(s.t.Context(), restWithin)
+	ctx, cancel := context.WithTimeout(s.t.Context(), suite.Patience())
 	defer cancel()
 	var unsettled []string
 	for settled := 0; settled < 4; pause(ctx, 500*time.Millisecond) {
@@ -214,7 +217,7 @@ func (s *soak) rest() {
 		}
 		settled = 0
 		if ctx.Err() != nil {
-			s.t.Errorf("%s after the last fault:\n%s", restWithin, strings.Join(unsettled[:min(len(unsettled), 40)], "\n"))
+			s.t.Errorf("%s after the last fault:\n%s", suite.Patience(), strings.Join(unsettled[:min(len(unsettled), 40)], "\n"))
 			return
 		}
 	}
@@ -244,7 +247,7 @@ func (s *soak) unsettled() []string {
 // quiet waits until nobody writes any more, and checks that it stays so.
 func (s *soak) quiet() {
 	still := max(5*time.Second, min(time.Minute, s.duration/10))
-	ctx, cancel := context.WithTimeout(s.t.Context(), restWithin)
+	ctx, cancel := context.WithTimeout(s.t.Context(), suite.Patience())
 	defer cancel()
 	before, last := s.audit.written()
 	writes := s.measure(ctx)
@@ -257,7 +260,7 @@ func (s *soak) quiet() {
 			writes, last, since = n, "a write of the operator", time.Now()
 		}
 		if ctx.Err() != nil {
-			s.t.Errorf("%s after everything was as wanted something still changes; the last was %s", restWithin, last)
+			s.t.Errorf("%s after everything was as wanted something still changes; the last was %s", suite.Patience(), last)
 			return
 		}
 	}
@@ -268,22 +271,19 @@ func (s *soak) quiet() {
 	}
 }
 
-// finish reports.
+// finish reports, and fails the spec if an invariant was broken.
 func (s *soak) finish() {
 	s.stop()
 	s.ended.Wait()
-	for i, what := range s.audit.violations() {
-		if i < 20 {
-			s.t.Error(what)
-		}
-	}
-	if s.t.Failed() {
-		file := filepath.Join(os.TempDir(), "trellis-e2e-soak-journal.log")
-		s.note(os.WriteFile(file, []byte(s.audit.episodes.journal()), 0o600))
-		s.t.Logf("what was done, and when: %s", file)
-	}
-	took := time.Since(s.started)
-	s.t.Logf("seed %d, %d nodes, %d graphs, %s\nthe operator used at most %s, and wrote %.0f times, %.1f a second\n%s%d invariants broken",
+	took, broken := time.Since(s.started), s.audit.violations()
+	AddReportEntry("the soak", fmt.Sprintf("seed %d, %d nodes, %d graphs, %s\n"+
+		"the operator used at most %s, and wrote %.0f times, %.1f a second\n%s%d invariants broken",
 		s.seed, len(s.chaos.hosts), len(s.users), took.Round(time.Second), s.meter.most, s.meter.writes, s.meter.writes/took.Seconds(),
-		s.audit.episodes.table(), len(s.audit.violations()))
+		s.audit.episodes.table(), len(broken)))
+	if s.t.Failed() || len(broken) > 0 {
+		file := filepath.Join(os.TempDir(), "trellis-e2e-soak-journal.log")
+		AddReportEntry("what was done, and when: " + file)
+		Expect(os.WriteFile(file, []byte(s.audit.episodes.journal()), 0o600)).To(Succeed())
+	}
+	Expect(broken[:min(len(broken), 20)]).To(BeEmpty(), "broken invariants")
 }

@@ -12,8 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // installation is what the API server has of Trellis, for who takes it away and brings it back.
@@ -34,47 +35,45 @@ type installation struct {
 	hooks       []client.Object
 }
 
-// TestUpgradeFromStoredV1alpha1: the objects of commit 886ffe1 are in etcd as its definitions stored them. Then today's manifests are applied and
-// the operator starts, with the rights of its account. It rewrites all of them, and touches no pod.
-func TestUpgradeFromStoredV1alpha1(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := newEnvironment(t, "moved")
-	w := &world{environment: e, t: t, name: earlier}
-	e.stopOperator(t)
-	today := w.removeTrellis()
-	crds, err := stored.ReleasedDefinitions()
-	w.must(err)
-	restConfig, err := e.cluster.RESTConfig()
-	w.must(err)
-	w.must(apiserver.Install(restConfig, crds...))
-	w.until("no webhook is asked any more", func() error {
-		probe := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment"}}
-		probe.SetNamespace(metav1.NamespaceDefault)
-		probe.SetName("probe")
-		probe.Object["spec"] = map[string]any{"services": map[string]any{"Worker": map[string]any{"replicas": int64(1)}}}
-		return w.c.Create(t.Context(), probe, client.DryRunAll)
-	})
-	w.restore(filepath.Join("testdata", "released.yaml"))
-	before, revisions := w.uids(), w.revisions()
-	w.storedAs("v1alpha1", 2, 1)
+var _ = Describe("An upgrade of objects that are stored as v1alpha1", func() {
+	// the objects of commit 886ffe1 are in etcd as its definitions stored them. Then today's manifests are applied and
+	// the operator starts, with the rights of its account. It rewrites all of them, and touches no pod.
+	It("rewrites all of them, and touches no pod", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "moved")
+		w := e.emptyWorld(ctx, earlier)
+		e.stopOperator(ctx)
+		today := w.removeTrellis()
+		crds, err := stored.ReleasedDefinitions()
+		w.must(err)
+		restConfig, err := e.cluster.RESTConfig()
+		w.must(err)
+		w.must(apiserver.Install(restConfig, crds...))
+		w.until("no webhook is asked any more", func() error {
+			probe := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment"}}
+			probe.SetNamespace(metav1.NamespaceDefault)
+			probe.SetName("probe")
+			probe.Object["spec"] = map[string]any{"services": map[string]any{"Worker": map[string]any{"replicas": int64(1)}}}
+			return w.c.Create(ctx, probe, client.DryRunAll)
+		})
+		w.restore(filepath.Join("testdata", "released.yaml"))
+		before, revisions := w.uids(), w.revisions()
+		w.storedAs("v1alpha1", 2, 1)
 
-	t.Log("today's manifests are applied, and the operator is started")
-	w.bring(today)
-	w.storedAs("v1alpha1", 2, 1)
-	w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{}))
-	for _, name := range convert.Definitions {
-		w.until("all objects are migrated", func() error { return w.migrated(name) })
-	}
-	w.storedAs("v1beta1", 2, 1)
-	w.ready("packed")
-	w.ready("plain")
-	w.samePods(before, "")
-	if now := w.revisions(); fmt.Sprint(now) != fmt.Sprint(revisions) {
-		t.Errorf("revisions were %v and are %v", revisions, now)
-	}
-	e.logsNothingOf(t, "forbidden")
-}
+		By("today's manifests are applied, and the operator is started")
+		w.bring(today)
+		w.storedAs("v1alpha1", 2, 1)
+		w.must(e.cluster.StartManager(ctx, sandbox.ManagerOptions{}))
+		for _, name := range convert.Definitions {
+			w.until("all objects are migrated", func() error { return w.migrated(name) })
+		}
+		w.storedAs("v1beta1", 2, 1)
+		w.ready("packed")
+		w.ready("plain")
+		w.samePods(before, "")
+		Expect(w.revisions()).To(Equal(revisions))
+		e.logsNothingOf("forbidden")
+	}, SpecTimeout(suite.Timeout()))
+})
 
 func (w *world) must(err error) {
 	w.t.Helper()

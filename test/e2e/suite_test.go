@@ -1,126 +1,130 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e plays scenarios on a real control plane: a real API server, kube-scheduler and controller manager, simulated kubelets, and
-// the operator as a process of its own with the rights of its own service account and its webhooks behind real TLS.
+// Package e2e plays scenarios on real control planes: a real API server, kube-scheduler and controller manager, simulated kubelets, and the operator as
+// a process of its own with the rights of its own service account and its webhooks behind real TLS.
 //
-// Every scenario has a pool of nodes of its own, described by a ClusterTopology with a node selector, so scenarios run side by side.
+// # The language of scenarios
+//
+//	w := newWorld(ctx, "scale-out", racks(2, 8, "a/r0", "a/r1", "b/r0")...)
+//	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+//	w.ready("g")
+//	Expect(w.of("Worker")).To(w.bePlacedIn("rack", "b/r0"))
+//
+// A world is the part of a cluster that a spec has for itself: a namespace, a pool of nodes and a ClusterTopology (zone, rack, host) over them, all of
+// one name. No other spec may use that name. Its hosts are simulated nodes; racks(2, 8, "a/r0") are two with 8 GPUs each in rack r0 of zone a, with the
+// names a-r0-0 and a-r0-1. A graph is a DynamoGraphDeployment: graphOf("g", "zone", ...) is packed into a zone, worker(1, 2, 8, "rack") is a service of
+// one replica with two pods of 8 GPUs each, in one rack. Pods of others take capacity by occupy. What a scenario expects after a while, it waits for:
+// ready, hasCondition, hasEvent, and until for everything else. Waits end by what they wait for, or after suite.Patience.
+//
+// An observer (follow) sees every state of the world's pods while a scenario goes on, and fails it for what must never be, even for a moment. The
+// auditor of the soak does this for many graphs, and compares what is said of them with what is.
+//
+// # Sandboxes
+//
+// Specs share a sandbox where they can (sharedSandbox), also between the processes of ginkgo: several on one machine would cost more than their specs do,
+// and worlds keep specs apart. A spec that has the operator, its webhooks or its definitions go away has a sandbox of its own (newEnvironment), or runs
+// alone (Serial). Specs wait more than they compute, so the Makefile starts several processes for each CPU.
+//
+// Labels: core is part of make test, faults of make test-faults. soak and manifests are targets of their own; make test-all runs a small form of both.
 package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
-	"log"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
-	"go.uber.org/zap/zapcore"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/conversion"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // requeueAfter is shorter than in production, so that the scenario of a gang that cannot bind is short. It is longer than a busy machine takes to bind
 // what was released: a gang that is requeued meanwhile is evicted, and its scenario is another one.
 const requeueAfter = 20 * time.Second
 
-// environment is a cluster to play scenarios on.
-type environment struct {
-	cluster *sandbox.Sandbox
-	c       client.WithWatch
-}
+// Labels of specs that have a target of their own.
+var (
+	labelSoak      = Label("soak")
+	labelManifests = Label("manifests")
+)
 
-// shared is the cluster with the operator as a process of its own.
-var shared environment
-
-func TestMain(m *testing.M) {
-	flag.Parse()
+func TestE2E(t *testing.T) {
 	if testing.Short() {
-		fmt.Println("skipping the end-to-end scenarios: -short")
-		return
+		t.Skip("-short leaves the scenarios out")
 	}
-	// Scenarios wait more than they compute: there are several for each CPU.
-	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
-		log.Fatal(err)
-	}
-	ctrllog.SetLogger(zap.New(zap.Level(zapcore.ErrorLevel), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(os.Stderr)))
-	os.Exit(run(m))
+	suite.Run(t, "Scenarios", suite.OnlyCore)
 }
 
-// scratch is the directory of all sandboxes of this package. It is removed at the end.
-var scratch string
+// common is what the first process has for all of them.
+var common struct {
+	// Scratch is the directory of the shared sandboxes. It is removed at the end.
+	Scratch string
+	// Converter is where objects are converted in the sandboxes that have no operator.
+	Converter conversion.Address
+}
 
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
+// converter is that server, in the first process, which is the last to end.
+var converter *conversion.Server
+
+var _ = SynchronizedBeforeSuite(func() []byte {
 	var err error
-	if scratch, err = os.MkdirTemp("", "trellis-e2e"); err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(scratch)
-	cluster, err := sandbox.Up(ctx, sandbox.Options{
-		Name: "e2e", Dir: filepath.Join(scratch, "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1},
-		Operator: true, Audit: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
-	})
-	if err != nil {
-		log.Print("bringing the sandbox up: ", err)
-		return 1
-	}
-	defer func() {
-		if code != 0 {
-			keepLog(cluster, "trellis-e2e-manager.log")
-			keepLog(podGroupCluster.cluster, "trellis-e2e-podgroup-manager.log")
-		}
-		if err := errors.Join(noteRights(cluster), cluster.Down(context.Background()), tearDownPodGroups(context.Background()), tearDownBare(context.Background())); err != nil {
-			log.Print("taking the sandbox down: ", err)
-			code = 1
-		}
-		code = rights.Of("e2e").Finish(code)
-	}()
-	shared = environment{cluster: cluster, c: newClient(cluster)}
-	return m.Run()
-}
+	common.Scratch, err = os.MkdirTemp("", "trellis-e2e")
+	Expect(err).NotTo(HaveOccurred())
+	converter = conversion.Serve()
+	common.Converter = converter.Address()
+	data, err := json.Marshal(common)
+	Expect(err).NotTo(HaveOccurred())
+	return data
+}, func(data []byte) {
+	Expect(json.Unmarshal(data, &common)).To(Succeed())
+})
 
-// noteRights notes which rights the operator of a cluster made use of.
-func noteRights(s *sandbox.Sandbox) error {
-	return rights.Of("e2e").ReadAudit(s.AuditFile(), "system:serviceaccount:trellis-system:trellis-controller-manager")
-}
+var _ = SynchronizedAfterSuite(func() {}, func(ctx SpecContext) {
+	var problems []error
+	for _, s := range sharedSandboxes {
+		problems = append(problems, s.end(ctx))
+	}
+	if converter != nil {
+		converter.Close()
+	}
+	problems = append(problems, os.RemoveAll(common.Scratch))
+	Expect(errors.Join(problems...)).To(Succeed())
+	Expect(rights.Of("e2e").Finish(0)).To(BeZero(), "the operator's requests are not as its rights: see above")
+}, NodeTimeout(suite.Timeout()))
 
 // keepLog leaves a manager's log where it can be read after the sandbox has gone.
-func keepLog(s *sandbox.Sandbox, name string) {
-	if s == nil {
-		return
-	}
+func keepLog(s *sandbox.Sandbox) {
 	if logs, err := os.ReadFile(s.LogFile(sandbox.DefaultManager)); err == nil {
-		_ = os.WriteFile(filepath.Join(os.TempDir(), name), logs, 0o600)
+		_ = os.WriteFile(filepath.Join(os.TempDir(), "trellis-e2e-"+s.Name()+"-manager.log"), logs, 0o600)
 	}
 }
 
-func newClient(s *sandbox.Sandbox) client.WithWatch {
+func newClient(s *sandbox.Sandbox) (client.WithWatch, error) {
 	restConfig, err := s.RESTConfig()
 	if err != nil {
-		log.Fatal(err)
+		return nil, err
 	}
 	restConfig.QPS, restConfig.Burst = 500, 1000
 	out, err := client.NewWithWatch(restConfig, client.Options{Scheme: operator.NewScheme()})
 	if err != nil {
-		log.Fatal(err)
+		return nil, err
 	}
-	return patient(out)
+	return patient(out), nil
 }
 
 func key(ns, name string) types.NamespacedName {

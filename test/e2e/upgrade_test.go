@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // earlier is a namespace as commit 886ffe1 left it in a cluster (testdata/released.yaml): two deployments, all that was made for them, and their nodes. The
@@ -42,84 +44,80 @@ func renderedOtherwise(objects string) string {
 	return regexp.MustCompile(`(?m)^( *)- name: POD_UID$`).ReplaceAllString(objects, "$1- name: OF_ANOTHER_VERSION\n$1  value: \"1\"\n$1- name: POD_UID")
 }
 
-// TestUpgradeRollsNothing: the operator takes over what another version of it left, and no pod is created, deleted or changed. Pods made
-// later are made from the stored templates, and a change by the user rolls what it is about, by today's templates. No other
-// scenario runs meanwhile: those with t.Parallel come after this one.
-func TestUpgradeRollsNothing(t *testing.T) {
-	e := shared
-	w := &world{environment: e, t: t, name: earlier}
-	t.Cleanup(w.tearDown)
-	e.stopOperator(t)
-	webhooks := w.standIn()
-	w.restore(filepath.Join("testdata", "released.yaml"))
-	before, revisions := w.uids(), w.revisions()
-	if len(before) != 12 {
-		t.Fatalf("%d pods were restored, want 12", len(before))
-	}
-	w.bring(webhooks)
-	w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{}))
-	w.until("the API server calls the webhooks again", func() error {
-		unknown := w.graphOf("probe", "moon", services{"Worker": worker(1, 1, 1, "")})
-		err := w.c.Create(t.Context(), unknown, client.DryRunAll)
-		if err == nil {
-			return errors.New("a deployment with an unknown domain is accepted")
-		}
-		if !strings.Contains(err.Error(), "packDomain not found") {
-			return fmt.Errorf("creating a deployment with an unknown domain: %w", err)
-		}
-		return nil
-	})
-
-	t.Log("everything is taken over as it is")
-	w.until("every group has stored its input", func() error {
-		for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
-			if sg.Spec.Input == nil || sg.Status.ObservedGeneration != sg.Generation {
-				return fmt.Errorf("%s has not", sg.Name)
+var _ = Describe("An upgrade of the operator", func() {
+	// the operator takes over what another version of it left, and no pod is created, deleted or changed. Pods made
+	// later are made from the stored templates, and a change by the user rolls what it is about, by today's templates. No other
+	// spec runs meanwhile.
+	It("rolls nothing, and makes later pods from the stored templates", suite.Core, Serial, func(ctx SpecContext) {
+		e := shared.open(ctx)
+		w := e.emptyWorld(ctx, earlier)
+		DeferCleanup(w.tearDown)
+		e.stopOperator(ctx)
+		webhooks := w.standIn()
+		w.restore(filepath.Join("testdata", "released.yaml"))
+		before, revisions := w.uids(), w.revisions()
+		Expect(before).To(HaveLen(12), "the restored pods")
+		w.bring(webhooks)
+		w.must(e.cluster.StartManager(ctx, sandbox.ManagerOptions{}))
+		w.until("the API server calls the webhooks again", func() error {
+			unknown := w.graphOf("probe", "moon", services{"Worker": worker(1, 1, 1, "")})
+			err := w.c.Create(ctx, unknown, client.DryRunAll)
+			if err == nil {
+				return errors.New("a deployment with an unknown domain is accepted")
 			}
-		}
-		return nil
-	})
-	w.ready("packed")
-	w.ready("plain")
-	w.samePods(before, "")
-	if now := w.revisions(); fmt.Sprint(now) != fmt.Sprint(revisions) {
-		t.Errorf("revisions were %v and are %v", revisions, now)
-	}
-	w.until("the condition has its new name only", func() error {
-		conditions := w.dgd("packed").Status.Conditions
-		if former := meta.FindStatusCondition(conditions, "EngineReady"); former != nil || !meta.IsStatusConditionTrue(conditions, nvidiav1alpha1.ConditionProviderReady) {
-			return fmt.Errorf("its conditions are %+v", conditions)
-		}
-		return nil
-	})
+			if !strings.Contains(err.Error(), "packDomain not found") {
+				return fmt.Errorf("creating a deployment with an unknown domain: %w", err)
+			}
+			return nil
+		})
 
-	t.Log("a replica more is made from the stored template, beside the others")
-	w.scale("packed", "Frontend", 2)
-	w.until("the replica is there", func() error { return count(w, "Frontend", "packed", 2) })
-	w.ready("packed")
-	w.samePods(before, "packed/Frontend")
-	for _, pod := range w.all() {
-		if pod.Labels[graph.LabelGraph] == "packed" && !strings.Contains(fmt.Sprint(pod.Spec.Containers[0].Env), "OF_ANOTHER_VERSION") {
-			t.Errorf("pod %s is of another template than the stored one", pod.Name)
-		}
-	}
+		By("everything is taken over as it is")
+		w.until("every group has stored its input", func() error {
+			for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+				if sg.Spec.Input == nil || sg.Status.ObservedGeneration != sg.Generation {
+					return fmt.Errorf("%s has not", sg.Name)
+				}
+			}
+			return nil
+		})
+		w.ready("packed")
+		w.ready("plain")
+		w.samePods(before, "")
+		Expect(w.revisions()).To(Equal(revisions))
+		w.until("the condition has its new name only", func() error {
+			conditions := w.dgd("packed").Status.Conditions
+			if former := meta.FindStatusCondition(conditions, "EngineReady"); former != nil || !meta.IsStatusConditionTrue(conditions, nvidiav1alpha1.ConditionProviderReady) {
+				return fmt.Errorf("its conditions are %+v", conditions)
+			}
+			return nil
+		})
 
-	t.Log("the user changes one service: it is rolled, by today's template, and no other")
-	w.patch("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
-	w.until("the service is rolled", func() error {
+		By("a replica more is made from the stored template, alongside the others")
+		w.scale("packed", "Frontend", 2)
+		w.until("the replica is there", func() error { return count(w, "Frontend", "packed", 2) })
+		w.ready("packed")
+		w.samePods(before, "packed/Frontend")
 		for _, pod := range w.all() {
-			if before[pod.UID] && pod.Labels[graph.LabelComponent] == "Planner" {
-				return fmt.Errorf("pod %s is an old one", pod.Name)
+			if pod.Labels[graph.LabelGraph] == "packed" {
+				Expect(pod.Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "OF_ANOTHER_VERSION")), "pod %s is of the stored template", pod.Name)
 			}
 		}
-		return count(w, "Planner", "plain", 1)
-	})
-	w.ready("plain")
-	w.samePods(before, "packed/Frontend", "plain/Planner")
-	if now := w.revisions(); now["plain-planner"] == revisions["plain-planner"] {
-		t.Error("the changed service has its old revision")
-	}
-}
+
+		By("the user changes one service: it is rolled, by today's template, and no other")
+		w.patch("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
+		w.until("the service is rolled", func() error {
+			for _, pod := range w.all() {
+				if before[pod.UID] && pod.Labels[graph.LabelComponent] == "Planner" {
+					return fmt.Errorf("pod %s is an old one", pod.Name)
+				}
+			}
+			return count(w, "Planner", "plain", 1)
+		})
+		w.ready("plain")
+		w.samePods(before, "packed/Frontend", "plain/Planner")
+		Expect(w.revisions()["plain-planner"]).NotTo(Equal(revisions["plain-planner"]), "the revision of the changed service")
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // standIn has the test convert between the versions, and nothing ask for admission, until what is returned is brought back.
 func (w *world) standIn() installation {
@@ -128,7 +126,7 @@ func (w *world) standIn() installation {
 	for _, name := range convert.Definitions {
 		was.definitions = append(was.definitions, *get(w, &apiextensionsv1.CustomResourceDefinition{}, "", name))
 	}
-	w.deleteWebhooks(w.t)
+	w.deleteWebhooks(w.t.Context())
 	return was
 }
 

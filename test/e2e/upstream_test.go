@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
-	"github.com/trellis-k8s/trellis/test/testutil/tier"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // fromUpstream is a world whose objects the Dynamo operator made.
@@ -33,45 +33,45 @@ type fromUpstream struct {
 	before map[string]*unstructured.Unstructured
 }
 
-// TestMovesInFromUpstreamAndBack: deployments and adapters with the status that the Dynamo operator left, stored by its definitions in both versions,
-// are taken over as docs/migrate.md says: replicas stay those of the adapters, and a restart that is over is not done again. Then all of it is given
-// back: its definitions are installed again, the objects are whole and can be written, and the pods of Trellis are gone.
-func TestMovesInFromUpstreamAndBack(t *testing.T) {
-	tier.All(t)
-	t.Parallel()
-	e := newEnvironment(t, "upstream")
-	w := &fromUpstream{world: &world{environment: e, t: t, name: "upstream"}, before: map[string]*unstructured.Unstructured{}}
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	w.addHosts(racks(2, 8, "a/r0")...)
-	e.stopOperator(t)
-	today := w.removeTrellis()
-	documents := w.objectsIn(w.filledIn(filepath.Join("testdata", "upstream.yaml")))
-	w.store("v1alpha1", documents[:2])
-	w.store("v1beta1", documents[2:])
-	w.stored("dynamographdeployments", map[string]int{"v1alpha1": 1, "v1beta1": 1})
-	w.stored("dynamographdeploymentscalingadapters", map[string]int{"v1alpha1": 1, "v1beta1": 1})
+var _ = Describe("A move from the Dynamo operator and back", func() {
+	// deployments and adapters with the status that the Dynamo operator left, stored by its definitions in both versions,
+	// are taken over as docs/migrate.md says: replicas stay those of the adapters, and a restart that is over is not done again. Then all of it is given
+	// back: its definitions are installed again, the objects are whole and can be written, and the pods of Trellis are gone.
+	It("keeps replicas and restarts that are over, and gives every object back whole", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "upstream")
+		w := &fromUpstream{world: e.emptyWorld(ctx, "upstream"), before: map[string]*unstructured.Unstructured{}}
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+		w.addHosts(racks(2, 8, "a/r0")...)
+		e.stopOperator(ctx)
+		today := w.removeTrellis()
+		documents := w.objectsIn(w.filledIn(filepath.Join("testdata", "upstream.yaml")))
+		w.store("v1alpha1", documents[:2])
+		w.store("v1beta1", documents[2:])
+		w.stored("dynamographdeployments", map[string]int{"v1alpha1": 1, "v1beta1": 1})
+		w.stored("dynamographdeploymentscalingadapters", map[string]int{"v1alpha1": 1, "v1beta1": 1})
 
-	t.Log("Trellis is installed over its definitions")
-	w.bring(today)
-	w.must(e.cluster.StartManager(t.Context(), sandbox.ManagerOptions{}))
-	for _, name := range convert.Definitions {
-		w.until("all objects are migrated", func() error { return w.migrated(name) })
-	}
-	w.ready("older")
-	w.ready("newer")
-	w.taken("older", "first", false)
-	w.taken("newer", "second", true)
+		By("Trellis is installed over its definitions")
+		w.bring(today)
+		w.must(e.cluster.StartManager(ctx, sandbox.ManagerOptions{}))
+		for _, name := range convert.Definitions {
+			w.until("all objects are migrated", func() error { return w.migrated(name) })
+		}
+		w.ready("older")
+		w.ready("newer")
+		w.taken("older", "first", false)
+		w.taken("newer", "second", true)
 
-	t.Log("back to the Dynamo operator")
-	e.stopOperator(t)
-	w.removeHooks()
-	w.install("v1beta1")
-	w.givenBack("older", 2)
-	w.givenBack("newer", 2)
-	w.mustKubectl("delete", "scalinggroups.trellis.dev", "--all")
-	w.until("the pods of Trellis are gone, and the claims stay", w.left)
-	e.logsNothingOf(t, "forbidden")
-}
+		By("back to the Dynamo operator")
+		e.stopOperator(ctx)
+		w.removeHooks()
+		w.install("v1beta1")
+		w.givenBack("older", 2)
+		w.givenBack("newer", 2)
+		w.mustKubectl("delete", "scalinggroups.trellis.dev", "--all")
+		w.until("the pods of Trellis are gone, and the claims stay", w.left)
+		e.logsNothingOf("forbidden")
+	}, SpecTimeout(suite.Timeout()))
+})
 
 // install installs the Dynamo operator's definitions, over what is there.
 func (w *fromUpstream) install(storage string) {

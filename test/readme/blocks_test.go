@@ -23,7 +23,7 @@ const generatedPage = "docs/api.md"
 // Marks of a block, as an HTML comment in the line above it. A block without a mark is run here.
 var (
 	notRun = regexp.MustCompile(`^ *<!-- not run: (.*) -->$`)
-	runBy  = regexp.MustCompile(`^ *<!-- run by (\w+) -->$`)
+	runBy  = regexp.MustCompile(`^ *<!-- run by (\w+|"[^"]+") -->$`)
 	anyRun = regexp.MustCompile(`^ *<!--.*\brun\b.*-->$`)
 	fence  = regexp.MustCompile("^( *)```(.*)$")
 )
@@ -40,7 +40,7 @@ type block struct {
 	line int
 	// lang is sh for commands, console for commands with their output.
 	lang, text string
-	// why it is not run, or the test that runs it elsewhere.
+	// why it is not run, or the test that runs it elsewhere: a function, or the text of a spec in quotes.
 	why, elsewhere string
 	done           bool
 }
@@ -142,10 +142,10 @@ func (b *block) hidden() bool {
 	return !slices.Contains(known, b.lang) || b.lang == "" && typed.MatchString(b.text)
 }
 
-// tests are the names of all test functions of the repository.
+// tests are the names of all test functions of the repository, and the texts of specs in quotes.
 func tests(t *testing.T) map[string]bool {
 	t.Helper()
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	named := regexp.MustCompile(`(?m)^func (Test\w+)\(|\b(?:Describe|It|DescribeTable)\(("[^"\n]+")`)
 	names := map[string]bool{}
 	for _, folder := range []string{"cmd", "docs", "hack", "internal", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
@@ -153,8 +153,8 @@ func tests(t *testing.T) map[string]bool {
 				return err
 			}
 			content, err := os.ReadFile(path)
-			for _, found := range function.FindAllStringSubmatch(string(content), -1) {
-				names[found[1]] = true
+			for _, found := range named.FindAllStringSubmatch(string(content), -1) {
+				names[found[1]+found[2]] = true
 			}
 			return err
 		})
@@ -190,6 +190,7 @@ func TestMarks(t *testing.T) {
 		"```sh\nmake\n```\n": "",
 		"<!-- not run: takes minutes -->\n```sh\nmake\n```\n":          "",
 		"<!-- run by TestTour -->\n```sh\nmake\n```\n":                 "",
+		"<!-- run by \"makes it\" -->\n```sh\nmake\n```\n":             "",
 		"<!-- a remark -->\n```sh\nmake\n```\n":                        "",
 		"<!-- not run: no reason -->\n```sh\nmake\n```\n":              "is none of the reasons",
 		"<!-- not run -->\n```sh\nmake\n```\n":                         "is no mark",

@@ -34,6 +34,18 @@ import (
 // Server serves /convert on this machine.
 type Server struct{ *httptest.Server }
 
+// Address is where a server is called, which may be one of another process.
+type Address struct {
+	URL string
+	// Authority that its certificate is checked against, in PEM.
+	Authority []byte
+}
+
+// Address of the server.
+func (s *Server) Address() Address {
+	return Address{s.URL + convert.Path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+}
+
 // Serve starts a server; Close ends it.
 func Serve() *Server {
 	mux := http.NewServeMux()
@@ -69,7 +81,7 @@ func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefin
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
 		if len(crd.Spec.Versions) > 1 {
-			crd.Spec.Conversion = s.stanza()
+			crd.Spec.Conversion = s.Address().stanza()
 		}
 		crds = append(crds, crd)
 	}
@@ -78,13 +90,18 @@ func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefin
 
 // TakeOver has the server convert the objects of the definitions in a cluster from now on. The API server may ask the one before for a moment.
 func (s *Server) TakeOver(ctx context.Context, c client.Client) error {
+	return s.Address().TakeOver(ctx, c)
+}
+
+// TakeOver has the server at the address convert, as Server.TakeOver does.
+func (a Address) TakeOver(ctx context.Context, c client.Client) error {
 	for _, name := range slices.Sorted(maps.Values(convert.Definitions)) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 			return err
 		}
 		before := crd.DeepCopy()
-		crd.Spec.Conversion = s.stanza()
+		crd.Spec.Conversion = a.stanza()
 		if err := c.Patch(ctx, crd, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("patching definition %s: %w", name, err)
 		}
@@ -92,13 +109,12 @@ func (s *Server) TakeOver(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-func (s *Server) stanza() *apiextensionsv1.CustomResourceConversion {
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+func (a Address) stanza() *apiextensionsv1.CustomResourceConversion {
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
 			ConversionReviewVersions: []string{"v1"},
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: ptr.To(s.URL + convert.Path), CABundle: authority},
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: ptr.To(a.URL), CABundle: a.Authority},
 		},
 	}
 }
