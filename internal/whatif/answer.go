@@ -54,6 +54,28 @@ func (g *Graph) Packed() (n int) {
 	return n
 }
 
+// Waiting are the replicas that the operator would place and does not. The others that are not placed are left to the kube-scheduler.
+func (g *Graph) Waiting() []gang.Waiting {
+	var list []gang.Waiting
+	for i := range g.Replicas {
+		if r := &g.Replicas[i]; r.Reason != nil && !r.Free {
+			list = append(list, gang.Waiting{
+				Service: r.Service, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
+			})
+		}
+	}
+	return list
+}
+
+// Words is what the operator would say of them in the condition Placed; "" when all are placed.
+func (g *Graph) Words() string {
+	waits := g.Waiting()
+	if len(waits) == 0 {
+		return ""
+	}
+	return gang.WaitingMessage(g.Packed()-len(waits), g.Packed(), waits)
+}
+
 // Replica is one replica: where it sits or would, or why it does not.
 type Replica struct {
 	Service string

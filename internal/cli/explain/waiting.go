@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -38,6 +39,9 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 				if w.Tables = tablesOf(refusal); len(w.Tables) > 0 || refusal.Code == placement.CodeBaseGangWaits {
 					w.Asks = refusal.Asks()
 				}
+				if refusal.Code == placement.CodeBaseGangWaits && follows(plan, refusal) {
+					w.Message = w.Asks
+				}
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
 					domain, obstacles := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)
@@ -48,6 +52,13 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 		list[i].add(r.Service, r.Ordinal)
 	}
 	return list
+}
+
+// follows reports whether what a replica waits for is among the reasons of others, so that it need not be given again.
+func follows(plan whatif.Graph, r *placement.Refusal) bool {
+	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
+		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()
+	})
 }
 
 func (w *Waiting) add(service string, ordinal int) {

@@ -164,7 +164,8 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 		return creatingGroups(failure)
 	case len(o.result.Waiting) > 0:
 		waiting := withRefusals(o)
-		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting)))
+		message := gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting) + gang.LeadingNote(waiting)
+		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, message))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
 	case o.result.Wanted == 0:
