@@ -35,8 +35,9 @@ type Graph struct {
 	selector map[string]string
 	// admitted is a pod that would be made, as it would be stored.
 	admitted func(*corev1.Pod) *corev1.Pod
-	// shapes of the pods that the planner was asked to place.
-	shapes []*topology.Shape
+	// shapes of the pods that the planner was asked to place, and how it was asked.
+	shapes  []*topology.Shape
+	request *request
 }
 
 // Placed says that every replica is placed.
@@ -115,7 +116,7 @@ func (p *Planner) answer(r *request) Graph {
 	g := Graph{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
 		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector, admitted: p.admitted,
-		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
+		shapes: shapesOf(append(slices.Clone(r.freeGraphs), r.asked.Graph)...), request: r,
 	}
 	if len(r.result.Domain) > 0 {
 		g.Domain = r.result.Domain
