@@ -129,7 +129,7 @@ func TestGraphRules(t *testing.T) {
 		"living replicas without an anchor: each service is reported for itself": {nodes: half[:4],
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				{Name: "decode", Multinode: true, Required: rack, Preferred: none, Placed: 1, Waiting: serviceOf("d", rack, none, 1, 4, gpus(8)).Waiting}}},
-			want: []string{"decode-0 InsufficientCapacity"}},
+			want: []string{"decode-0 NeverFits"}},
 		"replicas without pods are placed": {nodes: half,
 			graph: Graph{Required: zone, Preferred: rack, Services: []Service{serviceOf("decode", rack, none, 1, 0, nil)}},
 			want:  []string{"decode-0 a/r1:"}, domain: "a"},

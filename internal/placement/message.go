@@ -71,6 +71,8 @@ func (r *Refusal) numbers() string {
 	}
 	text := r.needText()
 	switch {
+	case r.Code == CodeNeverFits:
+		return text // what comes closest does not help
 	case r.Compared > 0:
 		text += fmt.Sprintf("; the plan of the graph stopped after %d comparisons of its pods with hosts, without an answer", r.Compared)
 	case r.Code == CodeBudgetExhausted:
@@ -205,6 +207,15 @@ func requestsText(requests []topology.Request) string {
 		return "(" + strings.Join(extended, ", ") + ")"
 	}
 	return extended[0]
+}
+
+// allRequestsText names all of them.
+func allRequestsText(requests []topology.Request) string {
+	parts := make([]string, 0, len(requests))
+	for _, r := range requests {
+		parts = append(parts, amountText(r.Name, r.Amount)+" "+name(r.Name))
+	}
+	return strings.Join(parts, " and ")
 }
 
 // Amount is how a resource is counted for people: cpu, which is in thousandths, and bytes with their units.

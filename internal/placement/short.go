@@ -10,11 +10,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// causes is what binds a gang where the numbers do not show it, with a separator behind: the anchor of its graph, or its topology's node selector. A
-// reader who has it can act; so it comes before the numbers, in the whole message and in the short one.
+// short says that capacity is what the gang lacks, by a search that came to its end.
+func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
+
+// causes is what binds a gang where the numbers do not show it, with a separator behind: the size of the cluster's domains, the anchor of its graph,
+// or its topology's node selector. A reader who has it can act; so it comes before the numbers, in the whole message and in the short one.
 func (r *Refusal) causes() string {
 	causes := ""
-	for _, text := range []string{r.elsewhereText(), r.innermost().besideText()} {
+	for _, text := range []string{r.neverText(), r.elsewhereText(), r.innermost().besideText()} {
 		if text != "" {
 			causes += text + "; "
 		}
@@ -29,7 +32,7 @@ func (r *Refusal) Short(most int) string {
 		return limit.Text(r.waitsText(), most)
 	}
 	full := r.sentence()
-	if r.Code != CodeInsufficientCapacity || len(full) <= most {
+	if !r.short() || len(full) <= most {
 		return limit.Text(full, most)
 	}
 	causes := r.causes()
@@ -51,7 +54,7 @@ func (r *Refusal) Short(most int) string {
 // shorter are forms of the message, the longest first.
 func (r *Refusal) shorter(causes string) []string {
 	bare := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
-	if c := r.Closest; c != nil {
+	if c := r.Closest; c != nil && r.Code != CodeNeverFits {
 		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
 	}
 	forms := []string{causes + bare.needText() + bare.closestText(), causes + bare.needText()}

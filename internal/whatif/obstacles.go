@@ -50,7 +50,7 @@ type Occupant struct {
 // There are none when nothing that was tried helps. It is asked before the plan is rolled back.
 func (p *Planner) Obstacles(g Graph, r *placement.Refusal) (topology.Path, []Obstacle) {
 	leaf := culprit(r)
-	if leaf == nil || leaf.Closest == nil || g.request == nil {
+	if r.Code == placement.CodeNeverFits || leaf == nil || leaf.Closest == nil || g.request == nil {
 		return nil, nil
 	}
 	t := p.newTrial(&g, replicaKey{r.Service, r.Ordinal})

@@ -254,7 +254,7 @@ func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 	switch {
 	case behind(s), s.refused() != "":
 		return nvidiav1beta1.ReasonSomeResourcesNotReady
-	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
+	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && noCapacity(placed.Reason):
 		return nvidiav1beta1.ReasonInsufficientCapacity
 	case s.rolling():
 		return nvidiav1beta1.ReasonRollingUpdate
@@ -262,4 +262,9 @@ func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 		return nvidiav1beta1.ReasonPodsNotReady
 	}
 	return nvidiav1beta1.ReasonSomeResourcesNotReady
+}
+
+// noCapacity says that a reason of Placed is a shortage of capacity, today's or that of all nodes there are.
+func noCapacity(reason string) bool {
+	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
 }
