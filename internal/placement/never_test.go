@@ -16,7 +16,9 @@ import (
 func TestNeverFits(t *testing.T) {
 	ls := levels("zone", "rack")
 	racks := []string{"a0 z/a 8 used=8", "a1 z/a 8 used=8", "a2 z/a 8", "a3 z/a 8 cordoned", "b0 z/b 8", "b1 z/b 8 notready", "c0 z/c 4", "c1 z/c 4", "c2 z/c 4", "c3 z/c 4"}
-	one := func(required int, s ...Service) Graph { return Graph{Levels: ls, Required: required, Preferred: none, Services: s} }
+	one := func(required int, s ...Service) Graph {
+		return Graph{Levels: ls, Required: required, Preferred: none, Services: s}
+	}
 	onlyOn := func(value string) *topology.Shape {
 		pod := podOf(map[string]string{gpu: "8"})
 		pod.Spec.NodeSelector = map[string]string{"kind": value}

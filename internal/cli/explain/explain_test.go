@@ -51,6 +51,15 @@ func (w *world) said() string {
 	return plan.Words()
 }
 
+// reason is the one that goes with that.
+func (w *world) reason() string {
+	planner := whatif.NewPlanner(w.World)
+	planner.Begin()
+	defer planner.Rollback()
+	plan, _ := w.plan(planner)
+	return gang.LeadingCode(plan.Waiting())
+}
+
 // TestText shows the whole output for one situation each.
 func TestText(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T) *world{
