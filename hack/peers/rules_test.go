@@ -77,7 +77,7 @@ var rules = map[string]rule{
 			if w.provider == "Grove" { // the words of its scheduler, on the pods
 				w.says("g", placed, metav1.ConditionFalse, "WaitsForGrove", "only 2 of 3 required pods")
 			} else {
-				w.says("g", placed, metav1.ConditionFalse, "InsufficientCapacity", "2 of 3")
+				w.says("g", placed, metav1.ConditionFalse, "NeverFits", "no rack has 3 hosts: the largest has 2")
 			}
 			w.addHosts(host{zone: "a", rack: "r1", name: "a-new", gpus: 8})
 			w.ready("g")
@@ -175,7 +175,7 @@ func check(t *testing.T, name, provider string, r rule) {
 		w.create(dgd)
 		switch {
 		case r.short:
-			w.says("g", placed, metav1.ConditionFalse, "InsufficientCapacity|WaitsForGrove", "")
+			w.says("g", placed, metav1.ConditionFalse, "NeverFits|InsufficientCapacity|WaitsForGrove", "")
 		case r.narrow && provider == "Grove":
 			w.until("Grove's scheduler has chosen", func() error {
 				if len(w.bound("Worker")) == 2 {

@@ -5,6 +5,8 @@ package gang
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
@@ -14,47 +16,79 @@ import (
 // MaxWaitingMessage is the most bytes of a message about what waits.
 const MaxWaitingMessage = 200
 
-// maxNamed is how many replicas a message names.
+// maxNamed is how many replicas, or runs of neighbours, a message names.
 const maxNamed = 3
 
 // WaitingMessage says how many of the wanted replicas are placed, which of the others wait for the cause that says most, and for what:
 //
-//	3 of 5 packed replicas are placed. Worker-3: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0; zone-0/rack-1 holds 1 of 2; 1 more waits
+//	3 of 8 packed replicas are placed. Worker-3..5: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0; zone-0/rack-1 holds 1 of 2; 2 more wait
 //
 // It has at most [MaxWaitingMessage] bytes. Events and kubectl trellis explain have every cause whole.
 func WaitingMessage(placed, wanted int, waiting []Waiting) string {
 	cause := leading(waiting)
 	head := fmt.Sprintf("%d of %d packed replicas are placed. ", placed, wanted)
 	left := MaxWaitingMessage - len(head)
-	var names []string
-	same := 0
+	var same []Waiting
 	for _, w := range waiting {
 		if w.sameCause(cause) {
-			same++
-			if len(names) < maxNamed {
-				names = append(names, fmt.Sprintf("%s-%d", w.Service, w.Ordinal))
-			}
+			same = append(same, w)
 		}
 	}
-	who := strings.Join(names, ", ")
-	if same > len(names) {
-		who += fmt.Sprintf(" and %d more", same-len(names))
-	}
+	who := namesOf(same)
 	if len(who) > left/2 { // long names
-		who = fmt.Sprintf("%d replicas", same)
+		who = fmt.Sprintf("%d replicas", len(same))
 	}
 	tail := ""
-	switch rest := len(waiting) - same; {
+	switch rest := len(waiting) - len(same); {
 	case rest == 1:
 		tail = "; 1 more waits"
 	case rest > 1:
 		tail = fmt.Sprintf("; %d more wait", rest)
 	}
-	return head + who + ": " + cause.short(left-len(who)-len(": ")-len(tail)) + tail
+	text := cause.short(left - len(who) - len(": ") - len(tail))
+	return head + who + ": " + strings.TrimPrefix(text, who+" ") + tail // what does not fit may be the replica itself
 }
 
-// leading is the cause that says most: a real shortage before a wait that only follows from another.
+// namesOf names replicas, neighbours together: "Worker-3..5", "Decode-0,1, Prefill-0 and 9 more".
+func namesOf(list []Waiting) string {
+	var b strings.Builder
+	i := 0
+	for range maxNamed {
+		if i == len(list) {
+			break
+		}
+		switch {
+		case i == 0:
+			b.WriteString(list[i].Service + "-")
+		case list[i].Service == list[i-1].Service:
+			b.WriteString(",")
+		default:
+			b.WriteString(", " + list[i].Service + "-")
+		}
+		last := i
+		for last+1 < len(list) && list[last+1].Service == list[i].Service && list[last+1].Ordinal == list[last].Ordinal+1 {
+			last++
+		}
+		b.WriteString(strconv.Itoa(list[i].Ordinal))
+		switch {
+		case last == i+1:
+			fmt.Fprintf(&b, ",%d", list[last].Ordinal)
+		case last > i:
+			fmt.Fprintf(&b, "..%d", list[last].Ordinal)
+		}
+		i = last + 1
+	}
+	if i < len(list) {
+		fmt.Fprintf(&b, " and %d more", len(list)-i)
+	}
+	return b.String()
+}
+
+// leading is the cause that says most: one that no waiting ends before all others, and a real shortage before a wait that only follows from another.
 func leading(waiting []Waiting) Waiting {
+	if i := slices.IndexFunc(waiting, func(w Waiting) bool { return w.Code == placement.CodeNeverFits }); i >= 0 {
+		return waiting[i]
+	}
 	for _, w := range waiting {
 		if w.Code != CodeCreating && w.Code != placement.CodeBaseGangWaits {
 			return w
@@ -65,6 +99,14 @@ func leading(waiting []Waiting) Waiting {
 
 // LeadingCode is the reason that [WaitingMessage] is about.
 func LeadingCode(waiting []Waiting) string { return leading(waiting).Code }
+
+// LeadingNote is what is done meanwhile for the replicas that [WaitingMessage] is about, to follow it; "" for nothing.
+func LeadingNote(waiting []Waiting) string {
+	if note := leading(waiting).Note; note != "" {
+		return "; " + note
+	}
+	return ""
+}
 
 func (w Waiting) sameCause(other Waiting) bool {
 	return w.Code == other.Code && w.Message == other.Message

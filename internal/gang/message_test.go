@@ -41,6 +41,13 @@ func TestWaitingMessage(t *testing.T) {
 			r.Gang, r.Within = "Decode-1", topology.Path{"zone-0", "block-1", "rack-2"}
 		})
 	})
+	anchored := func(n int) (list []Waiting) {
+		for i := range n {
+			list = append(list, of("Worker", 3+i, short(func(r *placement.Refusal) { r.Elsewhere = topology.Path{"zone-1"} })))
+		}
+		return list
+	}
+	gaps := []Waiting{of("Decode", 2, short(nil)), of("Decode", 4, short(nil)), of("Decode", 5, short(nil)), of("Prefill", 0, short(nil)), of("Prefill", 1, short(nil))}
 	many := make([]Waiting, 12)
 	for i := range many {
 		many[i] = of("Worker", i, short(nil))
@@ -56,15 +63,23 @@ func TestWaitingMessage(t *testing.T) {
 	}{
 		{"one replica", []Waiting{of("Worker", 3, short(nil))}},
 		{"many of one cause", many},
+		{"ordinals with gaps", gaps},
 		{"long names", long},
 		{"two causes", []Waiting{of("Decode", 0, short(nil)), of("Prefill", 0, short(func(r *placement.Refusal) { r.Need[0].Pods = 2 }))}},
 		{"what follows from another comes second", []Waiting{
 			{Service: "Frontend", Code: placement.CodeBaseGangWaits, Message: "waits for the base gang: needs", Refusal: &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}},
-			of("Worker", 0, base), of("Worker", 1, &placement.Refusal{Code: placement.CodeBaseGangWaits, Cause: base}),
+			of("Worker", 0, base), of("Worker", 1, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "base gang", Cause: base}),
 		}},
 		{"replicas that begin together", []Waiting{of("Decode", 0, head), of("Decode", 1, head), of("Decode", 2, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "Decode", Cause: head})}},
 		{"only what follows is left", []Waiting{of("Decode", 2, &placement.Refusal{Code: placement.CodeBaseGangWaits, Gang: "Decode", Cause: head})}},
-		{"the anchor is what binds", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) { r.Elsewhere = topology.Path{"zone-1"} }))}},
+		{"the anchor is what binds one", anchored(1)},
+		{"the anchor is what binds two", anchored(2)},
+		{"the anchor is what binds three", anchored(3)},
+		{"the anchor is what binds twenty", anchored(20)},
+		{"the anchor is what binds, and others wait for something else", append(anchored(3), of("Other", 0, short(nil)))},
+		{"the anchor is what binds, long domains", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) {
+			r.Within, r.Elsewhere = topology.Path{strings.Repeat("y", 60)}, topology.Path{strings.Repeat("z", 60)}
+		}))}},
 		{"long domains", []Waiting{of("Worker", 2, short(func(r *placement.Refusal) {
 			r.Within = topology.Path{strings.Repeat("z", 60)}
 			r.Closest.Domain = topology.Path{strings.Repeat("z", 60), strings.Repeat("b", 60), strings.Repeat("r", 60)}
@@ -75,6 +90,14 @@ func TestWaitingMessage(t *testing.T) {
 		message := WaitingMessage(2, 2+len(tc.waiting), tc.waiting)
 		if len(message) > MaxWaitingMessage {
 			t.Errorf("%s: %d bytes", tc.title, len(message))
+		}
+		if strings.HasPrefix(tc.title, "the anchor is what binds") && !strings.Contains(message, "living pods anchor the graph") {
+			t.Errorf("%s: the message does not say so: %s", tc.title, message)
+		}
+		for cause, twice := range map[string]string{"a replica": "Worker-0: Worker-0 needs", "the base gang": "base gang: base gang"} {
+			if full := tc.waiting[len(tc.waiting)-1].Message; strings.Contains(message+full, twice) {
+				t.Errorf("%s: %s is named twice: %s; %s", tc.title, cause, message, full)
+			}
 		}
 		fmt.Fprintf(&out, "%s (%s)\n    %s\n", tc.title, LeadingCode(tc.waiting), message)
 	}

@@ -43,6 +43,14 @@ type Waiting struct {
 	Code, Message string
 	// Refusal has the planner's numbers; nil when something else is the cause.
 	Refusal *placement.Refusal
+	// Note is what is done for it meanwhile; it ends Message too.
+	Note string
+}
+
+// Noted adds what is done for a waiting replica meanwhile.
+func (w *Waiting) Noted(note string) {
+	w.Note = note
+	w.Message += "; " + note
 }
 
 // String names a waiting replica for messages.

@@ -172,7 +172,7 @@ func (a *attempt) placeReplica(si, ri int) {
 	}
 	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
 	if !search.place(u, a.bound) {
-		r := search.refusal(inner(u), a.bound)
+		r := search.refused(inner(u), a.bound)
 		if len(a.p.graph.Anchor) > 0 && len(g.Within) == 0 && r.Code == CodeInsufficientCapacity {
 			r.Elsewhere = search.elsewhere(inner(u), a.bound)
 		}

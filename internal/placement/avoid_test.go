@@ -36,7 +36,7 @@ func TestAvoidedHostsComeLast(t *testing.T) {
 		"nothing else is left":           {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a0", "a1"), []string{"w-0 z/r0: a1 a2"}, true},
 		"the worst is given up last":     {twoRacks, []string{"b0 x 0 8"}, one(2, "", "a1", "a0"), []string{"w-0 z/r0: a0 a2"}, true},
 		"all are needed":                 {twoRacks, nil, one(3, "", "a2"), []string{"w-0 z/r0: a0 a1 a2"}, false},
-		"it does not fit anywhere":       {twoRacks, nil, one(4, "", "a2", "b0"), []string{"w-0 InsufficientCapacity"}, false},
+		"it does not fit anywhere":       {twoRacks, nil, one(4, "", "a2", "b0"), []string{"w-0 NeverFits"}, false},
 		"others free capacity first": {
 			twoRacks, []string{"b0 x 0 8"}, graph(one(2, "", "a0", "a1"), func(g *Graph) { g.Preempts, g.Priority = true, 10 }),
 			[]string{"w-0 z/r1: b0 b1"}, true,

@@ -42,7 +42,7 @@ func (r *Refusal) besideText() string {
 	if r.Beside == 1 {
 		nodes = "the node that suits"
 	}
-	return fmt.Sprintf("; nodeSelector %s of the topology leaves out %s such pods: pack with a topology without it", name(strings.Join(labels, ",")), nodes)
+	return fmt.Sprintf("nodeSelector %s of the topology leaves out %s such pods: pack with a topology without it", name(strings.Join(labels, ",")), nodes)
 }
 
 // innermost is the part of a gang that does not fit.

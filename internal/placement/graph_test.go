@@ -129,7 +129,7 @@ func TestGraphRules(t *testing.T) {
 		"living replicas without an anchor: each service is reported for itself": {nodes: half[:4],
 			graph: Graph{Required: zone, Preferred: none, Services: []Service{
 				{Name: "decode", Multinode: true, Required: rack, Preferred: none, Placed: 1, Waiting: serviceOf("d", rack, none, 1, 4, gpus(8)).Waiting}}},
-			want: []string{"decode-0 InsufficientCapacity"}},
+			want: []string{"decode-0 NeverFits"}},
 		"replicas without pods are placed": {nodes: half,
 			graph: Graph{Required: zone, Preferred: rack, Services: []Service{serviceOf("decode", rack, none, 1, 0, nil)}},
 			want:  []string{"decode-0 a/r1:"}, domain: "a"},
@@ -228,8 +228,8 @@ func TestRefusalNamesWhereThereIsCapacity(t *testing.T) {
 	if refusal == nil || !refusal.Elsewhere.Equal(topology.Path{"b"}) {
 		t.Fatalf("refusal %+v, want it to name zone b", refusal)
 	}
-	if want := "; b has capacity, but living pods anchor the graph in a: a Parallel restart moves it"; !strings.HasSuffix(refusal.Message(), want) {
-		t.Errorf("%q, want it to end in %q", refusal.Message(), want)
+	if want := "b has capacity, but living pods anchor the graph in a: a Parallel restart moves it; needs 2 pods"; !strings.HasPrefix(refusal.Message(), want) {
+		t.Errorf("%q, want it to begin with %q", refusal.Message(), want)
 	}
 	scattered := append(slices.Clone(nodes[:2]), "b1 b/r1 8", "b2 b/r2 8")
 	if refusal := PlanGraph(clusterOf(ls, scattered...), g, Options{}).Replicas[0].Refusal; refusal == nil || len(refusal.Elsewhere) > 0 {

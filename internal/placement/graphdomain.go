@@ -229,7 +229,7 @@ func (p *planner) refuseBase(s *search) *attempt {
 	g.Required, g.Preferred = p.graph.Required, topology.NoLevel
 	r := p.unplanned(g, g.Required)
 	if !p.over() {
-		r = s.refusal(prepare(p.tree, g), topology.Root)
+		r = s.refused(prepare(p.tree, g), topology.Root)
 	}
 	a := p.refuseAll(r)
 	for si, service := range p.services {
@@ -257,7 +257,7 @@ func (p *planner) refuseEach(s *search) *attempt {
 			case p.over():
 				a.refuse(si, ri, p.unplanned(g, g.Required))
 			default:
-				a.refuse(si, ri, s.refusal(prepare(p.tree, g), topology.Root))
+				a.refuse(si, ri, s.refused(prepare(p.tree, g), topology.Root))
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func (a *attempt) placeHead(si, n int) bool {
 	}
 	u, search := prepare(t, outer), newSearch(a.p.cluster, t, a.p.options)
 	if !search.place(u, a.bound) {
-		a.refuseHead(si, n, search.refusal(u.subs[0], a.bound))
+		a.refuseHead(si, n, search.refused(u.subs[0], a.bound))
 		return false
 	}
 	search.reserve(u)

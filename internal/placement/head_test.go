@@ -56,7 +56,7 @@ func TestMinAvailable(t *testing.T) {
 			want: []string{"decode-0 a/r1: a1", "decode-1 InsufficientCapacity"}},
 		"single-node replicas of a service in one rack": {nodes: []string{"a1 a/r1 1", "a2 a/r2 2", "a3 a/r3 1"},
 			graph: Graph{Required: none, Preferred: none, Services: []Service{atLeast(3, serviceOf("router", rack, none, 3, 1, gpus(1)))}},
-			want:  []string{"router-0 InsufficientCapacity", "router-1 InsufficientCapacity", "router-2 InsufficientCapacity"}},
+			want:  []string{"router-0 NeverFits", "router-1 NeverFits", "router-2 NeverFits"}},
 		"single-node replicas choose the rack for all that follow": {nodes: []string{"a1 a/r1 2", "a2 a/r2 4", "a3 a/r3 3"},
 			graph: Graph{Required: none, Preferred: none, Services: []Service{atLeast(2, serviceOf("router", rack, none, 3, 1, gpus(1)))}},
 			want:  []string{"router-0 a/r3: a3", "router-1 a/r3: a3", "router-2 a/r3: a3"}},

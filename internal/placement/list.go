@@ -86,10 +86,10 @@ func (r *Refusal) Asks() string {
 	switch {
 	case r.Code == CodeBaseGangWaits:
 		return r.waitsText()
-	case r.Code == CodeBudgetExhausted || r.Code == CodeInsufficientCapacity && r.Closest != nil:
+	case r.Code == CodeBudgetExhausted || r.short() && r.Closest != nil:
 		bare := Refusal{
 			Code: r.Code, Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within, Elsewhere: r.Elsewhere, Steps: r.Steps, Compared: r.Compared,
-			Beside: r.Beside, NodeSelector: r.NodeSelector,
+			Beside: r.Beside, NodeSelector: r.NodeSelector, Never: r.Never,
 		}
 		return bare.sentence()
 	}

@@ -50,7 +50,11 @@ func (r *Refusal) Message() string {
 	return limit.Text(r.sentence(), MaxMessage)
 }
 
-func (r *Refusal) sentence() string {
+// sentence is what binds the gang, and then the numbers.
+func (r *Refusal) sentence() string { return r.causes() + r.numbers() }
+
+// numbers is what the gang needs, and what comes closest.
+func (r *Refusal) numbers() string {
 	switch r.Code {
 	case CodeLevelGone:
 		return "needs one domain of a level that the topology does not have any more"
@@ -63,45 +67,18 @@ func (r *Refusal) sentence() string {
 		return fmt.Sprintf("pods are pinned to %s, which lies outside of %s, where the rest of the graph is pinned",
 			pathText(r.Closest.Domain), pathText(r.Within))
 	case CodeBaseGangWaits:
-		if r.Cause != nil {
-			return r.waitsText() + ": " + cmp.Or(r.Cause.Gang, baseGang) + " " + r.Cause.sentence()
-		}
-		return r.waitsText()
+		return r.waitsText() + r.awaitedText()
 	}
 	text := r.needText()
 	switch {
+	case r.Code == CodeNeverFits:
+		return text // what comes closest does not help
 	case r.Compared > 0:
 		text += fmt.Sprintf("; the plan of the graph stopped after %d comparisons of its pods with hosts, without an answer", r.Compared)
 	case r.Code == CodeBudgetExhausted:
 		text += fmt.Sprintf("; the search stopped after %d steps without an answer", r.Steps)
 	}
-	return text + r.closestText() + r.elsewhereText() + r.besideText()
-}
-
-// Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds.
-func (r *Refusal) Short(most int) string {
-	if r.Code == CodeBaseGangWaits {
-		return limit.Text(r.waitsText(), most)
-	}
-	full := r.sentence()
-	if r.Code != CodeInsufficientCapacity || len(full) <= most {
-		return limit.Text(full, most)
-	}
-	if r.Cause != nil && r.Cause.Level > r.Level { // what does not fit is in a narrower domain
-		gang := name(r.Cause.Gang) + " "
-		return gang + r.Cause.Short(most-len(gang))
-	}
-	bare := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
-	if c := r.Closest; c != nil {
-		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
-	}
-	end := r.elsewhereText() + r.innermost().besideText()
-	for _, text := range []string{bare.needText() + bare.closestText() + end, bare.needText() + end, bare.needText()} {
-		if len(text) <= most {
-			return text
-		}
-	}
-	return limit.Text(bare.needText(), most)
+	return text + r.closestText()
 }
 
 // waitsText says what a replica follows: the base gang, or the replicas that its service begins with.
@@ -110,6 +87,17 @@ func (r *Refusal) waitsText() string {
 		return "waits for the " + baseGang
 	}
 	return "waits for the first replicas of " + name(r.Gang)
+}
+
+// awaitedText is what keeps that from being placed.
+func (r *Refusal) awaitedText() string {
+	switch {
+	case r.Cause == nil:
+		return ""
+	case r.Cause.Gang == "" || cmp.Or(r.Gang, baseGang) == r.Cause.Gang: // it is named already
+		return ": " + r.Cause.sentence()
+	}
+	return ": " + name(r.Cause.Gang) + " " + r.Cause.sentence()
 }
 
 // needText is "needs 4 pods x 8 nvidia.com/gpu in one rack".
@@ -157,7 +145,7 @@ func (r *Refusal) closestText() string {
 		text += fmt.Sprintf("; %s fewer", others(r.OthersFewer, r.LevelName))
 	}
 	if r.Cause != nil {
-		text += "; there " + name(r.Cause.Gang) + " " + r.Cause.sentence()
+		text += "; there " + name(r.Cause.Gang) + " " + r.Cause.numbers()
 	}
 	return text
 }
@@ -219,6 +207,15 @@ func requestsText(requests []topology.Request) string {
 		return "(" + strings.Join(extended, ", ") + ")"
 	}
 	return extended[0]
+}
+
+// allRequestsText names all of them.
+func allRequestsText(requests []topology.Request) string {
+	parts := make([]string, 0, len(requests))
+	for _, r := range requests {
+		parts = append(parts, amountText(r.Name, r.Amount)+" "+name(r.Name))
+	}
+	return strings.Join(parts, " and ")
 }
 
 // Amount is how a resource is counted for people: cpu, which is in thousandths, and bytes with their units.

@@ -33,8 +33,10 @@ func (p *planner) preempt(a *attempt) *attempt {
 	var failed []int // kinds, of the service at hand, that cannot be helped
 	for si, s := range p.services {
 		failed = failed[:0]
-		if a.results[si][0].Head && a.results[si][0].Refusal != nil { // the others follow, and have their turn next
-			p.preemptHead(a, si, s.first())
+		if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow, and have their turn next
+			if first.Refusal.Code != CodeNeverFits {
+				p.preemptHead(a, si, s.first())
+			}
 			continue
 		}
 		for ri := range s.Waiting {

@@ -11,6 +11,8 @@ import (
 const (
 	// CodeInsufficientCapacity: no domain has capacity for the whole gang.
 	CodeInsufficientCapacity = "InsufficientCapacity"
+	// CodeNeverFits: no domain of today's nodes could hold the gang, even if nothing ran there.
+	CodeNeverFits = "NeverFits"
 	// CodeNoDomain: no node carries the labels of the level that is asked for.
 	CodeNoDomain = "NoDomain"
 	// CodeDomainGone: the domain that living members are pinned to has no nodes any more.
@@ -52,6 +54,8 @@ type Refusal struct {
 	// Domains are those of the level inside Within, in path order, and Outside those of the level beside it: with [Options].Domains, and only
 	// where domains were compared.
 	Domains, Outside []Domain
+	// Never says why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
+	Never *Never
 	// Steps is how many search steps were allowed, when they ran out; Compared how many comparisons the plan was allowed, when these did.
 	Steps    int
 	Compared uint64

@@ -44,10 +44,10 @@ func UnmetOf(g Graph, r *Result) *Unmet {
 		if one.Refusal == nil {
 			continue
 		}
-		switch code := one.Refusal.Code; {
-		case code == CodeBaseGangWaits && !one.Base:
+		switch {
+		case one.Refusal.Code == CodeBaseGangWaits && !one.Base:
 			continue // it is not placed before the base gang
-		case code != CodeInsufficientCapacity:
+		case !one.Refusal.short():
 			return nil
 		}
 		gang := &unmetGang{level: one.Refusal.Level, within: one.Refusal.Within}

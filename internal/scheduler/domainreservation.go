@@ -64,7 +64,7 @@ func (s *Scheduler) reserveDomain(
 	}
 	for i := range result.Waiting {
 		if note != "" && result.Waiting[i].Code == placement.CodeInsufficientCapacity {
-			result.Waiting[i].Message += "; " + note
+			result.Waiting[i].Noted(note)
 		}
 	}
 }

@@ -90,7 +90,7 @@ const (
 
 // waitReasons are the reasons of a gang that waits.
 var waitReasons = []string{
-	placement.CodeInsufficientCapacity, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
+	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
 	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeCreating,
 }

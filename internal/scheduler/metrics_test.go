@@ -292,7 +292,7 @@ func TestAGoneGraphDoesNotWait(t *testing.T) {
 	delete(m.all.graphs, o.DGD.Name)
 	m.pass(gatherEvery)
 	m.looks(o)
-	m.expect("the deletion", before, "trellis_gangs_waiting InsufficientCapacity: -1", "trellis_graphs_waiting: -1")
+	m.expect("the deletion", before, "trellis_gangs_waiting NeverFits: -1", "trellis_graphs_waiting: -1")
 	if len(m.s.waits) > 0 {
 		t.Errorf("still followed: %v", m.s.waits)
 	}

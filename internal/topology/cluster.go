@@ -34,6 +34,8 @@ type Cluster struct {
 	tick uint64
 	// work counts comparisons; see [Cluster.Work].
 	work uint64
+	// specs counts the changes of what is known of node objects, and of what counts there.
+	specs uint64
 
 	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
 	GangOf func(*corev1.Pod) string
@@ -189,6 +191,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	c.setOffers(n, n.spec.offers, spec.offers)
 	n.spec = spec
 	c.tick++
+	c.specs++
 	n.version = c.tick
 	if moved {
 		for _, t := range c.trees {

@@ -72,6 +72,7 @@ func (c *Cluster) Serve(names []string) (changed bool) {
 		}
 	}
 	c.log.forget()
+	c.specs++
 	return true
 }
 

@@ -30,6 +30,7 @@ type View struct {
 	cursor  int
 	epoch   uint64
 	lastUse uint64
+	empty   emptyCounts
 }
 
 // maxViews is how many shapes a tree keeps counts of; the least recently used one is dropped first. At 100,000 nodes a view takes 2 MB.

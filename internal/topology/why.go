@@ -127,6 +127,11 @@ func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
 			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true
 		}
 	}
+	return c.labelsMismatch(n, s)
+}
+
+// labelsMismatch judges what the pods' selector and affinity say of a node.
+func (c *Cluster) labelsMismatch(n *node, s *Shape) (Exclusion, bool) {
 	c.work += uint64(len(s.selector) + s.affinityEntries)
 	if !matches(s.selector, n.spec.labels) {
 		return Exclusion{Kind: KindNodeSelector}, true

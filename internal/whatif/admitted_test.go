@@ -46,11 +46,11 @@ func TestPodsAreAsAdmissionMakesThem(t *testing.T) {
 		"nothing": {want: "Worker-0 in a/r0"},
 		"overhead of a RuntimeClass": {
 			world: func(w *World) { w.Runtimes = []*nodev1.RuntimeClass{gvisor} }, spec: func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") },
-			want: "Worker-0 InsufficientCapacity",
+			want: "Worker-0 NeverFits",
 		},
 		"overhead of a RuntimeClass, for a pod without a constraint": {
 			world: func(w *World) { w.Runtimes = []*nodev1.RuntimeClass{gvisor} }, spec: func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") }, single: true,
-			want: "Worker-0 InsufficientCapacity",
+			want: "Worker-0 NeverFits",
 		},
 		"selector of a RuntimeClass": {
 			world: func(w *World) { w.Runtimes = []*nodev1.RuntimeClass{selecting} }, spec: func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") },
@@ -64,7 +64,7 @@ func TestPodsAreAsAdmissionMakesThem(t *testing.T) {
 			world: func(w *World) {
 				w.Limits = []*corev1.LimitRange{limits(corev1.LimitRangeItem{DefaultRequest: amounts(map[corev1.ResourceName]string{"memory": "20Gi"})})}
 			},
-			want: "Worker-0 InsufficientCapacity",
+			want: "Worker-0 NeverFits",
 		},
 		"a maximum of a LimitRange": {
 			world: func(w *World) {
@@ -98,7 +98,7 @@ func TestPodsAreAsAdmissionMakesThem(t *testing.T) {
 			spec:  func(s *corev1.PodSpec) { s.Containers[0].Resources.Limits[limitless] = resource.MustParse("1") }, want: "Worker-0 in a/r0",
 		},
 		"neither served nor ignored": {
-			spec: func(s *corev1.PodSpec) { s.Containers[0].Resources.Limits[limitless] = resource.MustParse("1") }, want: "Worker-0 InsufficientCapacity",
+			spec: func(s *corev1.PodSpec) { s.Containers[0].Resources.Limits[limitless] = resource.MustParse("1") }, want: "Worker-0 NeverFits",
 		},
 		"claims": {
 			spec: func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, want: "Worker-0 in a/r0",

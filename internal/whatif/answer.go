@@ -35,8 +35,9 @@ type Graph struct {
 	selector map[string]string
 	// admitted is a pod that would be made, as it would be stored.
 	admitted func(*corev1.Pod) *corev1.Pod
-	// shapes of the pods that the planner was asked to place.
-	shapes []*topology.Shape
+	// shapes of the pods that the planner was asked to place, and how it was asked.
+	shapes  []*topology.Shape
+	request *request
 }
 
 // Placed says that every replica is placed.
@@ -52,6 +53,28 @@ func (g *Graph) Packed() (n int) {
 		}
 	}
 	return n
+}
+
+// Waiting are the replicas that the operator would place and does not. The others that are not placed are left to the kube-scheduler.
+func (g *Graph) Waiting() []gang.Waiting {
+	var list []gang.Waiting
+	for i := range g.Replicas {
+		if r := &g.Replicas[i]; r.Reason != nil && !r.Free {
+			list = append(list, gang.Waiting{
+				Service: r.Service, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
+			})
+		}
+	}
+	return list
+}
+
+// Words is what the operator would say of them in the condition Placed; "" when all are placed.
+func (g *Graph) Words() string {
+	waits := g.Waiting()
+	if len(waits) == 0 {
+		return ""
+	}
+	return gang.WaitingMessage(g.Packed()-len(waits), g.Packed(), waits)
 }
 
 // Replica is one replica: where it sits or would, or why it does not.
@@ -93,7 +116,7 @@ func (p *Planner) answer(r *request) Graph {
 	g := Graph{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
 		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector, admitted: p.admitted,
-		shapes: shapesOf(append(r.freeGraphs, r.asked.Graph)...),
+		shapes: shapesOf(append(slices.Clone(r.freeGraphs), r.asked.Graph)...), request: r,
 	}
 	if len(r.result.Domain) > 0 {
 		g.Domain = r.result.Domain

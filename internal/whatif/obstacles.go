@@ -5,6 +5,7 @@ package whatif
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,106 +16,150 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Obstacle is one host of the closest domain that takes no pod of a refused replica, and what would have to go.
+// Obstacle is one host of a domain that takes no pod of a refused replica, and what makes it take some: all of the following.
 type Obstacle struct {
 	Node string
-	Why  topology.Exclusion
-	// Pods that free capacity for one pod when they are gone, for a resource that is short: the fewest.
+	// Why is the first thing that keeps the pods off it.
+	Why topology.Exclusion
+	// Cordoned: it has to be uncordoned. Broken: it has to become ready, or lose what the kubelet or the node controller has tainted it for.
+	Cordoned, Broken bool
+	// Taints that have to be removed, or tolerated.
+	Taints []string
+	// Pods that have to go: for each resource that is short the fewest.
 	Pods []Occupant
-	// TooSmall: it would not even do if all of its pods were gone.
-	TooSmall bool
-	// own: only pods of the refused graph itself would make it do.
-	own bool
+
+	// effort estimates what that takes, before it is tried.
+	effort int
 }
 
-// Occupant is a pod that stands in the way.
+// Occupant is a pod that takes what a refused replica needs.
 type Occupant struct {
 	types.NamespacedName
 	// Amount it takes of the resource that is short.
-	Amount int64
+	Resource string
+	Amount   int64
 	// Planned: it is not bound there; capacity is reserved for it, or the same plan put it there.
 	Planned bool
+
+	id       string
+	requests []topology.Request
 }
 
-// Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and
-// the hosts there that take none of its pods, the easiest to free first. It is asked before the plan is rolled back.
+// Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and the hosts
+// there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. None of the graph's own pods has to go.
+// There are none when nothing that was tried helps. It is asked before the plan is rolled back.
 func (p *Planner) Obstacles(g Graph, r *placement.Refusal) (topology.Path, []Obstacle) {
 	leaf := culprit(r)
-	if leaf == nil || leaf.Closest == nil {
+	if r.Code == placement.CodeNeverFits || leaf == nil || leaf.Closest == nil || g.request == nil {
 		return nil, nil
 	}
-	tree := p.cluster.Tree(g.Levels, g.selector)
-	closest, found := tree.Find(leaf.Closest.Domain)
-	if !found {
-		return nil, nil
-	}
-	shape, pods := missing(tree, closest, leaf.Need, g.shapes)
-	if shape == nil {
-		return nil, nil
-	}
-	domains := asClose(tree, tree.View(shape), closest, leaf.Within)
-	lists := p.obstacles(g, tree, tree.View(shape), domains)
-	best := 0
-	for i := range lists {
-		if cost(lists[i], pods-tree.View(shape).Fit(domains[i])) < cost(lists[best], pods-tree.View(shape).Fit(domains[best])) {
-			best = i
+	t := p.newTrial(&g, replicaKey{r.Service, r.Ordinal})
+	for i, c := range t.candidates(leaf) {
+		if i == maxTried || t.plans == maxPlans {
+			break
+		}
+		if domain, hosts, fits := t.free(c, leaf); fits {
+			return domain, hosts
 		}
 	}
-	return tree.Path(domains[best]), lists[best]
+	return nil, nil
 }
 
 // maxDomains is how many domains are looked at for the one that is easiest to free.
 const maxDomains = 128
 
-// asClose are the domains that hold as many pods as the closest one, that one first, the others in path order.
-func asClose(tree *topology.Tree, view *topology.View, closest topology.DomainID, within topology.Path) []topology.DomainID {
-	domains := []topology.DomainID{closest}
-	bound, found := tree.Find(within)
-	if !found {
-		return domains
+// candidate is a domain that may be freed, with the hosts that take no pod, the easiest first.
+type candidate struct {
+	domain topology.DomainID
+	list   []Obstacle
+	// holds pods of the gang fit now, and cost estimates what it takes to have all of them fit.
+	holds, cost int
+}
+
+// candidates are the domains of the closest one's level: first those that hold as many pods, then the others, each the cheapest first.
+func (t *trial) candidates(leaf *placement.Refusal) []candidate {
+	closest, found := t.tree.Find(leaf.Closest.Domain)
+	bound, inside := t.tree.Find(leaf.Within)
+	if !found || !inside {
+		return nil
 	}
-	for _, d := range tree.Domains(tree.LevelOf(closest), bound) {
-		if d != closest && view.Fit(d) == view.Fit(closest) && len(domains) < maxDomains {
+	shape, pods := missing(t.tree, closest, leaf.Need, t.graph.shapes)
+	if shape == nil {
+		return nil
+	}
+	domains := []topology.DomainID{closest}
+	for _, d := range t.tree.Domains(t.tree.LevelOf(closest), bound) {
+		if d != closest && len(domains) < maxDomains {
 			domains = append(domains, d)
 		}
 	}
-	return domains
+	view := t.tree.View(shape)
+	list := make([]candidate, len(domains))
+	for i, d := range domains {
+		list[i] = candidate{domain: d, holds: min(view.Fit(d), pods)}
+	}
+	for i, hosts := range t.blocked(view, domains) {
+		list[i].list, list[i].cost = hosts, cost(hosts, pods-list[i].holds)
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		return cmp.Or(-cmp.Compare(b2i(a.holds == list[0].holds), b2i(b.holds == list[0].holds)), cmp.Compare(a.cost, b.cost))
+	})
+	return list
 }
 
-// obstacles lists the hosts of each domain that take no pod, the easiest to free first.
-func (p *Planner) obstacles(g Graph, tree *topology.Tree, view *topology.View, domains []topology.DomainID) [][]Obstacle {
+// blocked lists the hosts of each domain that take no pod, the easiest to free first.
+func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Obstacle {
 	lists := make([][]Obstacle, len(domains))
 	for i, d := range domains {
-		tree.AllNodes(d, func(n topology.NodeID) bool {
+		t.tree.AllNodes(d, func(n topology.NodeID) bool {
 			if why, excluded := view.Why(n); excluded {
-				lists[i] = append(lists[i], Obstacle{Node: p.cluster.NodeName(n), Why: why})
+				lists[i] = append(lists[i], Obstacle{Node: t.cluster.NodeName(n), Why: why})
 			}
 			return true
 		})
 	}
-	occupants := p.occupants(slices.Concat(lists...))
-	own := g.names()
-	for i, list := range lists {
+	t.readOccupants(slices.Concat(lists...))
+	for _, list := range lists {
 		for j := range list {
-			list[j].chooseOthers(occupants[list[j].Node], own)
+			list[j].effort = t.effort(&list[j])
 		}
-		list = slices.DeleteFunc(list, func(o Obstacle) bool { return o.own })
-		slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.effort(), b.effort()) })
-		lists[i] = list
+		slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.effort, b.effort) })
 	}
 	return lists
 }
 
+// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps, then what is no host for such pods at all: it is
+// too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
+func (t *trial) effort(o *Obstacle) int {
+	switch o.Why.Kind {
+	case topology.KindCordoned:
+		return 0
+	case topology.KindResource:
+		pods, enough := chosen(t.occupants[o.Node], o.Why)
+		if !enough {
+			return 1 << 20
+		}
+		return len(pods)
+	case topology.KindTaint, topology.KindNotReady:
+		return 1 << 10
+	}
+	return 1 << 20
+}
+
 // cost is what it takes to free so many hosts.
 func cost(list []Obstacle, hosts int) int {
-	if hosts > len(list) {
-		return 1 << 30 // there are not enough of them
-	}
 	sum := 0
-	for i := range list[:max(hosts, 0)] {
-		sum += list[i].effort()
+	for i := range list[:min(max(hosts, 0), len(list))] {
+		sum += list[i].effort
 	}
-	return sum
+	return sum + max(hosts-len(list), 0)<<20 // there are not enough of them, unless each takes several pods
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // names of all pods of the graph.
@@ -124,6 +169,9 @@ func (g *Graph) names() map[types.NamespacedName]bool {
 		for _, pod := range r.Pods {
 			own[types.NamespacedName{Namespace: g.Namespace, Name: pod.Name}] = true
 		}
+	}
+	for _, pod := range g.Exist {
+		own[nameOf(pod)] = true
 	}
 	return own
 }
@@ -153,31 +201,31 @@ func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, 
 	return shape, pods
 }
 
-// occupant is a pod on a node, with all it takes.
-type occupant struct {
-	Occupant
-	requests []topology.Request
-}
-
-// occupants returns the pods on the listed hosts that are short of a resource.
-func (p *Planner) occupants(list []Obstacle) map[string][]occupant {
-	out := map[string][]occupant{}
+// readOccupants notes the pods of others on hosts, as they are now.
+func (t *trial) readOccupants(list []Obstacle) {
+	found := map[string][]Occupant{}
 	for _, o := range list {
-		if o.Why.Kind == topology.KindResource {
-			out[o.Node] = []occupant{}
+		found[o.Node] = nil
+	}
+	add := func(node string, o Occupant) {
+		if !t.own[o.NamespacedName] {
+			found[node] = append(found[node], o)
 		}
 	}
-	for _, pod := range p.world.Pods {
-		if on, wanted := out[pod.Spec.NodeName]; wanted && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			out[pod.Spec.NodeName] = append(on, occupant{Occupant{NamespacedName: nameOf(pod)}, topology.ShapeOf(pod).Requests()})
+	for _, pod := range t.world.Pods {
+		if _, wanted := found[pod.Spec.NodeName]; !wanted {
+			continue
+		}
+		if _, counts := t.cluster.Bound(topology.PodID(pod)); counts { // it has not finished, and was not taken off before
+			add(pod.Spec.NodeName, Occupant{NamespacedName: nameOf(pod), id: topology.PodID(pod), requests: topology.ShapeOf(pod).Requests()})
 		}
 	}
-	p.cluster.Reservations(func(id, node string, s *topology.Shape) {
-		if on, wanted := out[node]; wanted {
-			out[node] = append(on, occupant{Occupant{NamespacedName: p.nameOf(id), Planned: true}, s.Requests()})
+	t.cluster.Reservations(func(id, node string, s *topology.Shape) {
+		if _, wanted := found[node]; wanted {
+			add(node, Occupant{NamespacedName: t.nameOf(id), Planned: true, id: id, requests: s.Requests()})
 		}
 	})
-	return out
+	maps.Copy(t.occupants, found)
 }
 
 // nameOf is the name behind an ID: of a pod that exists, or of one that is still to be made.
@@ -189,45 +237,31 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// chooseOthers chooses among the pods of others: nothing is gained by freeing a host of the graph for the graph.
-func (o *Obstacle) chooseOthers(pods []occupant, own map[types.NamespacedName]bool) {
-	o.choose(slices.Clone(pods))
-	if !slices.ContainsFunc(o.Pods, func(one Occupant) bool { return own[one.NamespacedName] }) {
-		return
+// chosen are the fewest pods that free what a host is short of: the smallest that does alone, or else the largest ones; false when all of them do
+// not suffice.
+func chosen(pods []Occupant, why topology.Exclusion) (some []Occupant, enough bool) {
+	var using []Occupant
+	for _, pod := range pods {
+		if pod.Resource, pod.Amount = why.Detail, amount(pod.requests, why.Detail); pod.Amount > 0 {
+			using = append(using, pod)
+		}
 	}
-	o.Pods = nil
-	o.choose(slices.DeleteFunc(pods, func(one occupant) bool { return own[one.NamespacedName] }))
-	o.own, o.TooSmall = o.TooSmall, false
-}
-
-// choose picks the fewest pods that free capacity for one: the smallest that does alone, or else the largest ones.
-func (o *Obstacle) choose(pods []occupant) {
-	if o.Why.Kind != topology.KindResource {
-		return
-	}
-	for i := range pods {
-		pods[i].Amount = amount(pods[i].requests, o.Why.Detail)
-	}
-	pods = slices.DeleteFunc(pods, func(pod occupant) bool { return pod.Amount == 0 })
-	slices.SortFunc(pods, func(a, b occupant) int {
+	slices.SortFunc(using, func(a, b Occupant) int {
 		return cmp.Or(cmp.Compare(b.Amount, a.Amount), strings.Compare(a.String(), b.String()))
 	})
-	short := o.Why.Need - o.Why.Have
-	for i := range slices.Backward(pods) {
-		if pods[i].Amount >= short {
-			o.Pods = []Occupant{pods[i].Occupant}
-			return
+	short := why.Need - why.Have
+	for _, pod := range slices.Backward(using) {
+		if pod.Amount >= short {
+			return []Occupant{pod}, true
 		}
 	}
-	for _, pod := range pods {
+	for _, pod := range using {
 		if short <= 0 {
-			return
+			break
 		}
-		o.Pods, short = append(o.Pods, pod.Occupant), short-pod.Amount
+		some, short = append(some, pod), short-pod.Amount
 	}
-	if short > 0 {
-		o.Pods, o.TooSmall = nil, true
-	}
+	return some, short <= 0
 }
 
 func amount(requests []topology.Request, resource string) int64 {
@@ -240,18 +274,4 @@ func amount(requests []topology.Request, resource string) int64 {
 		}
 	}
 	return 0
-}
-
-// effort ranks hosts: one command, then as many pods as have to go, then what no pod's end helps, then what is no host for such pods at all: it is
-// too small, or their selector or affinity leaves it out.
-func (o *Obstacle) effort() int {
-	switch {
-	case o.Why.Kind == topology.KindCordoned:
-		return 0
-	case o.TooSmall || o.Why.Kind == topology.KindNodeSelector || o.Why.Kind == topology.KindNodeAffinity:
-		return 1 << 20
-	case o.Why.Kind != topology.KindResource:
-		return 1 << 10
-	}
-	return len(o.Pods)
 }

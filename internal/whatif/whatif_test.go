@@ -229,17 +229,9 @@ func TestWarnings(t *testing.T) {
 // Of equally close domains the one is named where least has to go, and never the graph's own pods first.
 func TestObstacles(t *testing.T) {
 	w := newWorld(2)
-	occupy := func(node string, gpus ...string) {
-		for i, n := range gpus {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: fmt.Sprintf("%s-%d", node, i)}}
-			pod.Spec.NodeName = node
-			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}}}}
-			w.Pods = append(w.Pods, pod)
-		}
-	}
 	w.exist(t, deployment("g", 1), released("a", "r0", true))
-	occupy("a-r1-0", "3", "3", "2")
-	occupy("a-r1-1", "2", "1")
+	w.occupy("a-r1-0", 3, 3, 2)
+	w.occupy("a-r1-1", 2, 1)
 	for _, n := range w.Nodes[4:] {
 		n.Spec.Unschedulable = true
 	}
@@ -269,7 +261,9 @@ func TestObstaclesOfAMismatch(t *testing.T) {
 	w := newWorld(2)
 	for _, n := range w.Nodes[4:] {
 		n.Labels["pool"] = "x"
-		n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1")
+		n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("2")
+		w.occupy(n.Name, 0)
+		w.Pods[len(w.Pods)-1].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
 	}
 	dgd := deployment("g", 1)
 	spec := &dgd.Component("Worker").PodTemplate.Spec

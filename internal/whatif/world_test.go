@@ -56,7 +56,7 @@ func deployment(name string, replicas int32) *nvidiav1beta1.DynamoGraphDeploymen
 }
 
 // exist adds what the operator has made of a deployment: groups, and pods in the state that set gives them.
-func (w *World) exist(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment, set func(*corev1.Pod)) {
+func (w *World) exist(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, set func(*corev1.Pod)) {
 	t.Helper()
 	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {

@@ -100,7 +100,7 @@ func (w *world) everyKind() {
 	w.restarted("packed", "one")
 	w.ready("packed")
 	w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
-	w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity")
+	w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "NeverFits")
 }
 
 // written are the writes of the operator that were accepted so far, by the API server's audit log.

@@ -46,7 +46,7 @@ var _ = Describe("A gang that asks for devices by a resource", func() {
 		asks := worker(1, 2, 0, "rack")
 		asks.Resources = &nvidiav1alpha1.Resources{Limits: &nvidiav1alpha1.ResourceItem{Custom: map[string]string{resource: "4"}}}
 		w.create(w.graphOf("g", "", services{"Worker": asks}))
-		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "needs 2 pods x 4 "+resource)
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "NeverFits", "no host has "+resource, "needs 2 pods x 4 "+resource)
 
 		w.deviceClass(driver, resource)
 		w.ready("g")

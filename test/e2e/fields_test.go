@@ -76,7 +76,7 @@ spec:
     topologyConstraint: {packDomain: rack}
     podTemplate: {spec: {containers: [{name: main, image: "example.com/vllm:1", resources: {limits: {nvidia.com/gpu: 8}}}]}}
 `)
-		w.hasCondition("g", nvidiav1beta1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "0 of 3 packed replicas are placed", "2 pods x 8 nvidia.com/gpu")
+		w.hasCondition("g", nvidiav1beta1.ConditionPlaced, metav1.ConditionFalse, "NeverFits", "0 of 3 packed replicas are placed", "no rack has 2 hosts: the largest has 1", "2 pods x 8 nvidia.com/gpu")
 		for ordinal := range int32(3) { // one of them would fit
 			w.nothingReleasedOf("Decode", ordinal)
 		}

@@ -27,6 +27,8 @@ type rule struct {
 	before func(w *world)
 	// waits are parts of the message of Placed while the deployment does not fit.
 	waits []string
+	// never: no domain would hold it even when it is empty.
+	never bool
 	after func(w *world)
 }
 

@@ -32,7 +32,7 @@ var rules = map[string]rule{
 	"1 the graph fits into no domain": {
 		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone",
 		services: services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(1, 1, 8, "")},
-		waits:    []string{"2 of 3"},
+		waits:    []string{"no zone has 3 hosts: the largest has 2"}, never: true,
 		after: func(w *world) {
 			w.nothingReleased("Prefill", 2)
 			w.nothingReleased("Decode", 1)
@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	},
 	"2 racks of one name in two zones are two racks": {
 		nodes: racks(1, 8, "a/r0", "b/r0"), services: services{"Worker": worker(1, 2, 8, "rack")},
-		waits: []string{"in one rack", "1 of 2"},
+		waits: []string{"no rack has 2 hosts: the largest has 1", "in one rack"}, never: true,
 		after: func(w *world) {
 			w.nothingReleased("Worker", 2)
 			w.addHosts(host{zone: "b", rack: "r0", name: "b-new", gpus: 8})
@@ -83,7 +83,7 @@ var rules = map[string]rule{
 	},
 	"5 a gang starts whole or not at all": {
 		nodes: racks(2, 8, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")},
-		waits: []string{"2 of 3"},
+		waits: []string{"no rack has 3 hosts: the largest has 2"}, never: true,
 		after: func(w *world) {
 			w.nothingReleased("Worker", 3)
 			w.addHosts(host{zone: "a", rack: "r1", name: "a-new", gpus: 8})
@@ -248,6 +248,8 @@ func (r rule) check(w *world) {
 	switch {
 	case r.waits == nil:
 		w.ready("g")
+	case r.never:
+		w.waitsFor("NeverFits", r.waits...)
 	case len(r.waits) > 0:
 		w.waitsFor("InsufficientCapacity", r.waits...)
 	}

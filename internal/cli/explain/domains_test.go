@@ -61,7 +61,8 @@ spec:
 // situations in which something waits, of which the table of domains says why.
 func situations(t *testing.T) map[string]*world {
 	waits := func(w *world) *world {
-		return w.condition(placed, false, "InsufficientCapacity", w.said())
+		words := w.said()
+		return w.condition(placed, false, w.reason(), words)
 	}
 	fitsNowhere := newWorld(t, hall(2, 3, 1), topologyManifest, chat).resolve("chat-worker-0-0 gated\nchat-worker-0-1 gated\nchat-worker-1-0 gated\nchat-worker-1-1 gated\nchat-frontend-0 gated")
 	cordoned := newWorld(t, hall(1, 3, 2), topologyManifest, chat)

@@ -48,8 +48,16 @@ func (w *world) said() string {
 	planner.Begin()
 	defer planner.Rollback()
 	plan, _ := w.plan(planner)
-	waits := waitingGangs(plan)
-	return gang.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits)
+	return plan.Words()
+}
+
+// reason is the one that goes with that.
+func (w *world) reason() string {
+	planner := whatif.NewPlanner(w.World)
+	planner.Begin()
+	defer planner.Rollback()
+	plan, _ := w.plan(planner)
+	return gang.LeadingCode(plan.Waiting())
 }
 
 // TestText shows the whole output for one situation each.
@@ -130,6 +138,28 @@ func TestText(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFolded: equal replicas are one, and the cause comes before the numbers, however many wait: in the report, and in the operator's words, which
+// queue, status and kubectl get show.
+func TestFolded(t *testing.T) {
+	var out strings.Builder
+	for _, n := range []int{1, 2, 3, 20} {
+		w := newWorld(t, nodes(t, 2, 24, 2), topologyManifest, strings.Replace(chat, "replicas: 2", fmt.Sprintf("replicas: %d", 1+n), 1))
+		pods := firstRuns
+		for i := range n {
+			pods += fmt.Sprintf("chat-worker-%d-0 gated\nchat-worker-%d-1 gated\n", 1+i, 1+i)
+		}
+		for i, node := range w.Nodes {
+			if node.Labels["zone"] == "a" && node.Labels["rack"] != "r0" {
+				w.occupy(fmt.Sprintf("train-%d", i), node.Name, "8")
+			}
+		}
+		w.resolve(pods)
+		words := w.said()
+		fmt.Fprintf(&out, "%s\n\n%s\n", words, Build(w.condition(placed, false, "InsufficientCapacity", words).Snapshot).Text(text.Page{}, noon))
+	}
+	golden.Check(t, filepath.Join("testdata", "folded.golden"), out.String())
 }
 
 // The JSON form has the numbers.

@@ -82,8 +82,8 @@ type Waiting struct {
 	// Asks is Message without the numbers of domains, which are in Tables: one for each level that was looked at, the broadest first.
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-	// Freeing are the hosts that take no pod of it in the domain that is easiest to free, of those that hold most; the easiest first.
-	// FreeingMore counts those left out.
+	// Freeing are the hosts to free in the domain that is easiest to free, of those that hold most; the easiest first. It was tried: with all of
+	// that done it is placed. FreeingMore counts those left out. There are none when nothing that was tried helps.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
@@ -160,14 +160,14 @@ type Short struct {
 type Host struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	// Remedy is a command or a change that would make it take one.
+	// Remedy is what has to be done about the host itself: commands and changes.
 	Remedy string `json:"remedy,omitempty"`
-	// Pods that stand in the way, as namespace/name, and how many more than are listed.
+	// Pods that have to go as well, as namespace/name, and how many more than are listed.
 	Pods     []Occupant `json:"pods,omitempty"`
 	PodsMore int        `json:"podsMore,omitempty"`
 }
 
-// Occupant is a pod that stands in the way.
+// Occupant is a pod that uses what is missing.
 type Occupant struct {
 	Pod      string `json:"pod"`
 	Resource string `json:"resource"`

@@ -48,7 +48,7 @@ var otherCauses = map[string]string{
 // compare says whether both come to the same, and what may be behind it when they do not.
 func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
-	waits := waitingGangs(plan)
+	waits := plan.Waiting()
 	switch {
 	case placed && len(waits) == 0:
 		return true, "The operator reports the same: every packed replica is placed."
@@ -62,27 +62,19 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 		return false, "The operator reports a replica as waiting; planned again now, everything fits. It may be about to act, or hold that capacity for pods that are coming back or for a deployment that has waited longer."
 	}
 	reason := slices.ContainsFunc(waits, func(w gang.Waiting) bool { return w.Code == c.Reason })
-	message := strings.HasPrefix(c.Message, gang.WaitingMessage(plan.Packed()-len(waits), plan.Packed(), waits))
 	switch {
 	case !reason:
 		return false, "The operator reports another reason than the plan of now: " + c.Reason + ". It may not have seen the latest change yet."
-	case !message:
+	case !SameWords(plan, c.Message):
 		return false, "The operator reports the same reason with other numbers: the cluster has changed since."
 	}
 	return true, "The operator reports the same."
 }
 
-// waitingGangs are what the operator would place and does not; pods without a gate are left to the kube-scheduler.
-func waitingGangs(plan whatif.Graph) []gang.Waiting {
-	var list []gang.Waiting
-	for i := range plan.Replicas {
-		if r := &plan.Replicas[i]; r.Reason != nil && !r.Free {
-			list = append(list, gang.Waiting{
-				Service: r.Service, Ordinal: r.Ordinal, Code: r.Reason.Code, Message: r.Reason.Message, Refusal: r.Reason.Refusal,
-			})
-		}
-	}
-	return list
+// SameWords reports whether the operator's message about what waits is what the plan would have it say.
+func SameWords(plan whatif.Graph, message string) bool {
+	words := plan.Words()
+	return words != "" && strings.HasPrefix(message, words)
 }
 
 func onlyCreating(waiting []gang.Waiting) bool {

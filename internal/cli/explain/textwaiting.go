@@ -157,7 +157,7 @@ func free(resource string) string {
 	return "FREE " + resource
 }
 
-// freeing says which domain is easiest to free, and what stands in the way there.
+// freeing says which domain is easiest to free, and what has to be done there.
 func (s setting) freeing(b *strings.Builder, w *Waiting) {
 	if len(w.Freeing) == 0 || s.hosts == 0 {
 		return
@@ -166,7 +166,7 @@ func (s setting) freeing(b *strings.Builder, w *Waiting) {
 	if w.FreeingDomain == "" {
 		where = "To free capacity in the cluster"
 	}
-	b.WriteString(s.Wrap("  "+where+"; these hosts take no pod now, the easiest first:", "    ") + "\n")
+	b.WriteString(s.Wrap("  "+where+"; it fits once these hosts are freed:", "    ") + "\n")
 	rows, more, most := make([][]string, 0, len(w.Freeing)), w.FreeingMore, s.hosts
 	if len(w.Freeing)+more == most+1 {
 		most++ // one more is as short as saying so
@@ -177,7 +177,7 @@ func (s setting) freeing(b *strings.Builder, w *Waiting) {
 			break
 		}
 		h := &w.Freeing[i]
-		rows = append(rows, []string{"   " + h.Name, h.Reason, h.way()})
+		rows = append(rows, []string{"   " + h.Name, h.Reason, h.way(s.Wide)})
 	}
 	p := s.Page
 	p.Color = false // its first row is no heading
@@ -187,21 +187,32 @@ func (s setting) freeing(b *strings.Builder, w *Waiting) {
 	}
 }
 
-// way is what would make the host take a pod.
-func (h *Host) way() string {
-	if len(h.Pods) == 0 {
-		return h.Remedy
-	}
-	parts := make([]string, 0, len(h.Pods)+1)
-	for _, pod := range h.Pods {
-		part := fmt.Sprintf("%s (%d)", pod.Pod, pod.Amount)
+// maxUsers is how many pods on a host are named.
+const maxUsers = 4
+
+// way is what makes the host take a pod.
+func (h *Host) way(wide bool) string {
+	var users []string
+	more := h.PodsMore
+	for i, pod := range h.Pods {
+		if i >= maxUsers && !wide {
+			more += len(h.Pods) - i
+			break
+		}
+		part := fmt.Sprintf("%s (%s)", pod.Pod, placement.Amount(pod.Resource, pod.Amount))
 		if pod.Planned {
 			part += " planned"
 		}
-		parts = append(parts, part)
+		users = append(users, part)
 	}
-	if h.PodsMore > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", h.PodsMore))
+	if more > 0 {
+		users = append(users, fmt.Sprintf("%d more", more))
 	}
-	return "used by " + strings.Join(parts, ", ")
+	switch {
+	case len(users) == 0:
+		return h.Remedy
+	case h.Remedy != "":
+		return h.Remedy + "; used by " + strings.Join(users, ", ")
+	}
+	return "used by " + strings.Join(users, ", ")
 }

@@ -4,7 +4,8 @@
 package explain
 
 import (
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -13,8 +14,8 @@ import (
 
 // Bounds of what is shown about one reason.
 const (
-	maxHosts     = 5
-	maxOccupants = 4
+	maxHosts     = 64
+	maxOccupants = 64
 	maxShort     = 4
 	maxExcluded  = 6
 )
@@ -38,6 +39,9 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 				if w.Tables = tablesOf(refusal); len(w.Tables) > 0 || refusal.Code == placement.CodeBaseGangWaits {
 					w.Asks = refusal.Asks()
 				}
+				if refusal.Code == placement.CodeBaseGangWaits && follows(plan, refusal) {
+					w.Message = w.Asks
+				}
 				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
 					domain, obstacles := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)
@@ -48,6 +52,13 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 		list[i].add(r.Service, r.Ordinal)
 	}
 	return list
+}
+
+// follows reports whether what a replica waits for is among the reasons of others, so that it need not be given again.
+func follows(plan whatif.Graph, r *placement.Refusal) bool {
+	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
+		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()
+	})
 }
 
 func (w *Waiting) add(service string, ordinal int) {
@@ -85,7 +96,7 @@ func requests(list []topology.Request) map[string]int64 {
 	return out
 }
 
-// free lists what stands in the way.
+// free lists what has to be done for it to fit.
 func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle, most int) {
 	w.FreeingDomain = domain.String()
 	for i, o := range obstacles {
@@ -99,23 +110,27 @@ func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle, most i
 				h.PodsMore = len(o.Pods) - j
 				break
 			}
-			h.Pods = append(h.Pods, Occupant{Pod: pod.String(), Resource: o.Why.Detail, Amount: pod.Amount, Planned: pod.Planned})
+			h.Pods = append(h.Pods, Occupant{Pod: pod.String(), Resource: pod.Resource, Amount: pod.Amount, Planned: pod.Planned})
 		}
 		w.Freeing = append(w.Freeing, h)
 	}
 }
 
-// remedy is what somebody could do about a host.
+// remedy is what somebody has to do about a host itself.
 func remedy(o whatif.Obstacle) string {
-	switch {
-	case o.TooSmall:
-		return "too small even when empty"
-	case o.Why.Kind == topology.KindCordoned:
-		return "kubectl uncordon " + o.Node
-	case o.Why.Kind == topology.KindTaint:
-		return fmt.Sprintf("remove the taint, or tolerate it: %s", o.Why.Detail)
-	case o.Why.Kind == topology.KindNotReady:
-		return "kubectl describe node " + o.Node
+	var parts []string
+	if o.Cordoned {
+		parts = append(parts, "kubectl uncordon "+o.Node)
 	}
-	return ""
+	if o.Broken {
+		parts = append(parts, "repair it: kubectl describe node "+o.Node)
+	}
+	switch len(o.Taints) {
+	case 0:
+	case 1:
+		parts = append(parts, "remove the taint, or tolerate it: "+o.Taints[0])
+	default:
+		parts = append(parts, "remove the taints, or tolerate them: "+strings.Join(o.Taints, ", "))
+	}
+	return strings.Join(parts, "; ")
 }

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
@@ -113,6 +115,34 @@ func TestPlanIsLaidOver(t *testing.T) {
 	}
 	if page(t, before) != page(t, draw(t, b.World, "")) {
 		t.Error("the plan changed the cluster")
+	}
+}
+
+// TestOneParagraph: a graph whose base gang does not fit is told of once, whatever else of it waits for the base gang, and the operator is quoted only
+// where it says something else.
+func TestOneParagraph(t *testing.T) {
+	b := small(t)
+	if err := b.Apply(strings.Replace(worlds.Graph("team-c", "big", "rack", 9, 3, 8), "datacenter}", "datacenter, packDomain: zone}", 1)); err != nil {
+		t.Fatal(err)
+	}
+	told := func() (words, operator []string) {
+		for _, w := range draw(t, b.World, "").Waiting {
+			if w.Graph == "big" {
+				words = append(words, gangs(w.Who)+": "+w.Message)
+				if w.Operator != "" {
+					operator = append(operator, w.Operator)
+				}
+			}
+		}
+		return words, operator
+	}
+	words, operator := told()
+	if len(words) == 0 || strings.Count(strings.Join(words, "\n"), "in one zone") != 1 || len(operator) > 0 {
+		t.Errorf("it is told more than once: %q, and the operator says %q", words, operator)
+	}
+	meta.FindStatusCondition(b.Graphs[len(b.Graphs)-1].Status.Conditions, nvidiav1beta1.ConditionPlaced).Message = "0 of 9 packed replicas are placed. Worker-0: other words"
+	if _, operator := told(); len(operator) != 1 {
+		t.Errorf("the operator is quoted %d times, want once: %q", len(operator), operator)
 	}
 }
 

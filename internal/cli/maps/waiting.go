@@ -4,7 +4,6 @@
 package maps
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,13 +27,13 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 			continue
 		}
 		dgd := world.Graph(types.NamespacedName{Namespace: g.Namespace, Name: g.Name})
-		reasons := again(planner, dgd)
+		reasons, same := again(planner, dgd, g.Waiting.Message)
 		if len(reasons) == 0 {
-			reasons = []explain.Waiting{{Who: who(g.Waiting.Pods), Reason: g.Waiting.Reason, Message: g.Waiting.Message}}
+			reasons, same = []explain.Waiting{{Who: who(g.Waiting.Pods), Reason: g.Waiting.Reason, Message: g.Waiting.Message}}, true
 		}
-		for _, reason := range reasons {
+		for j, reason := range reasons {
 			w := Waiting{Namespace: g.Namespace, Graph: g.Name, Tree: g.Tree, Since: since(dgd), Waiting: reason}
-			if !strings.Contains(g.Waiting.Message, reason.Message) {
+			if j == 0 && !same {
 				w.Operator = g.Waiting.Message
 			}
 			m.Waiting = append(m.Waiting, w)
@@ -42,18 +41,19 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	}
 }
 
-// again plans a deployment and drops the plan. There are no reasons when there is capacity for it now, or when it cannot be planned.
-func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment) []explain.Waiting {
+// again plans a deployment and drops the plan, and reports whether the operator says the same. There are no reasons when there is capacity for it
+// now, or when it cannot be planned.
+func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, operator string) (reasons []explain.Waiting, same bool) {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
-		return nil
+		return nil, false
 	}
 	planner.Begin()
 	defer planner.Rollback()
 	plan, err := planner.Plan(dgd)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	return explain.WaitingOf(planner, plan, maxBlockers)
+	return explain.WaitingOf(planner, plan, maxBlockers), explain.SameWords(plan, operator)
 }
 
 // who are the replicas of pods, which are in order.

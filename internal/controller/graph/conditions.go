@@ -164,7 +164,8 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 		return creatingGroups(failure)
 	case len(o.result.Waiting) > 0:
 		waiting := withRefusals(o)
-		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting)))
+		message := gang.WaitingMessage(o.result.Placed, o.result.Wanted, waiting) + gang.LeadingNote(waiting)
+		return no(kind, gang.LeadingCode(waiting), aboutClaims(o, message))
 	case o.result.Placed < o.result.Wanted:
 		return no(kind, gang.CodeCreating, fmt.Sprintf("%d of %d replicas are placed; the pods of the rest are being replaced", o.result.Placed, o.result.Wanted))
 	case o.result.Wanted == 0:
@@ -247,13 +248,13 @@ func readyCondition(o observed, services []service, p *problem, failure error, p
 // notReadyReason is why one service is not ready.
 func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Service == s.name })
-	if !o.judged { // what placed says is of before the operator started
+	if !o.judged && s.group != nil { // what placed says is of before the operator started
 		unplaced = s.group.Status.ScheduledReplicas < s.desired
 	}
 	switch {
 	case behind(s), s.refused() != "":
 		return nvidiav1beta1.ReasonSomeResourcesNotReady
-	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == placement.CodeInsufficientCapacity:
+	case unplaced && placed != nil && placed.Status == metav1.ConditionFalse && noCapacity(placed.Reason):
 		return nvidiav1beta1.ReasonInsufficientCapacity
 	case s.rolling():
 		return nvidiav1beta1.ReasonRollingUpdate
@@ -261,4 +262,9 @@ func notReadyReason(o observed, s service, placed *metav1.Condition) string {
 		return nvidiav1beta1.ReasonPodsNotReady
 	}
 	return nvidiav1beta1.ReasonSomeResourcesNotReady
+}
+
+// noCapacity says that a reason of Placed is a shortage of capacity, today's or that of all nodes there are.
+func noCapacity(reason string) bool {
+	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
 }

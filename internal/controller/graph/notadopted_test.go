@@ -18,12 +18,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Placed says that something is being created only while nothing keeps it from that.
 func TestPlacedPromisesNothing(t *testing.T) {
 	quota := &groupFailure{errors.New("creating ScalingGroup g-work: exceeded quota")}
 	creating := gang.Waiting{Service: "work", Ordinal: 1, Code: gang.CodeCreating, Message: gang.BeingCreated}
+	needs := &placement.Refusal{
+		Code: placement.CodeInsufficientCapacity, LevelName: "rack",
+		Need: []placement.Need{{Pods: 2, Requests: []topology.Request{{Name: "nvidia.com/gpu", Amount: 8}}}},
+	}
+	reserved := gang.Waiting{Service: "work", Ordinal: 1, Code: needs.Code, Message: needs.Message(), Refusal: needs}
+	reserved.Noted("2 hosts in z/a are reserved for it until 03:11 UTC")
 	refused := func(o *observed) {
 		o.groups["work"].Status.Conditions = []metav1.Condition{{Type: trellisv1alpha1.ConditionPodsInSync, Status: metav1.ConditionFalse, Message: "exceeded quota: pods"}}
 	}
@@ -55,6 +63,10 @@ func TestPlacedPromisesNothing(t *testing.T) {
 			gang.Result{Wanted: 2, Waiting: []gang.Waiting{{Service: "front", Code: gang.CodeCreating, Message: gang.BeingCreated}, creating}}, refused, nil, nvidiav1beta1.ReasonCreationRefused,
 			"0 of 2 packed replicas are placed. work-1: its pods cannot be created: exceeded quota: pods; 1 more waits",
 		},
+		"hosts are reserved": {
+			gang.Result{Wanted: 2, Placed: 1, Waiting: []gang.Waiting{reserved}}, nil, nil, placement.CodeInsufficientCapacity,
+			"1 of 2 packed replicas are placed. work-1: needs 2 pods x 8 nvidia.com/gpu in one rack; 2 hosts in z/a are reserved for it until 03:11 UTC",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := fine()
@@ -65,7 +77,7 @@ func TestPlacedPromisesNothing(t *testing.T) {
 			if got == nil || got.Status != metav1.ConditionFalse || got.Reason != c.reason || got.Message != c.message {
 				t.Errorf("got %+v, want %s: %s", got, c.reason, c.message)
 			}
-			if len(c.result.Waiting) > 0 && o.result.Waiting[len(o.result.Waiting)-1] != creating {
+			if last := len(c.result.Waiting) - 1; last >= 0 && o.result.Waiting[last] != c.result.Waiting[last] {
 				t.Error("what the scheduler said was changed")
 			}
 		})

@@ -241,6 +241,11 @@ func TestConditions(t *testing.T) {
 			want:    []string{levels, "Placed=False/InsufficientCapacity", "Ready=False/insufficient_capacity", "state pending"},
 			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
+		"the operator has just started, and does not see the scaling group yet": {
+			change:  func(o *observed) { o.judged, o.groups = false, nil },
+			want:    []string{levels, "Ready=False/some_resources_are_not_ready", "state pending"},
+			message: "Resources not ready: scalinggroup/g-work: not yet created",
+		},
 		"scaling groups are still being created": {
 			change: func(o *observed) { o.result = gang.Result{Creating: true} },
 			want:   []string{levels, "Placed=False/Creating", ready, "state successful"}, message: "All resources are ready",

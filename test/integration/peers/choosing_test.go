@@ -64,7 +64,7 @@ g in one zone
 		nodes: racks(2, 8, "a/r0", "b/r0"), level: "zone",
 		services: services{"Prefill": worker(1, 2, 8, ""), "Decode": worker(1, 1, 8, "")},
 		kai: func(w *world) {
-			w.is(placed, no, "InsufficientCapacity", "2 of 3")
+			w.is(placed, no, "NeverFits", "no zone has 3 hosts: the largest has 2")
 			w.held("Prefill", 0, 2)
 			w.held("Decode", 0, 1)
 			w.expectNothing()
@@ -131,7 +131,7 @@ g
 	"2 racks of one name in two zones are two racks": {
 		nodes: racks(1, 8, "a/r0", "b/r0"), services: services{"Worker": worker(1, 2, 8, "rack")},
 		kai: func(w *world) {
-			w.is(placed, no, "InsufficientCapacity", "in one rack", "1 of 2")
+			w.is(placed, no, "NeverFits", "no rack has 2 hosts: the largest has 1", "in one rack")
 			w.held("Worker", 0, 2)
 			w.addHosts(host{zone: "b", rack: "r0", name: "b-new", gpus: 8})
 			w.in("Worker", 0, 2, "b/r0")
@@ -206,7 +206,7 @@ g in one zone, rack first
 	"5 a gang starts whole or not at all": {
 		nodes: racks(2, 8, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")},
 		kai: func(w *world) {
-			w.is(placed, no, "InsufficientCapacity", "2 of 3")
+			w.is(placed, no, "NeverFits", "no rack has 3 hosts: the largest has 2")
 			w.held("Worker", 0, 3)
 			w.expectNothing()
 			w.addHosts(host{zone: "a", rack: "r1", name: "a-new", gpus: 8})

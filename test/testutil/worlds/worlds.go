@@ -25,6 +25,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -112,11 +113,9 @@ func (b *Builder) apply(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	for _, pod := range g.PlannedPods() {
 		b.Pods = append(b.Pods, owned(pod, g.Groups))
 	}
-	placed := 0
 	var refused *whatif.Replica
 	for i, r := range g.Replicas {
 		if r.Reason == nil {
-			placed++
 			continue
 		}
 		if refused == nil {
@@ -126,7 +125,7 @@ func (b *Builder) apply(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 			b.Pods = append(b.Pods, owned(graph.BuildPod(groups[r.Service], int32(r.Ordinal), index), g.Groups)) //nolint:gosec // few replicas
 		}
 	}
-	report(dgd, &g, placed, refused)
+	report(dgd, &g, refused)
 	b.Graphs = slices.DeleteFunc(b.Graphs, func(other *nvidiav1beta1.DynamoGraphDeployment) bool {
 		return other.Namespace == dgd.Namespace && other.Name == dgd.Name
 	})
@@ -153,7 +152,7 @@ func owned(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) *corev1.Pod 
 }
 
 // report writes the status that the operator would write, as far as the plugin reads it.
-func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, placed int, refused *whatif.Replica) {
+func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, refused *whatif.Replica) {
 	if len(g.Domain) > 0 {
 		dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: g.Domain.String()}
 	}
@@ -167,12 +166,11 @@ func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, placed in
 		})
 	}
 	set(nvidiav1beta1.ConditionReady, refused == nil, "placement", "")
-	if refused == nil {
+	if len(g.Waiting()) == 0 {
 		set(nvidiav1beta1.ConditionPlaced, true, "Placed", "all packed replicas are placed")
 		return
 	}
-	set(nvidiav1beta1.ConditionPlaced, false, refused.Reason.Code, fmt.Sprintf("%d of %d packed replicas are placed. %s-%d: %s",
-		placed, len(g.Replicas), refused.Service, refused.Ordinal, refused.Reason.Message))
+	set(nvidiav1beta1.ConditionPlaced, false, gang.LeadingCode(g.Waiting()), g.Words())
 }
 
 // sample is a deployment of config/samples below the root of the repository.

@@ -104,7 +104,7 @@ function waitingCard(w, i) {
   const parts = [head, make('small', 'bad', w.reason || 'Waiting'), make('p', 'why', w.message)];
   if (open && w.operator) parts.push(make('p', '', 'The operator says: ' + w.operator));
   if (open && w.freeing?.length) {
-    parts.push(make('p', '', (w.freeingDomain ? 'Easiest to free is ' + w.freeingDomain + '.' : 'Easiest to free:') + ' These hosts take no pod now:'));
+    parts.push(make('p', '', (w.freeingDomain ? 'Easiest to free is ' + w.freeingDomain + '.' : '') + ' It fits once these hosts are freed:'));
     const list = w.freeing.map((h) => make('li', '', null, make('b', '', h.name), ' ' + h.reason, ...(h.pods ?? []).map((p) => make('div', 'soft', 'used by ' + p.pod + ' (' + p.amount + ')')), ...(h.remedy ? [make('div', '', null, make('code', '', h.remedy))] : [])));
     if (w.freeingMore) list.push(make('li', 'soft', 'and ' + w.freeingMore + ' more'));
     parts.push(make('ul', '', null, ...list));

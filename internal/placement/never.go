@@ -1,0 +1,169 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Never says why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: where counting does
+// not show it, it is not said. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is another reason.
+type Never struct {
+	// Requests are what each of Pods pods asks for.
+	Requests []topology.Request
+	Pods     int
+	// Level of which no domain holds the pods, by name; empty: no host holds one.
+	Level string
+	// Resource of which no host has as much as one pod asks for, or Domain less than all pods do: Need; there is Have at most. Empty: each by itself
+	// suffices.
+	Resource   string
+	Need, Have int64
+	// Domain would hold most of the pods when it is empty: Holds. Together: each shape of pods would fit by itself, and not all of them.
+	Domain   topology.Path
+	Holds    int
+	Together bool
+	// OnePerHost: no host would hold two of the pods. FewHosts: no domain has as many hosts as there are pods, whatever they are.
+	OnePerHost, FewHosts bool
+}
+
+// refused is why a unit does not fit inside a domain, and whether it would ever.
+func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
+	r := s.refusal(u, at)
+	if !r.short() && r.Code != CodeBudgetExhausted || r.Closest == nil {
+		return r
+	}
+	if r.Never = s.never(u, r.Level); r.Never != nil {
+		r.Code, r.Steps, r.Compared = CodeNeverFits, 0, 0
+	}
+	return r
+}
+
+// never is why no domain of a level could hold a unit; nil when one could, or when that is not certain.
+func (s *search) never(u *unit, level int) *Never {
+	for _, c := range u.total {
+		if c.view.Matching() == 0 {
+			return nil // the refusal counts the hosts that do not match
+		}
+	}
+	for _, c := range u.total {
+		if c.view.HostWhenEmpty() > 0 {
+			continue
+		}
+		n := &Never{Requests: c.view.Shape().Requests(), Pods: c.pods}
+		if why, lacks := c.view.Lacking(); lacks {
+			n.Resource, n.Need, n.Have = why.Detail, why.Need, why.Have
+		}
+		return n
+	}
+	domains := s.tree.Domains(level, topology.Root)
+	if len(domains) == 0 || slices.ContainsFunc(domains, func(d topology.DomainID) bool { return s.couldHold(u, d) }) {
+		return nil
+	}
+	return s.tooSmall(u, level, domains)
+}
+
+// couldHold is false when a domain would not hold a unit although nothing ran there: by counting each shape, each resource, and each part.
+func (s *search) couldHold(u *unit, d topology.DomainID) bool {
+	for _, c := range u.total {
+		if c.view.WhenEmpty(d) < c.pods {
+			return false
+		}
+	}
+	if len(u.total) > 1 && !s.couldHoldTogether(u, d) {
+		return false
+	}
+	return !slices.ContainsFunc(u.subs, func(sub *unit) bool {
+		if sub.required <= s.tree.LevelOf(d) {
+			return !s.couldHold(sub, d)
+		}
+		return !slices.ContainsFunc(s.tree.Domains(sub.required, d), func(in topology.DomainID) bool { return s.couldHold(sub, in) })
+	})
+}
+
+// couldHoldTogether counts what several shapes ask of each resource together.
+func (s *search) couldHoldTogether(u *unit, d topology.DomainID) bool {
+	need := map[string]int64{}
+	for _, c := range u.total {
+		for _, r := range c.view.Shape().Requests() {
+			need[r.Name] += r.Amount * int64(c.pods)
+		}
+	}
+	for name, amount := range need {
+		if has, counts := s.tree.Allocatable(d, name); counts && has < amount {
+			return false
+		}
+	}
+	return true
+}
+
+// tooSmall names what no domain of a level would hold: the pods of one shape, a part, or all of it together.
+func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Never {
+	hosts := 0
+	for _, d := range domains {
+		hosts = max(hosts, s.tree.Size(d))
+	}
+	for _, c := range u.total {
+		best := slices.MaxFunc(domains, func(a, b topology.DomainID) int { return c.view.WhenEmpty(a) - c.view.WhenEmpty(b) })
+		if holds := c.view.WhenEmpty(best); holds < c.pods {
+			n := &Never{
+				Requests: c.view.Shape().Requests(), Pods: c.pods, Level: s.tree.Levels().Name(level), Domain: s.tree.Path(best), Holds: holds,
+				OnePerHost: c.view.HostWhenEmpty() == 1, FewHosts: hosts < c.pods,
+			}
+			for _, r := range n.Requests {
+				if has, counts := s.tree.Allocatable(best, r.Name); counts && has < r.Amount*int64(c.pods) && n.Resource == "" {
+					n.Resource, n.Need, n.Have = r.Name, r.Amount*int64(c.pods), has
+				}
+			}
+			return n
+		}
+	}
+	for _, sub := range u.subs {
+		if sub.required > level {
+			if n := s.never(sub, sub.required); n != nil {
+				return n
+			}
+		}
+	}
+	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
+}
+
+// neverText is "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)".
+func (r *Refusal) neverText() string {
+	n := r.Never
+	if n == nil {
+		return ""
+	}
+	if n.Level == "" {
+		return n.hostText()
+	}
+	level, where := name(n.Level), " ("+pathText(n.Domain)+")"
+	switch {
+	case n.Together:
+		return fmt.Sprintf("no %s holds these %d pods together, even when empty", level, n.Pods)
+	case len(n.Domain) == 0:
+		return fmt.Sprintf("the cluster holds %d of %s x %s, even when empty", n.Holds, plural(n.Pods, "pod"), requestsText(n.Requests))
+	case n.OnePerHost && n.FewHosts:
+		return fmt.Sprintf("no %s has %s: the largest has %d%s", level, plural(n.Pods, "host"), n.Holds, where)
+	case n.OnePerHost:
+		return fmt.Sprintf("no %s has %s of %s: the largest has %d%s", level, plural(n.Pods, "host"), allRequestsText(n.Requests), n.Holds, where)
+	}
+	if n.Resource != "" {
+		where = fmt.Sprintf(" (%s: %s of %s %s)", pathText(n.Domain), amountText(n.Resource, n.Have), amountText(n.Resource, n.Need), name(n.Resource))
+	}
+	return fmt.Sprintf("no %s holds %s x %s, even when empty: the largest holds %d%s", level, plural(n.Pods, "pod"), requestsText(n.Requests), n.Holds, where)
+}
+
+// hostText is "no host has 16 nvidia.com/gpu: the largest has 8".
+func (n *Never) hostText() string {
+	switch {
+	case n.Resource == "":
+		return fmt.Sprintf("no host has %s together", allRequestsText(n.Requests))
+	case n.Have == 0:
+		return fmt.Sprintf("no host has %s", name(n.Resource))
+	}
+	return fmt.Sprintf("no host has %s %s: the largest has %s", amountText(n.Resource, n.Need), name(n.Resource), amountText(n.Resource, n.Have))
+}

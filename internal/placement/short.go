@@ -1,0 +1,73 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// short says that capacity is what the gang lacks, by a search that came to its end.
+func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
+
+// causes is what binds a gang where the numbers do not show it, with a separator behind: the size of the cluster's domains, the anchor of its graph,
+// or its topology's node selector. A reader who has it can act; so it comes before the numbers, in the whole message and in the short one.
+func (r *Refusal) causes() string {
+	causes := ""
+	for _, text := range []string{r.neverText(), r.elsewhereText(), r.innermost().besideText()} {
+		if text != "" {
+			causes += text + "; "
+		}
+	}
+	return causes
+}
+
+// Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds, then what the gang needs where
+// there is a cause.
+func (r *Refusal) Short(most int) string {
+	if r.Code == CodeBaseGangWaits {
+		return limit.Text(r.waitsText(), most)
+	}
+	full := r.sentence()
+	if !r.short() || len(full) <= most {
+		return limit.Text(full, most)
+	}
+	causes := r.causes()
+	if causes == "" && r.Cause != nil && r.Cause.Level > r.Level { // what does not fit is in a narrower domain
+		gang := name(r.Cause.Gang) + " "
+		return gang + r.Cause.Short(most-len(gang))
+	}
+	for _, text := range r.shorter(causes) {
+		if len(text) <= most {
+			return text
+		}
+	}
+	if causes == "" {
+		causes = r.needText()
+	}
+	return limit.Text(causes, most)
+}
+
+// shorter are forms of the message, the longest first.
+func (r *Refusal) shorter(causes string) []string {
+	bare := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
+	if c := r.Closest; c != nil && r.Code != CodeNeverFits {
+		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
+	}
+	forms := []string{causes + bare.needText() + bare.closestText(), causes + bare.needText()}
+	if causes == "" {
+		return forms
+	}
+	if len(r.Elsewhere) > 0 && r.Level > r.Within.Level() { // the cause names the domain
+		anywhere := Refusal{Need: r.Need, Level: r.Level, LevelName: r.LevelName, Within: topology.Path{}}
+		forms = append(forms, causes+anywhere.needText())
+	}
+	forms = append(forms, strings.TrimSuffix(causes, "; "))
+	if len(r.Elsewhere) > 0 {
+		forms = append(forms, anchored)
+	}
+	return forms
+}

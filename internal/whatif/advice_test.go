@@ -1,0 +1,228 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// occupy binds pods of another tenant with so many GPUs each to a node.
+func (w *World) occupy(node string, gpus ...int) {
+	for i, n := range gpus {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: fmt.Sprintf("%s-%d", node, i), UID: types.UID(fmt.Sprintf("other-%s-%d", node, i))}}
+		pod.Spec.NodeName = node
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(fmt.Sprint(n))}}}}
+		w.Pods = append(w.Pods, pod)
+	}
+}
+
+// fill binds the pods of a deployment to these nodes, in order; the rest of them waits.
+func (w *World) fill(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, nodes []*corev1.Node) {
+	t.Helper()
+	w.exist(t, dgd, func(pod *corev1.Pod) {
+		if len(nodes) == 0 {
+			return
+		}
+		n := nodes[0]
+		nodes = nodes[1:]
+		released(n.Labels["zone"], n.Labels["rack"], true)(pod)
+		pod.Spec.NodeName = n.Name
+	})
+}
+
+// A graph fills all hosts of the zone that it is anchored in, and two of them are cordoned: to open these gives it nothing, for its own pods are on
+// them. Nothing is easy to free there, and no host of its own is named.
+func TestNoAdviceToFreeTheGraphItself(t *testing.T) {
+	w := newWorld(12) // 24 hosts a zone
+	dgd := deployment("g", 13)
+	w.fill(t, dgd, w.Nodes[:24])
+	for i, n := range w.Nodes {
+		if n.Spec.Unschedulable = i == 0 || i == 1; i >= 24 {
+			w.occupy(n.Name, 8)
+		}
+	}
+	p := NewPlanner(w)
+	g, err := p.Plan(dgd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := g.Replicas[len(g.Replicas)-1]
+	if last.Reason == nil || last.Reason.Refusal == nil {
+		t.Fatalf("the last replica is placed, or was not planned: %+v", last)
+	}
+	if domain, hosts := p.Obstacles(g, last.Reason.Refusal); len(hosts) > 0 {
+		t.Errorf("easiest to free is %s, by %+v", domain, hosts)
+	}
+}
+
+// A domain that is too small for the gang, and one in which only the graph's own pods are, are never advised, however little they would cost.
+func TestAdviceIsForADomainThatHoldsTheGang(t *testing.T) {
+	w := newWorld(3)
+	dgd := deployment("g", 1)
+	dgd.Component("Worker").Multinode.NodeCount = 3
+	for _, n := range w.Nodes {
+		switch rack := n.Labels["zone"] + n.Labels["rack"]; {
+		case rack == "ar0" && n.Name == "a-r0-2":
+			n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4") // too small for ever
+		case rack == "ar0":
+			n.Spec.Unschedulable = true
+		case rack == "ar1":
+			w.occupy(n.Name, 1, 1)
+		default:
+			w.occupy(n.Name, 1, 1, 1)
+		}
+	}
+	p := NewPlanner(w)
+	g, err := p.Plan(dgd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, hosts := p.Obstacles(g, g.Replicas[0].Reason.Refusal)
+	if domain.String() != "a/r1" || len(hosts) != 3 {
+		t.Errorf("advised %s, %d hosts, want the three of a/r1", domain, len(hosts))
+	}
+}
+
+// TestAdviceHelps: on any cluster, what is advised for a replica, done, places it; and none of the graph's own pods has to go.
+func TestAdviceHelps(t *testing.T) {
+	advised, refused := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		w, dgd := drawCrowded(t, rt)
+		p := NewPlanner(w)
+		p.Begin()
+		g, err := p.Plan(dgd)
+		if err != nil {
+			rt.Skip(err)
+		}
+		for _, r := range g.Replicas {
+			if r.Reason == nil || r.Reason.Refusal == nil {
+				continue
+			}
+			refused++
+			domain, hosts := p.Obstacles(g, r.Reason.Refusal)
+			if len(hosts) == 0 {
+				continue
+			}
+			advised++
+			after := w.done(rt, dgd, hosts)
+			again, err := NewPlanner(after).Plan(dgd)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			i := slices.IndexFunc(again.Replicas, func(o Replica) bool { return o.Service == r.Service && o.Ordinal == r.Ordinal })
+			if i < 0 || again.Replicas[i].Reason != nil {
+				rt.Fatalf("%s-%d waits still after %+v of %s: %s\nbefore: %s", r.Service, r.Ordinal, hosts, domain, again.Replicas[i].Reason.Message, r.Reason.Message)
+			}
+		}
+		p.Rollback()
+	})
+	if advised*4 < refused {
+		t.Errorf("only %d of %d refused replicas were advised", advised, refused)
+	}
+}
+
+// drawCrowded draws a cluster with tenants, broken hosts and a part of the graph that is planned.
+func drawCrowded(t *testing.T, rt *rapid.T) (World, *nvidiav1beta1.DynamoGraphDeployment) {
+	w := newWorld(rapid.IntRange(1, 4).Draw(rt, "hosts"))
+	dgd := deployment("g", int32(rapid.IntRange(1, 4).Draw(rt, "replicas")))
+	worker := dgd.Component("Worker")
+	worker.Multinode.NodeCount = int32(rapid.IntRange(2, 3).Draw(rt, "nodes"))
+	worker.PodTemplate.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse(fmt.Sprint(rapid.SampledFrom([]int{2, 4, 8}).Draw(rt, "gpus")))
+	if rapid.Bool().Draw(rt, "no graph domain") {
+		dgd.Spec.TopologyConstraint.PackDomain = ""
+	}
+	if rapid.Bool().Draw(rt, "cpu too") {
+		worker.PodTemplate.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("32")
+	}
+	if rapid.Bool().Draw(rt, "a frontend") {
+		front := worker.DeepCopy()
+		front.Name, front.Multinode, front.Replicas, front.TopologyConstraint = "Frontend", nil, ptr.To[int32](1), nil
+		front.PodTemplate.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+		dgd.Spec.Components = append(dgd.Spec.Components, *front)
+	}
+	if rapid.Bool().Draw(rt, "in part there") {
+		place := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "zone")
+		first := true
+		w.exist(t, dgd, func(pod *corev1.Pod) {
+			node := fmt.Sprintf("%s-r0-%s", place, pod.Labels[graph.LabelPodIndex])
+			there := slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return n.Name == node })
+			if first = first && there && strings.Contains(pod.Name, "worker-0-"); first {
+				released(place, "r0", true)(pod)
+			}
+		})
+	}
+	for _, n := range w.Nodes {
+		for i := range rapid.IntRange(0, 3).Draw(rt, n.Name+" tenants") {
+			w.occupy(n.Name, rapid.IntRange(1, 4).Draw(rt, fmt.Sprint(n.Name, " gpus ", i)))
+			w.Pods[len(w.Pods)-1].Name, w.Pods[len(w.Pods)-1].UID = fmt.Sprint(n.Name, "-", i), types.UID(fmt.Sprint(n.Name, "-", i))
+		}
+		switch rapid.IntRange(0, 7).Draw(rt, n.Name+" state") {
+		case 0:
+			n.Spec.Unschedulable = true
+		case 1:
+			n.Spec.Taints = []corev1.Taint{{Key: "repair", Value: "soon", Effect: corev1.TaintEffectNoSchedule}}
+		case 2:
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}}
+		case 3:
+			n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
+		}
+	}
+	return w, dgd
+}
+
+// done is the world after the advice was followed.
+func (w *World) done(t *rapid.T, dgd *nvidiav1beta1.DynamoGraphDeployment, hosts []Obstacle) World {
+	after := *w
+	after.Nodes, after.Pods = nil, slices.Clone(w.Pods)
+	for _, n := range w.Nodes {
+		n = n.DeepCopy()
+		for _, o := range hosts {
+			if o.Node == n.Name {
+				followed(n, o)
+			}
+		}
+		after.Nodes = append(after.Nodes, n)
+	}
+	for _, o := range hosts {
+		for _, one := range o.Pods {
+			if one.Namespace == dgd.Namespace && strings.HasPrefix(one.Name, dgd.Name+"-") {
+				t.Fatalf("%s of %s would have to go, a pod of the graph itself", one.Name, o.Node)
+			}
+			before := len(after.Pods)
+			after.Pods = slices.DeleteFunc(after.Pods, func(pod *corev1.Pod) bool { return nameOf(pod) == one.NamespacedName })
+			if len(after.Pods) == before {
+				t.Fatalf("there is no pod %s on %s: %+v", one.Name, o.Node, hosts)
+			}
+		}
+	}
+	return after
+}
+
+// followed does what an obstacle asks for about its node.
+func followed(n *corev1.Node, o Obstacle) {
+	if o.Cordoned {
+		n.Spec.Unschedulable = false
+	}
+	if o.Broken {
+		for i := range n.Status.Conditions {
+			n.Status.Conditions[i].Status = corev1.ConditionTrue
+		}
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+	}
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(o.Taints, t.ToString()) })
+}

@@ -1,0 +1,236 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Bounds of what is tried for one refused replica: domains, plans, plans in one domain, and things to be done about one host.
+const (
+	maxTried  = 16
+	maxPlans  = 12
+	maxRounds = 4
+	maxSteps  = 8
+)
+
+// trial tries on the planner's cluster what would make a refused replica fit, and puts everything back.
+type trial struct {
+	*Planner
+	graph   *Graph
+	replica replicaKey
+	tree    *topology.Tree
+	// own are the graph's pods, occupants those of others on the hosts that were looked at.
+	own       map[types.NamespacedName]bool
+	occupants map[string][]Occupant
+	// nodes are the objects of nodes as they were changed.
+	nodes map[string]*corev1.Node
+	// plans counts how often the graph was planned again.
+	plans int
+}
+
+func (p *Planner) newTrial(g *Graph, replica replicaKey) *trial {
+	t := &trial{Planner: p, graph: g, replica: replica, own: g.names(), occupants: map[string][]Occupant{}}
+	levels, selector := g.Levels, g.selector
+	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Service == replica.service }) {
+		levels, selector = nil, nil // the kube-scheduler's
+	}
+	t.tree = p.cluster.Tree(levels, selector)
+	return t
+}
+
+// free tries to free a domain. It returns what was freed for the replica to be placed, and the domain that holds all of that.
+func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path, hosts []Obstacle, fits bool) {
+	t.cluster.Begin()
+	defer t.cluster.Rollback()
+	t.nodes = map[string]*corev1.Node{}
+	at, list := c.domain, c.list
+	domain = t.tree.Path(at)
+	for range maxRounds {
+		shape, pods := missing(t.tree, at, leaf.Need, t.graph.shapes)
+		if shape == nil || t.plans == maxPlans || !t.open(at, shape, pods, list, &hosts) {
+			return nil, nil, false
+		}
+		refusal, planned := t.again()
+		if planned && refusal == nil {
+			return domain, hosts, true
+		}
+		if leaf = culprit(refusal); leaf == nil || leaf.Closest == nil {
+			return nil, nil, false
+		}
+		found := false
+		if at, found = t.tree.Find(leaf.Closest.Domain); !found {
+			return nil, nil, false
+		}
+		if shape, _ = missing(t.tree, at, leaf.Need, t.graph.shapes); shape == nil {
+			return nil, nil, false
+		}
+		domain, list = common(domain, t.tree.Path(at)), t.blocked(t.tree.View(shape), []topology.DomainID{at})[0]
+	}
+	return nil, nil, false
+}
+
+// common is the domain around two.
+func common(a, b topology.Path) topology.Path {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// open opens hosts, in the order of the list, until a domain counts so many pods of a shape, and one at least.
+func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list []Obstacle, hosts *[]Obstacle) bool {
+	view, opened := t.tree.View(shape), false
+	for _, o := range list {
+		before := view.Fit(at)
+		if opened && before >= pods {
+			return true
+		}
+		if i := slices.IndexFunc(*hosts, func(other Obstacle) bool { return other.Node == o.Node }); i >= 0 {
+			o = (*hosts)[i] // more has to be done about it
+		}
+		t.cluster.Begin()
+		node, occupants := t.nodes[o.Node], t.occupants[o.Node]
+		if !t.openHost(&o, shape) || view.Fit(at) <= before {
+			t.cluster.Rollback()
+			t.nodes[o.Node], t.occupants[o.Node] = node, occupants
+			continue
+		}
+		t.cluster.Commit()
+		opened = true
+		*hosts = append(slices.DeleteFunc(*hosts, func(other Obstacle) bool { return other.Node == o.Node }), o)
+	}
+	return opened && view.Fit(at) >= pods
+}
+
+// openHost does one thing after the other about a host until it takes a pod of the shape.
+func (t *trial) openHost(o *Obstacle, shape *topology.Shape) bool {
+	o.Taints, o.Pods = slices.Clone(o.Taints), slices.Clone(o.Pods)
+	for range maxSteps {
+		why, excluded := t.cluster.Why(o.Node, shape)
+		if !excluded {
+			return true
+		}
+		if !t.step(o, why) {
+			return false
+		}
+	}
+	return false
+}
+
+// step does what helps against one thing that keeps pods off a host; false when nothing does.
+func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
+	if why.Kind == topology.KindResource {
+		return t.evict(o, why)
+	}
+	node := t.node(o.Node)
+	if node == nil {
+		return false
+	}
+	switch why.Kind {
+	case topology.KindCordoned:
+		node.Spec.Unschedulable, o.Cordoned = false, true
+		dropTaints(node, func(taint *corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable })
+	case topology.KindNotReady:
+		o.Broken = true
+		repair(node)
+	case topology.KindTaint:
+		if strings.HasPrefix(why.Detail, conditionTaints) {
+			o.Broken = true
+			repair(node)
+			break
+		}
+		o.Taints = append(o.Taints, why.Detail)
+		dropTaints(node, func(taint *corev1.Taint) bool { return taint.ToString() == why.Detail })
+	default:
+		return false
+	}
+	t.cluster.SetNode(node)
+	return true
+}
+
+// conditionTaints are those of the node lifecycle controller, which go with what they are for.
+const conditionTaints = "node.kubernetes.io/"
+
+// repair makes a node ready, without the taints that say why it was not.
+func repair(node *corev1.Node) {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			node.Status.Conditions[i].Status = corev1.ConditionTrue
+		}
+	}
+	dropTaints(node, func(taint *corev1.Taint) bool {
+		return strings.HasPrefix(taint.Key, conditionTaints) && taint.Key != corev1.TaintNodeUnschedulable
+	})
+}
+
+func dropTaints(node *corev1.Node, drop func(*corev1.Taint) bool) {
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return drop(&taint) })
+}
+
+// node is a copy of a node's object, as changed by now; nil when there is none.
+func (t *trial) node(name string) *corev1.Node {
+	node := t.nodes[name]
+	if node == nil {
+		i := slices.IndexFunc(t.world.Nodes, func(n *corev1.Node) bool { return n.Name == name })
+		if i < 0 {
+			return nil
+		}
+		node = t.world.Nodes[i]
+	}
+	node = node.DeepCopy()
+	t.nodes[name] = node
+	return node
+}
+
+// evict takes the fewest pods of others off a host that free what it is short of.
+func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
+	pods, enough := chosen(t.occupants[o.Node], why)
+	if !enough || len(pods) == 0 {
+		return false
+	}
+	for _, pod := range pods {
+		t.cluster.DeletePod(pod.id)
+	}
+	o.Pods = append(o.Pods, pods...)
+	t.occupants[o.Node] = slices.DeleteFunc(slices.Clone(t.occupants[o.Node]), func(one Occupant) bool {
+		return slices.ContainsFunc(pods, func(gone Occupant) bool { return gone.id == one.id })
+	})
+	return true
+}
+
+// again plans the graph as things are, drops that plan, and returns why the replica is refused; planned is false when the plan does not know it.
+func (t *trial) again() (refusal *placement.Refusal, planned bool) {
+	t.plans++
+	t.cluster.Begin()
+	defer t.cluster.Rollback()
+	r, options := t.graph.request, t.options
+	options.Domains = false
+	for _, g := range r.freeGraphs {
+		for _, service := range g.Services {
+			for _, replica := range service.Waiting {
+				for _, pod := range replica.Pods {
+					t.cluster.Forget(pod.ID) // it is planned last
+				}
+			}
+		}
+	}
+	for _, g := range append([]placement.Graph{r.asked.Graph}, r.freeGraphs...) {
+		result := placement.PlanGraph(t.cluster, g, options)
+		for _, one := range result.Replicas {
+			if one.Service == t.replica.service && one.Ordinal == t.replica.ordinal {
+				return one.Refusal, true
+			}
+		}
+	}
+	return nil, false
+}
