@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,6 +73,23 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 	return true, "The operator reports the same."
 }
 
+// compareWithPods says that pods are missing of what the operator reports as placed.
+func (v *Result) compareWithPods(replicas []Replica) {
+	if v.Placed == nil || !*v.Placed {
+		return
+	}
+	var missing []string
+	for _, r := range replicas {
+		if r.State == StateCreating {
+			missing = append(missing, fmt.Sprintf("%s-%d", r.Service, r.Replica))
+		}
+	}
+	if len(missing) > 0 {
+		v.Agrees = false
+		v.Text = "The operator reports every packed replica as placed, but pods are missing of " + some(missing, maxMissing) + ". It has not reported that yet."
+	}
+}
+
 // waitingGangs are what the operator would place and does not; pods without a gate are left to the kube-scheduler.
 func waitingGangs(plan whatif.Graph) []gang.Waiting {
 	var list []gang.Waiting
@@ -84,6 +102,9 @@ func waitingGangs(plan whatif.Graph) []gang.Waiting {
 	}
 	return list
 }
+
+// maxMissing is how many replicas with missing pods are named.
+const maxMissing = 4
 
 func onlyCreating(waiting []gang.Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w gang.Waiting) bool { return w.Code != gang.CodeCreating })
