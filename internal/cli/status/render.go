@@ -59,7 +59,7 @@ func (r Report) word() string {
 	case r.Deleting:
 		return "being deleted"
 	case r.Outdated:
-		return "not ready: pods that its status counts are missing or not ready"
+		return "not ready (pods that its status counts are missing or not ready)"
 	case r.Behind && r.Ready:
 		return "ready; a change is being taken up"
 	case r.Ready:

@@ -37,10 +37,10 @@ func TestPageTableBreaksManyColumns(t *testing.T) {
 	rows := [][]string{{"SERVICE", "READY", "WHERE", "WAITING FOR"}, {
 		"a service", "1/3", "zone-a/rack-1 (2), zone-a/rack-2, zone-a/rack-3, 7 more", "2 replicas to start: ImagePullBackOff (llm-decode-1-1)",
 	}, {"b", "1/1", "zone-a", ""}}
-	want := `SERVICE    READY  WHERE                WAITING FOR
-a service    1/3  zone-a/rack-1 (2),   2 replicas to start:
-                  zone-a/rack-2,       ImagePullBackOff
-                  zone-a/rack-3, 7     (llm-decode-1-1)
+	want := `SERVICE    READY  WHERE               WAITING FOR
+a service    1/3  zone-a/rack-1 (2),  2 replicas to start:
+                  zone-a/rack-2,      ImagePullBackOff
+                  zone-a/rack-3, 7    (llm-decode-1-1)
                   more
 b            1/1  zone-a
 `
