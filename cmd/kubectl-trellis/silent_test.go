@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -44,6 +45,19 @@ func (c *cluster) admin(t *testing.T) client.Client {
 	return admin
 }
 
+// open has the node take pods, so that a plan fits.
+func open(t *testing.T, admin client.Client) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "host-0"}}
+	if err := admin.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	status := []byte(`{"status":{"allocatable":{"pods":"8"},"capacity":{"pods":"8"},"conditions":[{"type":"Ready","status":"True"}]}}`)
+	if err := admin.Status().Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", status)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // expect runs the commands that read and compares their exit code and the warning on their standard error.
 func (c *cluster) expect(t *testing.T, user string, code int, warning string) {
 	t.Helper()
@@ -64,6 +78,7 @@ func (c *cluster) expect(t *testing.T, user string, code int, warning string) {
 func TestSilentOperator(t *testing.T) {
 	c := startCluster(t)
 	admin := c.admin(t)
+	open(t, admin)
 	c.expect(t, "planner", 0, "") // its Deployment elects no leader
 
 	manager := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "trellis-manager"}}
@@ -107,6 +122,7 @@ func TestLeaseMayNotBeRead(t *testing.T) {
 	if err := admin.Create(t.Context(), limited); err != nil {
 		t.Fatal(err)
 	}
+	open(t, admin)
 	c.bind(t, admin, "no-leases", "ann")
 	c.expect(t, "ann", 0, "Warning: You may not list leases in the whole cluster: whether the operator is running is not known.")
 }

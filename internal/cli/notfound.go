@@ -47,5 +47,5 @@ func GraphNotFound(asked types.NamespacedName, all []types.NamespacedName) error
 		return NotFound(what, names, "none in this namespace")
 	}
 	slices.SortFunc(namespaces, Natural)
-	return fmt.Errorf("%s not found; there is one in namespace %s: give it with -n", what, strings.Join(namespaces[:min(len(namespaces), maxNames)], ", "))
+	return fmt.Errorf("%s not found; there is one in %s: give the namespace with -n", what, strings.Join(namespaces[:min(len(namespaces), maxNames)], ", "))
 }
