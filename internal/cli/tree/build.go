@@ -182,7 +182,7 @@ func (g *graphPods) waiting() *Waiting {
 	case len(g.pods) == 0 && ready != nil && ready.Status == "False":
 		w.Reason, w.Message = ready.Reason, ready.Message
 	case ready != nil && ready.Status == "True" && there < all:
-		w.Message = fmt.Sprintf("%d of %d pods are missing, which its status does not report", all-there, all)
+		w.Message = fmt.Sprintf("pods are missing that its status counts: %d of %d", all-there, all)
 	case len(g.groups) == 0 && ready == nil:
 		w.Message = "nothing was made for it yet: the operator has not looked at it, is it running?"
 	default:

@@ -157,7 +157,7 @@ func (w *world) place(graph string, t *grovev1alpha1.ClusterTopology) {
 		if sg := &w.Groups[i]; sg.Spec.Graph == graph {
 			sg.Spec.Topology.Profile, sg.Spec.Topology.NodeSelector, sg.Spec.Topology.Levels = t.Name, t.Spec.NodeSelector, nil
 			for _, l := range t.Spec.Levels {
-				sg.Spec.Topology.Levels = append(sg.Spec.Topology.Levels, trellisv1alpha1.TopologyLevel{Domain: l.Domain, Key: l.Key})
+				sg.Spec.Topology.Levels = append(sg.Spec.Topology.Levels, trellisv1alpha1.ResolvedLevel{Domain: l.Domain, Key: l.Key})
 			}
 		}
 	}
