@@ -22,6 +22,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 // reading are the commands that report what the operator wrote.
@@ -105,6 +106,34 @@ func TestSilentOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.expect(t, "planner", 0, "")
+	c.fitsTerminals(t)
+}
+
+// fitsTerminals runs all commands that report on a terminal: no line is wider than that.
+func (c *cluster) fitsTerminals(t *testing.T) {
+	t.Helper()
+	for _, columns := range []uint16{80, 100, 160} {
+		for _, line := range []string{
+			"explain chat", "plan --cluster dgd chat", "queue", "queue -n nope", "status chat", "topology suggest", "tree", "tree --free 8 --level zone", "version",
+		} {
+			got := onTerminal(t, columns, append(strings.Fields(line), "--as", "planner", "--kubeconfig", c.kubeconfig)...)
+			if len(got) < 10 {
+				t.Errorf("%s at %d columns: %q", line, columns, got)
+			}
+			for out := range strings.Lines(got) {
+				if width := text.Width(strings.TrimSuffix(out, "\n")); width > int(columns) {
+					t.Errorf("%s: %d of %d columns: %s", line, width, columns, out)
+				}
+			}
+		}
+	}
+	out, _, err := c.run(t.Context(), "queue", "-n", "nope", "--as", "planner", "--kubeconfig", c.kubeconfig)
+	if err != nil || out != "Namespace nope does not exist.\n" {
+		t.Errorf("queue -n nope: %v, %q", err, out)
+	}
+	if _, _, err := c.run(t.Context(), "status", "caht", "--as", "planner", "--kubeconfig", c.kubeconfig); err == nil || !strings.Contains(err.Error(), "did you mean chat?") {
+		t.Errorf("status caht: %v", err)
+	}
 }
 
 // TestLeaseMayNotBeRead: a user who may not list leases gets a note, and no error.
