@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
 // TestExitCodes: the codes that docs/cli.md lists, and no others.
@@ -26,7 +27,7 @@ func TestExitCodes(t *testing.T) {
 		return args
 	}
 	nowhere := []string{"--server", "http://127.0.0.1:1", "--request-timeout", "1s"}
-	used := map[int]bool{}
+	used := map[int]bool{int(live.ExitSilent): true} // TestSilentOperator
 	for name, tc := range map[string]struct {
 		args []string
 		code int
@@ -39,6 +40,12 @@ func TestExitCodes(t *testing.T) {
 		"a plan of nothing":         {files("nodes.yaml"), 1},
 		"no such file":              {files("no-such-file.yaml"), 1},
 		"no such command":           {[]string{"nonsense"}, 1},
+		"no such shell":             {[]string{"completion", "foo"}, 1},
+		"no such help topic":        {[]string{"help", "nonsense"}, 1},
+		"help of a command":         {[]string{"help", "topology", "suggest"}, 0},
+		"options":                   {[]string{"options"}, 0},
+		"no name":                   {[]string{"explain"}, 1},
+		"no number":                 {[]string{"tree", "--free", "x"}, 1},
 		"no such flag":              {[]string{"queue", "--nonsense"}, 1},
 		"no such format":            {[]string{"queue", "-o", "nonsense"}, 1},
 		"too many arguments":        {[]string{"explain", "dgd", "a", "b"}, 1},

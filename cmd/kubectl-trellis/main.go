@@ -58,24 +58,10 @@ func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		version.NewCommand(streams),
 	)
 	addTools(cmd)
-	refuseUnknown(cmd)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	cmd.SetFlagErrorFunc(cli.FlagError)
+	cli.SetHelp(cmd)
+	cli.RefuseUnknown(cmd)
 	return cmd
-}
-
-// refuseUnknown makes a command that only has subcommands fail for a name that is none of them, with its usage. Alone it prints its help.
-func refuseUnknown(cmd *cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		refuseUnknown(sub)
-	}
-	if cmd.Runnable() || !cmd.HasSubCommands() {
-		return
-	}
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		cmd.PrintErr(cmd.UsageString() + "\n")
-		return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-	}
 }

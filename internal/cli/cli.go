@@ -7,6 +7,8 @@ package cli
 
 import (
 	"fmt"
+	"net/http"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +46,8 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	config.QPS = -1 // a handful of lists; nothing to hold back
+	clock := &ahead{by: &atomic.Int64{}}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &ahead{next, clock.by} })
 	scheme, err := NewScheme()
 	if err != nil {
 		return nil, "", err
@@ -52,7 +56,7 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 	if err != nil {
 		return nil, "", fmt.Errorf("connecting to %s: %w", config.Host, err)
 	}
-	return c, namespace, nil
+	return dated{c, clock}, namespace, nil
 }
 
 // Explain puts an error of the API server into words for somebody whose cluster may lack Trellis.

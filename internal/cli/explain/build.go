@@ -23,7 +23,7 @@ import (
 func Build(s *Snapshot) Report {
 	r := Report{
 		Namespace: s.DGD.Namespace, Name: s.DGD.Name, State: string(s.DGD.Status.State),
-		Replicas: []Replica{}, Waiting: []Waiting{}, Conditions: s.conditions(), Events: s.events(),
+		Replicas: []Replica{}, Waiting: []Waiting{}, Conditions: s.conditions(), Events: s.events(), Operator: s.Operator,
 	}
 	if s.DGD.Status.Placement != nil {
 		r.Domain = s.DGD.Status.Placement.Domain
@@ -44,6 +44,7 @@ func Build(s *Snapshot) Report {
 		r.Waiting = WaitingOf(planner, plan, maxHosts)
 	}
 	r.Result = s.result(plan, problem == "" && s.mayPlan())
+	r.Result.compareWithPods(r.Replicas)
 	return r
 }
 

@@ -30,7 +30,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Example: "  kubectl trellis explain dgd my-llm\n" +
 			"  kubectl trellis explain pod/my-llm-worker-1-0 -n team-a\n" +
 			"  kubectl trellis explain my-llm -o json",
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              cli.OneObject,
 		ValidArgsFunction: o.CompleteObject(false, cli.Graph, cli.Group, cli.Pod),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
@@ -51,12 +51,13 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return err
 	}
 	var report Report
-	now := time.Now()
+	var now time.Time
 	err = o.During("reading the cluster and planning again", func() error {
 		snapshot, err := Read(ctx, client, namespace, t)
 		if err != nil {
 			return err
 		}
+		now = cli.Now(client)
 		snapshot.Now = now
 		report = Build(snapshot)
 		return nil
@@ -64,5 +65,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.Show(report, func(p text.Page) string { return report.Text(p, now) })
+	report.Operator.Warn(o.ErrOut)
+	if err := o.Show(report, func(p text.Page) string { return report.Text(p, now) }); err != nil {
+		return err
+	}
+	return report.Operator.Exit()
 }

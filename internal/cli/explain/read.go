@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +28,8 @@ type Snapshot struct {
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
 	Events       []corev1.Event
 	EventsHidden bool
+	// Operator is what is known of the operator, nil when it is running.
+	Operator *live.Heartbeat
 }
 
 // target is what the user asks about.
@@ -70,6 +74,9 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 		}
 	}
 	s.keepGraph()
+	if s.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
+		return nil, err
+	}
 	return s, s.readEvents(ctx, c)
 }
 
@@ -105,7 +112,7 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 		return sg.Spec.Graph, nil
 	case kindPod:
 		pod := &corev1.Pod{}
-		if err := get(ctx, c, namespace, t, pod, nil); err != nil {
+		if err := get(ctx, c, namespace, t, pod, &corev1.PodList{}); err != nil {
 			return "", err
 		}
 		group := pod.Labels[graph.LabelScalingGroup]
@@ -119,8 +126,14 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 
 func readGraph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err := get(ctx, c, name.Namespace, target{kindGraph, name.Name}, dgd, &nvidiav1beta1.DynamoGraphDeploymentList{})
-	return dgd, err
+	err := c.Get(ctx, name, dgd)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, cli.FindGraph(ctx, c, name)
+	case err != nil:
+		return nil, cli.Explain(err, fmt.Sprintf("getting %s %s", kindGraph, name))
+	}
+	return dgd, nil
 }
 
 // get reads one object; when it is not there the error names those of the list that are.
@@ -130,7 +143,7 @@ func get(ctx context.Context, c client.Reader, namespace string, t target, into 
 	if err == nil {
 		return nil
 	}
-	if !apierrors.IsNotFound(err) || list == nil {
+	if !apierrors.IsNotFound(err) {
 		return cli.Explain(err, "getting "+what)
 	}
 	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -141,16 +154,10 @@ func get(ctx context.Context, c client.Reader, namespace string, t target, into 
 
 func namesOf(list client.ObjectList) []string {
 	var names []string
-	switch list := list.(type) {
-	case *nvidiav1beta1.DynamoGraphDeploymentList:
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-	case *trellisv1alpha1.ScalingGroupList:
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-	}
+	_ = meta.EachListItem(list, func(o runtime.Object) error { // every item of a typed list is an object
+		names = append(names, o.(client.Object).GetName())
+		return nil
+	})
 	return names
 }
 

@@ -5,6 +5,8 @@ package explain
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
 // Report is the explanation, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
@@ -27,6 +29,8 @@ type Report struct {
 	Events []Event `json:"events"`
 	// Notes on what the reader should know about the report.
 	Notes []string `json:"notes,omitempty"`
+	// Operator is there when the operator is silent, or when nothing is known of it.
+	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
 // States of a replica.

@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -76,6 +77,26 @@ func SameWords(plan whatif.Graph, message string) bool {
 	words := plan.Words()
 	return words != "" && strings.HasPrefix(message, words)
 }
+
+// compareWithPods says that pods are missing of what the operator reports as placed.
+func (v *Result) compareWithPods(replicas []Replica) {
+	if v.Placed == nil || !*v.Placed {
+		return
+	}
+	var missing []string
+	for _, r := range replicas {
+		if r.State == StateCreating {
+			missing = append(missing, fmt.Sprintf("%s-%d", r.Service, r.Replica))
+		}
+	}
+	if len(missing) > 0 {
+		v.Agrees = false
+		v.Text = "The operator reports every packed replica as placed, but pods are missing of " + some(missing, maxMissing) + ". It has not reported that yet."
+	}
+}
+
+// maxMissing is how many replicas with missing pods are named.
+const maxMissing = 4
 
 func onlyCreating(waiting []gang.Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w gang.Waiting) bool { return w.Code != gang.CodeCreating })

@@ -5,11 +5,13 @@ package maps
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -26,6 +28,8 @@ type Source struct {
 	NodesHidden, OthersHidden bool
 	// Taken is when the cluster was read, or zero.
 	Taken time.Time
+	// Operator is what is known of the operator, nil when it is running.
+	Operator *live.Heartbeat
 }
 
 // Build makes the map. The deployments of files are planned, those of the cluster that wait are planned again and dropped again. The error
@@ -49,6 +53,9 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 		return nil, err
 	}
 	m.Report = tree.Whole(snapshot)
+	if m.Operator = s.Operator; s.Operator != nil && s.Operator.Silent {
+		m.Notes = slices.Insert(m.Notes, 0, s.Operator.Message)
+	}
 	m.Pod = podSize(&m.Report)
 	m.overlay(planner, &report)
 	if s.NodesHidden || s.OthersHidden {

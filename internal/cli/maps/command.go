@@ -54,7 +54,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"  kubectl trellis map -f my-llm.yaml > what-if.html\n" +
 			"  kubectl trellis map -o svg > map.svg\n" +
 			"  kubectl trellis map --offline -f nodes.yaml -f topology.yaml -f my-llm.yaml > map.html",
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
@@ -112,7 +112,11 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.show(m)
+	m.Operator.Warn(o.ErrOut)
+	if err := o.show(m); err != nil {
+		return err
+	}
+	return m.Operator.Exit()
 }
 
 func (o *options) show(m *Map) error {

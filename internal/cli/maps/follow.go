@@ -61,7 +61,7 @@ func (o *options) follow(ctx context.Context) error {
 		return err
 	}
 	s := NewServer()
-	if err := o.refresh(ctx, s, informers, namespace, o.ErrOut); err != nil {
+	if err := o.refresh(ctx, s, c, informers, namespace, o.ErrOut); err != nil {
 		return err
 	}
 	group, following := errgroup.WithContext(ctx)
@@ -77,7 +77,7 @@ func (o *options) follow(ctx context.Context) error {
 			if err := limiter.Wait(following); err != nil {
 				return nil //nolint:nilerr // the end was asked for
 			}
-			if err := o.refresh(following, s, informers, namespace, io.Discard); err != nil {
+			if err := o.refresh(following, s, c, informers, namespace, io.Discard); err != nil {
 				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be in the middle of a change
 			}
 		}
@@ -99,9 +99,13 @@ func (f *forbidden) Error() string {
 	return fmt.Sprintf("--serve watches the whole cluster: %v; ask for a ClusterRole with this right", f.err)
 }
 
-func (o *options) refresh(ctx context.Context, s *Server, informers client.Reader, namespace string, warnings io.Writer) error {
+// refresh draws what the informers have. The operator's Lease is read each time: it is renewed all the while, which is no reason to draw.
+func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Reader, namespace string, warnings io.Writer) error {
 	source, err := o.readCluster(ctx, unpaged{informers}, namespace)
 	if err != nil {
+		return err
+	}
+	if source.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
 		return err
 	}
 	m, err := Build(source, warnings)

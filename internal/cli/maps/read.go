@@ -39,7 +39,16 @@ func (o *options) read(ctx context.Context) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.readCluster(ctx, c, namespace)
+	operator, err := live.ReadHeartbeat(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	source, err := o.readCluster(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	source.Operator = operator
+	return source, nil
 }
 
 // readCluster reads what the user may read: without nodes, or with the pods of one namespace only, no capacity is counted and nothing planned.

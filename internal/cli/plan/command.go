@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
 // exitNotPlaced is the exit code of a plan in which something is not placed.
@@ -23,6 +24,8 @@ type options struct {
 	files   []string
 	cluster bool
 	ignored []string
+	// operator of the cluster, nil when it is running or no cluster is read.
+	operator *live.Heartbeat
 }
 
 // NewCommand returns kubectl trellis plan.
@@ -35,7 +38,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"The files hold Nodes, Pods, ClusterTopologies, PriorityClasses, RuntimeClasses, LimitRanges, DeviceClasses and DynamoGraphDeployments; other\n" +
 			"kinds are skipped. With --cluster all but the deployments come from the cluster of the kubeconfig, and those in files are added to them or, of\n" +
 			"the same name, put in their place.\n\n" +
-			"Exit code: 0 everything is placed, 2 something is not, 1 the input is wrong.",
+			"Exit code: 0 everything is placed, 2 something is not, 1 the input is wrong, 3 everything is placed and the operator does not renew its lease.",
 		Example: "  kubectl trellis plan -f nodes.yaml -f topology.yaml -f my-llm.yaml\n" +
 			"  kubectl trellis plan --cluster -f my-llm.yaml\n" +
 			"  kubectl get nodes,pods -A -o yaml | kubectl trellis plan -f - -f manifests/ -o json\n" +
@@ -73,13 +76,15 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.operator.Warn(o.ErrOut)
+	report.Operator = o.operator
 	if err := o.Show(&report, report.Text); err != nil {
 		return err
 	}
 	if !report.placed() {
 		return exitNotPlaced
 	}
-	return nil
+	return o.operator.Exit()
 }
 
 func (o *options) check(args []string) error {

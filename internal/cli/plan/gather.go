@@ -117,6 +117,9 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 	if err != nil {
 		return world, "", err
 	}
+	if o.operator, err = live.ReadHeartbeat(ctx, client); err != nil {
+		return world, "", err
+	}
 	for _, right := range snapshot.Denied {
 		fmt.Fprintf(o.ErrOut, "Warning: you may not %s in the whole cluster: planned without\n", right)
 	}
@@ -218,13 +221,11 @@ func (in *Input) addNamed(args []string, namespace string) error {
 	for _, name := range asked {
 		dgd := in.world.Graph(types.NamespacedName{Namespace: namespace, Name: name})
 		if dgd == nil {
-			var names []string
+			var all []types.NamespacedName
 			for _, other := range in.world.Graphs {
-				if other.Namespace == namespace {
-					names = append(names, other.Name)
-				}
+				all = append(all, types.NamespacedName{Namespace: other.Namespace, Name: other.Name})
 			}
-			return cli.NotFound(fmt.Sprintf("DynamoGraphDeployment %s/%s", namespace, name), names, "none in this namespace")
+			return cli.GraphNotFound(types.NamespacedName{Namespace: namespace, Name: name}, all)
 		}
 		in.plan = append(in.plan, wanted{dgd: dgd})
 	}

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -11,6 +12,8 @@ import (
 // Report is the answer, and its JSON form. Lists are never null.
 type Report struct {
 	Graphs []Graph `json:"graphs"`
+	// Operator of the cluster is there when it is silent, or when nothing is known of it.
+	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	// Plans are the answers that the others were made of, in the same order.
 	Plans []whatif.Graph `json:"-"`

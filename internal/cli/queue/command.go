@@ -6,24 +6,29 @@ package queue
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-type options struct{ cli.Output }
+type options struct {
+	cli.Output
+	all bool
+}
 
 // NewCommand returns kubectl trellis queue.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{cli.NewOutput(streams)}
+	o := &options{Output: cli.NewOutput(streams)}
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "List what waits to be placed, since when and why, in the order in which it is planned",
@@ -31,10 +36,11 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"priority first, and within one priority the namespaces in turn, each with its oldest first. A deployment that does not fit keeps\n" +
 			"nobody behind it from being placed. With -n only those of one namespace are listed; the numbers still count all.",
 		Example: "  kubectl trellis queue\n  kubectl trellis queue -n team-a -o json",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.AddFlags(cmd, "")
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "list those of all namespaces, which is the default without -n")
 	return cmd
 }
 
@@ -46,34 +52,46 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	only := ""
+	if o.Config.Namespace != nil && !o.all {
+		only = *o.Config.Namespace
+	}
 	var s Snapshot
 	err = o.During("reading the deployments", func() (err error) {
-		s, err = Read(ctx, c, namespace)
+		s, err = Read(ctx, c, namespace, only)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if o.Config.Namespace != nil && *o.Config.Namespace != "" {
-		s.Only = *o.Config.Namespace
-	}
+	s.Operator.Warn(o.ErrOut)
 	report := Build(s)
-	return o.Show(report, func(p text.Page) string { return report.Text(p, time.Now()) })
+	if err := o.Show(report, func(p text.Page) string { return report.Text(p, cli.Now(c)) }); err != nil {
+		return err
+	}
+	return s.Operator.Exit()
 }
 
 // Snapshot is what a report is made from.
 type Snapshot struct {
 	Graphs     []nvidiav1beta1.DynamoGraphDeployment
 	Priorities []schedulingv1.PriorityClass
-	// Only is the namespace whose deployments are listed; empty: all.
-	Only string
+	// Pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none where it is empty.
+	Pods       []metav1.PartialObjectMetadata
+	PodsHidden bool
+	PodsOf     string
+	// Only is the namespace whose deployments are listed; empty: all. OnlyMissing: there is no such namespace.
+	Only        string
+	OnlyMissing bool
 	// Denied are the rights that the user lacks.
 	Denied []string
+	// Operator is what is known of the operator, nil when it is running.
+	Operator *live.Heartbeat
 }
 
-// Read lists the deployments of all namespaces, or, where the user may not, those of one.
-func Read(ctx context.Context, c client.Reader, namespace string) (Snapshot, error) {
-	s := Snapshot{}
+// Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about; empty: all.
+func Read(ctx context.Context, c client.Reader, namespace, only string) (Snapshot, error) {
+	s := Snapshot{Only: only}
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	err := c.List(ctx, graphs)
 	if apierrors.IsForbidden(err) {
@@ -90,5 +108,40 @@ func Read(ctx context.Context, c client.Reader, namespace string) (Snapshot, err
 		return s, fmt.Errorf("listing PriorityClasses: %w", err)
 	}
 	s.Graphs, s.Priorities = graphs.Items, classes.Items
-	return s, nil
+	if err := s.readPods(ctx, c, namespace); err != nil {
+		return s, err
+	}
+	if s.OnlyMissing, err = missing(ctx, c, only); err != nil {
+		return s, err
+	}
+	s.Operator, err = live.ReadHeartbeat(ctx, c)
+	return s, err
+}
+
+// readPods reads the pods of all namespaces, of one, or none, as the user may.
+func (s *Snapshot) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
+	if s.Pods, err = live.Members(ctx, c, ""); apierrors.IsForbidden(err) {
+		s.PodsHidden = true
+		if s.Pods, err = live.Members(ctx, c, namespace); err == nil {
+			s.PodsOf = namespace
+		}
+	}
+	if err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("listing the pods of deployments: %w", err)
+	}
+	return nil
+}
+
+// missing reports whether a namespace is known not to exist.
+func missing(ctx context.Context, c client.Reader, namespace string) (bool, error) {
+	if namespace == "" {
+		return false, nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	err := c.List(ctx, list, client.MatchingFields{"metadata.name": namespace})
+	if err != nil && !apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("looking namespace %s up: %w", namespace, err)
+	}
+	return err == nil && len(list.Items) == 0, nil
 }

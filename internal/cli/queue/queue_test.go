@@ -4,15 +4,18 @@
 package queue
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
@@ -56,4 +59,77 @@ func TestText(t *testing.T) {
 	one.Only, one.Denied = "team-a", []string{"list priorityclasses.scheduling.k8s.io"}
 	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}, noon))
 	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(text.Page{}, noon))
+}
+
+// TestNothingInANamespace: that nothing waits there does not hide what waits elsewhere, nor that the namespace does not exist.
+func TestNothingInANamespace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Snapshot)
+		want   string
+	}{
+		"empty":            {func(s *Snapshot) { s.Only = "team-d" }, "Nothing waits in namespace team-d. 5 deployments wait in other namespaces; -A shows them.\n"},
+		"no such":          {func(s *Snapshot) { s.Only, s.OnlyMissing = "nope", true }, "Namespace nope does not exist. 5 deployments wait in other namespaces; -A shows them.\n"},
+		"one elsewhere":    {func(s *Snapshot) { s.Only, s.Graphs = "team-d", s.Graphs[:1] }, "Nothing waits in namespace team-d. 1 deployment waits in another namespace; -A shows it.\n"},
+		"nothing anywhere": {func(s *Snapshot) { s.Only, s.Graphs = "team-d", nil }, "Nothing waits in namespace team-d.\n"},
+	} {
+		s := world()
+		tc.change(&s)
+		if got := Build(s).Text(text.Page{}, noon); got != tc.want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
+// TestMissingPods: a deployment whose pods are gone is not passed over because its status says that it is placed.
+func TestMissingPods(t *testing.T) {
+	dgd := waiting("team-a", "chat", "", time.Hour, time.Hour, metav1.ConditionTrue)
+	dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "Worker", Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: 2}}, {Name: "Frontend"}}
+	dgd.Status.Components = map[string]nvidiav1beta1.ComponentStatus{"Worker": {ScheduledReplicas: ptr.To(int32(2))}, "Frontend": {ScheduledReplicas: ptr.To(int32(1))}}
+	pods := func(list ...string) (out []metav1.PartialObjectMetadata) {
+		for _, short := range list {
+			f := strings.Fields(short)
+			out = append(out, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Labels: map[string]string{
+				graph.LabelGraph: "chat", graph.LabelComponent: f[0], graph.LabelReplica: f[1], graph.LabelPodIndex: f[2],
+			}}})
+		}
+		return out
+	}
+	all := []string{"Worker 0 0", "Worker 0 1", "Worker 1 0", "Worker 1 1", "Frontend 0 0"}
+	const waits = "No deployment reports that it waits.\n\nPods are missing that the status counts, and the operator has not reported it: team-a/chat "
+	for name, tc := range map[string]struct {
+		pods   []metav1.PartialObjectMetadata
+		change func(*Snapshot)
+		want   string
+	}{
+		"all there":          {pods(all...), nil, "Nothing waits.\n"},
+		"one gone":           {pods(all[1:]...), nil, waits + "(1 of 5\n  pods)\n"},
+		"a replica gone":     {pods(all[2:]...), nil, waits + "(2 of 5\n  pods)\n"},
+		"a component gone":   {pods(all[:4]...), nil, waits + "(1 of 5\n  pods)\n"},
+		"one too many":       {pods(append(all, "Worker 2 0")...), nil, "Nothing waits.\n"},
+		"made by a provider": {pods("Worker x x", "Frontend x x"), nil, "Nothing waits.\n"},
+		"of others alone": {nil, func(s *Snapshot) { s.PodsHidden, s.PodsOf = true, "team-b" },
+			"Nothing waits.\n\nYou may not list pods in the whole cluster, so pods that are missing are not known.\n"},
+		"not asked about": {nil, func(s *Snapshot) { s.Only = "team-b" }, "Nothing waits in namespace team-b.\n"},
+		"being deleted":   {nil, func(s *Snapshot) { s.Graphs[0].DeletionTimestamp = &metav1.Time{Time: noon} }, "Nothing waits.\n"},
+	} {
+		s := Snapshot{Graphs: []nvidiav1beta1.DynamoGraphDeployment{*dgd.DeepCopy()}, Pods: tc.pods}
+		if tc.change != nil {
+			tc.change(&s)
+		}
+		if got := Build(s).Text(text.Page{}, noon); got != tc.want {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+}
+
+// TestWidths: on a terminal no line is longer than the terminal is wide.
+func TestWidths(t *testing.T) {
+	s := world()
+	for _, columns := range []int{80, 100, 160} {
+		for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true}, noon)) {
+			if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {
+				t.Errorf("%d of %d columns: %s", width, columns, line)
+			}
+		}
+	}
 }

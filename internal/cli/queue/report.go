@@ -16,6 +16,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
@@ -23,8 +24,17 @@ import (
 // Report is what -o json writes.
 type Report struct {
 	Waiting []Waiting `json:"waiting"`
+	// Missing are the deployments whose status counts pods that do not exist, and which so far do not report that they wait.
+	Missing []Missing `json:"missing,omitempty"`
+	// Elsewhere is how many wait in namespaces that are not listed.
+	Elsewhere int `json:"elsewhere,omitempty"`
 	// Notes on what the report cannot know.
 	Notes []string `json:"notes,omitempty"`
+	// Operator is there when the operator is silent, or when nothing is known of it.
+	Operator *live.Heartbeat `json:"operator,omitempty"`
+
+	only        string
+	onlyMissing bool
 }
 
 // Waiting is one deployment that is not placed whole.
@@ -47,16 +57,17 @@ func Build(s Snapshot) Report {
 	found := map[[2]string]Waiting{}
 	for i := range s.Graphs {
 		dgd := &s.Graphs[i]
-		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
-		if c == nil || c.Status != metav1.ConditionFalse || dgd.DeletionTimestamp != nil {
+		if !waits(dgd) || dgd.DeletionTimestamp != nil {
 			continue
 		}
+		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 		w := Waiting{
 			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
 		}
 		found[[2]string{w.Namespace, w.Name}] = w
 		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
 	}
+	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing}
 	all := []Waiting{}
 	for next, ok := line.Next(); ok; next, ok = line.Next() {
 		all = append(all, found[[2]string{next.Namespace, next.Name}])
@@ -65,13 +76,23 @@ func Build(s Snapshot) Report {
 		all[i].Position = i + 1
 	}
 	if s.Only != "" {
-		all = slices.DeleteFunc(all, func(w Waiting) bool { return w.Namespace != s.Only })
+		waiting := len(all)
+		all = slices.DeleteFunc(all, func(w Waiting) bool { return !s.listed(w.Namespace) })
+		r.Elsewhere = waiting - len(all)
 	}
-	r := Report{Waiting: all}
+	r.Waiting = all
 	if len(s.Denied) > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("You may not %s in the whole cluster, so the order is that of what you may see.", strings.Join(s.Denied, ", ")))
 	}
+	if s.PodsHidden {
+		r.Notes = append(r.Notes, "You may not list pods in the whole cluster, so pods that are missing are not known.")
+	}
 	return r
+}
+
+// waits reports whether a deployment says that it is not placed whole.
+func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
+	return meta.IsStatusConditionFalse(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 }
 
 // priority of a deployment is that of its least important pod: a component's podTemplate may name a class of its own.
@@ -116,14 +137,37 @@ func (r Report) Refs() []cli.Ref {
 func (r Report) Text(p text.Page, now time.Time) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
-		b.WriteString("Nothing waits.\n")
+		b.WriteString(p.Wrap(r.nothing(), "  ") + "\n")
 	} else {
 		r.table(&b, p, now)
+	}
+	if len(r.Missing) > 0 {
+		b.WriteString("\n" + r.missingText(p))
 	}
 	for _, note := range r.Notes {
 		b.WriteString("\n" + p.Wrap(note, "  ") + "\n")
 	}
 	return b.String()
+}
+
+// nothing says that nothing waits, and where something does.
+func (r Report) nothing() string {
+	said := "Nothing waits."
+	switch {
+	case r.onlyMissing:
+		said = fmt.Sprintf("Namespace %s does not exist.", r.only)
+	case len(r.Missing) > 0:
+		said = "No deployment reports that it waits."
+	case r.only != "":
+		said = fmt.Sprintf("Nothing waits in namespace %s.", r.only)
+	}
+	switch r.Elsewhere {
+	case 0:
+		return said
+	case 1:
+		return said + " 1 deployment waits in another namespace; -A shows it."
+	}
+	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
 func (r Report) table(b *strings.Builder, p text.Page, now time.Time) {

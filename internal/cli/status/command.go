@@ -39,7 +39,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Example: "  kubectl trellis status dgd/my-llm\n" +
 			"  kubectl trellis status dgd/my-llm --watch --timeout 30m && ./run-benchmark\n" +
 			"  kubectl trellis status dgd/my-llm --watch --forever -o json | jq .services",
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              cli.OneObject,
 		ValidArgsFunction: o.CompleteObject(false, cli.Graph),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
@@ -74,14 +74,18 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !o.watch {
-		report := Build(snapshot)
-		return o.Show(report, report.Text)
+	snapshot.Operator.Warn(o.ErrOut)
+	if o.watch {
+		return o.follow(ctx, key, snapshot)
 	}
-	return o.follow(ctx, key, snapshot.PodsHidden)
+	report := Build(snapshot)
+	if err := o.Show(report, report.Text); err != nil {
+		return err
+	}
+	return snapshot.Operator.Exit()
 }
 
-func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden bool) error {
+func (o *options) follow(ctx context.Context, key client.ObjectKey, first Snapshot) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if o.timeout > 0 {
@@ -93,7 +97,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, podsHidden b
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	snapshots, err := Watch(ctx, config, key, podsHidden)
+	snapshots, err := Watch(ctx, config, key, first)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -26,7 +27,7 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Snapshot,
 	s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}}
 	if err := c.Get(ctx, key, s.Graph); err != nil {
 		if apierrors.IsNotFound(err) {
-			return s, fmt.Errorf("DynamoGraphDeployment %s not found; kubectl get dgd -A lists those of all namespaces", key)
+			return s, cli.FindGraph(ctx, c, key)
 		}
 		return s, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s", key))
 	}
@@ -36,6 +37,9 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Snapshot,
 		return s, cli.Explain(err, "listing pods")
 	}
 	s.Pods = pods.Items
+	if s.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
+		return s, err
+	}
 	return s, nil
 }
 
@@ -44,14 +48,14 @@ func podLabels(key client.ObjectKey) map[string]string {
 }
 
 // Watch delivers a snapshot now and after every change, the newest only when they come faster than they are taken. It closes the
-// channel when the graph is deleted.
-func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, podsHidden bool) (<-chan Snapshot, error) {
+// channel when the graph is deleted. What the first snapshot says of the user's rights and of the operator is kept.
+func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Snapshot) (<-chan Snapshot, error) {
 	informers, err := newCache(config, key)
 	if err != nil {
 		return nil, err
 	}
 	objects := []client.Object{&nvidiav1beta1.DynamoGraphDeployment{}}
-	if !podsHidden {
+	if !first.PodsHidden {
 		objects = append(objects, &corev1.Pod{})
 	}
 	changed := make(chan struct{}, 1)
@@ -77,7 +81,7 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, podsH
 		return nil, fmt.Errorf("watching DynamoGraphDeployment %s: %w", key, context.Cause(ctx))
 	}
 	snapshots := make(chan Snapshot)
-	go deliver(ctx, informers, key, podsHidden, changed, snapshots)
+	go deliver(ctx, informers, key, first, changed, snapshots)
 	return snapshots, nil
 }
 
@@ -97,12 +101,12 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 	})
 }
 
-func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, podsHidden bool, changed <-chan struct{}, snapshots chan<- Snapshot) {
+func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, first Snapshot, changed <-chan struct{}, snapshots chan<- Snapshot) {
 	for {
-		s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: podsHidden}
+		s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: first.PodsHidden, Operator: first.Operator}
 		pods := &corev1.PodList{}
 		err := informers.Get(ctx, key, s.Graph)
-		if err == nil && !podsHidden {
+		if err == nil && !first.PodsHidden {
 			err = informers.List(ctx, pods)
 		}
 		if err != nil {

@@ -58,6 +58,8 @@ func (r Report) word() string {
 		return "ready"
 	case r.Deleting:
 		return "being deleted"
+	case r.Outdated:
+		return "not ready (pods that its status counts are missing or not ready)"
 	case r.Behind && r.Ready:
 		return "ready; a change is being taken up"
 	case r.Ready:

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
@@ -22,6 +24,8 @@ type Snapshot struct {
 	// Pods of the graph, unless PodsHidden: the user may not list them.
 	Pods       []corev1.Pod
 	PodsHidden bool
+	// Operator is what is known of the operator, nil when it is running.
+	Operator *live.Heartbeat
 }
 
 // Report is how far one graph has come.
@@ -29,9 +33,12 @@ type Report struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Done: ready, fully updated, and nothing asked for that was not taken up yet.
-	Done  bool   `json:"done"`
-	Ready bool   `json:"ready"`
-	State string `json:"state"`
+	Done bool `json:"done"`
+	// Ready: the condition Ready is True, and the pods show it.
+	Ready bool `json:"ready"`
+	// Outdated: the pods show fewer ready replicas than the status counts.
+	Outdated bool   `json:"outdated,omitempty"`
+	State    string `json:"state"`
 	// Reason and Message of the condition Ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -49,13 +56,16 @@ type Report struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 	// PodsHidden: what single pods wait for is not known.
 	PodsHidden bool `json:"podsHidden,omitempty"`
+	// Operator is there when the operator is silent, or when nothing is known of it.
+	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
 // Service is one service.
 type Service struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
-	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve.
+	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is what the status counts, or what
+	// the pods show where that is less.
 	Replicas  int32 `json:"replicas"`
 	Updated   int32 `json:"updated"`
 	Scheduled int32 `json:"scheduled"`
@@ -64,6 +74,9 @@ type Service struct {
 	Where []Place `json:"where,omitempty"`
 	// Waiting says what the service waits for, one entry a thing.
 	Waiting []string `json:"waiting,omitempty"`
+
+	// outdated: the pods show fewer ready replicas than the status counts.
+	outdated bool
 }
 
 // Place is a domain with so many replicas.
@@ -85,7 +98,7 @@ func Build(s Snapshot) Report {
 	r := Report{
 		Namespace: s.Graph.Namespace, Name: s.Graph.Name, State: string(status.State), Services: []Service{},
 		Behind: status.ObservedGeneration != s.Graph.Generation, Update: status.RollingUpdate, Restart: status.Restart, PodsHidden: s.PodsHidden,
-		Deleting: s.Graph.DeletionTimestamp != nil,
+		Deleting: s.Graph.DeletionTimestamp != nil, Operator: s.Operator,
 	}
 	if status.Placement != nil {
 		r.Domain = status.Placement.Domain
@@ -99,8 +112,10 @@ func Build(s Snapshot) Report {
 		r.Ready, r.Reason, r.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
 	}
 	for _, c := range graph.Components(s.Graph) {
-		r.Services = append(r.Services, serviceOf(s, c))
+		service := serviceOf(s, c)
+		r.Services, r.Outdated = append(r.Services, service), r.Outdated || service.outdated
 	}
+	r.Ready = r.Ready && !r.Outdated
 	r.Done = r.Ready && !r.Behind && !r.Deleting && !restarting(s.Graph) && !slices.ContainsFunc(r.Services, Service.unfinished) &&
 		(r.Update == nil || r.Update.Phase != nvidiav1beta1.RollingUpdateInProgress)
 	return r
@@ -138,6 +153,14 @@ func serviceOf(s Snapshot, c *nvidiav1beta1.ComponentSpec) Service {
 		out.Waiting = []string{"the operator to take it up"}
 		return out
 	}
-	out.Waiting = waitingFor(s, out)
+	states := statesOf(s, c)
+	if !s.PodsHidden && states != nil {
+		there := int32(len(states))
+		ready := int32(len(slices.DeleteFunc(slices.Collect(maps.Values(states)), func(r replicaState) bool { return r.state != forNothing })))
+		out.outdated = ready < out.Ready
+		out.Ready, out.Scheduled = min(out.Ready, ready), min(out.Scheduled, there)
+		out.Replicas, out.Updated = min(out.Replicas, there), min(out.Updated, there)
+	}
+	out.Waiting = waitingFor(s, out, states)
 	return out
 }

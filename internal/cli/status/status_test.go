@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +126,7 @@ status:
   services:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 2, scheduledReplicas: 2, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-b/rack-1}]}
     `+frontendUp),
-			append([]string{"Decode 2 0 gated", "Decode 2 1 gated"}, allPods[:4]...)...),
+			append([]string{"Decode 2 0 gated", "Decode 2 1 gated", "Frontend 0 0 ready"}, allPods[:4]...)...),
 		"rolling-update": snapshot(t, llm(`
 status:
   observedGeneration: 4
@@ -135,6 +137,9 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 2, updatedReplicas: 0, readyReplicas: 2, scheduledReplicas: 2}
     `+frontendUp),
 			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 leaving", "Decode 2 1 leaving", "Frontend 0 0 ready"),
+		"pod-gone":       snapshot(t, llm(allReady), slices.DeleteFunc(slices.Clone(allPods), func(p string) bool { return p == "Decode 1 1 ready" })...),
+		"replica-gone":   snapshot(t, llm(allReady), allPods[2:]...),
+		"pods-not-ready": snapshot(t, llm(allReady), append([]string{"Decode 0 0 starting"}, allPods[1:]...)...),
 		"unscheduled": snapshot(t, llm(`
 status:
   observedGeneration: 4
@@ -167,7 +172,7 @@ func TestDone(t *testing.T) {
 			t.Errorf("%s: done = %v", name, got)
 		}
 	}
-	surplus := snapshot(t, llm(strings.Replace(allReady, "replicas: 3, updatedReplicas: 3, readyReplicas: 3", "replicas: 4, updatedReplicas: 3, readyReplicas: 3", 1)), allPods...)
+	surplus := snapshot(t, llm(strings.Replace(allReady, "replicas: 3, updatedReplicas: 3, readyReplicas: 3", "replicas: 4, updatedReplicas: 3, readyReplicas: 3", 1)), append([]string{"Decode 3 0 ready", "Decode 3 1 ready"}, allPods...)...)
 	if Build(surplus).Done {
 		t.Error("done though a surplus replica is there")
 	}
@@ -259,6 +264,26 @@ func TestFollow(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWidths: on a terminal no line is longer than the terminal is wide.
+func TestWidths(t *testing.T) {
+	for name, s := range scenarios(t) {
+		for i := range 12 { // many domains
+			c := s.Graph.Status.Components["Decode"]
+			c.Placements = append(c.Placements, nvidiav1beta1.ReplicaPlacement{Replica: int32(10 + i), Domain: fmt.Sprintf("europe-west4-a/block-%d/rack-%d", i%3, i)})
+			if s.Graph.Status.Components != nil {
+				s.Graph.Status.Components["Decode"] = c
+			}
+		}
+		for _, columns := range []int{80, 100, 160} {
+			for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true})) {
+				if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {
+					t.Errorf("%s at %d columns: %d: %s", name, columns, width, line)
+				}
+			}
+		}
+	}
 }
 
 // On a terminal each table covers the one before, whose lines may have been broken by a narrow window.

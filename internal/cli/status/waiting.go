@@ -4,56 +4,92 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // What a replica may wait for, in the order of its life. A replica waits for the earliest that one of its pods waits for.
 const (
 	forDeletion = iota
+	forPods
 	forPlace
 	forNode
 	forStart
 	forNothing
 )
 
-var things = []string{forDeletion: "%s to be gone", forPlace: "a place for %s", forNode: "a node for %s", forStart: "%s to start"}
+var things = []string{
+	forDeletion: "%s to be gone", forPods: "missing pods of %s", forPlace: "a place for %s", forNode: "a node for %s", forStart: "%s to start",
+}
 
-// waitingFor says what a service waits for: how many replicas for what, with the first pod that says why.
-func waitingFor(s Snapshot, service Service) []string {
-	var out []string
-	states := map[int32]int{}
-	why := make([]string, forNothing)
+// replicaState is what one replica waits for, and what its first pod that gives a reason says.
+type replicaState struct {
+	state     int
+	reason    string
+	pods, all int
+}
+
+// statesOf says what each replica of a component waits for whose pods exist, by ordinal. It is nil when a pod does not say which replica it is
+// of: it was made by the provider.
+func statesOf(s Snapshot, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
+	states := map[int32]replicaState{}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		ordinal, _, ok := graph.ReplicaOf(pod)
-		if !ok || pod.Labels[graph.LabelComponent] != graph.LabelValue(service.Name) {
+		if pod.Labels[graph.LabelComponent] != graph.LabelValue(c.Name) {
 			continue
 		}
-		state, reason := stateOf(pod)
-		if before, seen := states[ordinal]; !seen || state < before {
-			states[ordinal] = state
+		ordinal, _, ok := graph.ReplicaOf(pod)
+		if !ok {
+			return nil
 		}
-		if state < forNothing && reason != "" && why[state] == "" {
-			why[state] = fmt.Sprintf(": %s (%s)", reason, pod.Name)
+		r, seen := states[ordinal]
+		state, reason := stateOf(pod)
+		if !seen {
+			r = replicaState{state: forNothing, all: live.PodsOf(pod, c)}
+		}
+		if r.pods++; state < r.state {
+			r.state, r.reason = state, ""
+		}
+		if state == r.state && state < forNothing && reason != "" && r.reason == "" {
+			r.reason = fmt.Sprintf(": %s (%s)", reason, pod.Name)
+		}
+		states[ordinal] = r
+	}
+	for ordinal, r := range states {
+		if r.pods < r.all && r.state > forPods {
+			states[ordinal] = replicaState{state: forPods, reason: fmt.Sprintf(": %d of %d there", r.pods, r.all)}
 		}
 	}
-	if missing := int(service.Desired) - max(len(states), int(service.Replicas)); missing > 0 {
+	return states
+}
+
+// waitingFor says what a service waits for: how many replicas for what, with the first pod that says why.
+func waitingFor(s Snapshot, service Service, states map[int32]replicaState) []string {
+	var out []string
+	there := len(states)
+	if s.PodsHidden || states == nil {
+		there = int(service.Replicas)
+	}
+	if missing := int(service.Desired) - there; missing > 0 {
 		out = append(out, count(missing)+" to be made")
 	}
 	for state, thing := range things {
-		n := 0
-		for _, s := range states {
-			if s == state {
-				n++
+		n, why := 0, ""
+		for _, ordinal := range slices.Sorted(maps.Keys(states)) {
+			if r := states[ordinal]; r.state == state {
+				n, why = n+1, cmp.Or(why, r.reason)
 			}
 		}
 		if n > 0 {
-			out = append(out, fmt.Sprintf(thing, count(n))+why[state])
+			out = append(out, fmt.Sprintf(thing, count(n))+why)
 		}
 	}
 	if old := service.Replicas - service.Updated; old > 0 && service.Ready > service.Updated {

@@ -41,7 +41,7 @@ func newSuggestCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"Nothing is written to the cluster.",
 		Example: "  kubectl trellis topology suggest > topology.yaml\n" +
 			"  kubectl get nodes -o yaml | kubectl trellis topology suggest -f -",
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.AddFlags(cmd, "; text is a manifest")

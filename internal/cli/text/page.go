@@ -85,23 +85,17 @@ func (p Page) Bad(s string) string { return p.color("31", s) }
 func (p Page) Head(s string) string { return p.color("1", s) }
 
 // Table sets rows in columns, the first one in bold type, with a gap of two spaces, right-aligned where asked for. When the table is wider
-// than the page, the cells of its last column are broken between words, as long as some width is left for them.
+// than the page, cells are broken between words, those of the widest column first; those of the first column stay whole.
 func (p Page) Table(rows [][]string, right ...int) string {
-	last := 0
-	for _, row := range rows {
-		last = max(last, len(row)-1)
-	}
-	if space := p.Space(rows, last); space > 0 {
-		rows = breakLast(rows, last, space)
-	}
+	rows = breakCells(rows, p.columns())
 	lines := strings.SplitAfterN(Table(rows, gap, right...), "\n", 2)
 	return p.Head(strings.TrimSuffix(lines[0], "\n")) + "\n" + strings.Join(lines[1:], "")
 }
 
-// Between columns is a gap. A column is broken only where at least so much space is left for it.
+// Between columns is a gap. No column is broken to less than least.
 const gap, least = 2, 12
 
-// Space is how wide a column of a table may be, after those before it; 0 when too little is left to break its cells, or when none has to be.
+// Space is how wide a column of a table may be, after those before it; 0 when none of its cells has to be broken.
 func (p Page) Space(rows [][]string, column int) int {
 	space := p.columns()
 	for i := range column {
@@ -114,24 +108,73 @@ func (p Page) Space(rows [][]string, column int) int {
 		space -= widest + gap
 	}
 	fits := func(row []string) bool { return len(row) <= column || Width(row[column]) <= space }
-	if column == 0 || space < least || !slices.ContainsFunc(rows, func(row []string) bool { return !fits(row) }) {
+	if column == 0 || !slices.ContainsFunc(rows, func(row []string) bool { return !fits(row) }) {
 		return 0
 	}
-	return space
+	return max(space, least)
 }
 
-// breakLast puts what is too long in the last column on rows of its own.
-func breakLast(rows [][]string, last, space int) [][]string {
+// breakCells breaks the cells of a table that is wider than so many columns.
+func breakCells(rows [][]string, columns int) [][]string {
+	widths, floors := measure(rows)
+	over := gap*(len(widths)-1) - columns
+	for _, w := range widths {
+		over += w
+	}
+	if over <= 0 {
+		return rows
+	}
+	for ; over > 0; over-- {
+		widest := -1
+		for i := 1; i < len(widths); i++ {
+			if widths[i] > floors[i] && (widest < 0 || widths[i] >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break // words and names are not broken
+		}
+		widths[widest]--
+	}
 	out := make([][]string, 0, len(rows))
 	for _, row := range rows {
-		if len(row) <= last || Width(row[last]) <= space {
-			out = append(out, row)
+		out = append(out, breakRow(row, widths)...)
+	}
+	return out
+}
+
+// measure returns how wide each column is, and how narrow it may get: a word is not broken, and neither is a cell in colour.
+func measure(rows [][]string) (widths, floors []int) {
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths, floors = append(widths, 0), append(floors, least)
+			}
+			widths[i] = max(widths[i], Width(cell))
+			words := strings.Fields(cell)
+			if colors.MatchString(cell) {
+				words = []string{cell}
+			}
+			for _, word := range words {
+				floors[i] = max(floors[i], Width(word))
+			}
+		}
+	}
+	return widths, floors
+}
+
+// breakRow puts what does not fit into a column on rows of its own.
+func breakRow(row []string, widths []int) [][]string {
+	out := [][]string{slices.Clone(row)}
+	for i, cell := range row {
+		if i == 0 || Width(cell) <= widths[i] {
 			continue
 		}
-		parts := strings.Split(wrap(row[last], "", space), "\n")
-		out = append(out, append(slices.Clone(row[:last]), parts[0]))
-		for _, more := range parts[1:] {
-			out = append(out, append(make([]string, last), more))
+		for j, part := range strings.Split(wrap(cell, "", widths[i]), "\n") {
+			if j == len(out) {
+				out = append(out, make([]string, len(row)))
+			}
+			out[j][i] = part
 		}
 	}
 	return out

@@ -20,7 +20,7 @@ func TestPageTable(t *testing.T) {
 	}{
 		"broken":   {Page{Columns: 30}, "NAME  WHY\na     " + words(5) + "\n      " + words(5) + "\n      " + words(2) + "\nbb\nc     short\n"},
 		"wide":     {Page{Columns: 30, Wide: true}, "NAME  WHY\na     " + words(12) + "\nbb\nc     short\n"},
-		"no space": {Page{Columns: 16}, "NAME  WHY\na     " + words(12) + "\nbb\nc     short\n"},
+		"no space": {Page{Columns: 16}, "NAME  WHY\n" + strings.Replace(strings.Repeat("      word word\n", 6), "      ", "a     ", 1) + "bb\nc     short\n"},
 		"usual":    {Page{}, "NAME  WHY\na     " + words(12) + "\nbb\nc     short\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -28,6 +28,28 @@ func TestPageTable(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// The widest columns are broken first, none to less than its longest word, and the first one never.
+func TestPageTableBreaksManyColumns(t *testing.T) {
+	page := Page{Columns: 60}
+	rows := [][]string{{"SERVICE", "READY", "WHERE", "WAITING FOR"}, {
+		"a service", "1/3", "zone-a/rack-1 (2), zone-a/rack-2, zone-a/rack-3, 7 more", "2 replicas to start: ImagePullBackOff (llm-decode-1-1)",
+	}, {"b", "1/1", "zone-a", ""}}
+	want := `SERVICE    READY  WHERE               WAITING FOR
+a service    1/3  zone-a/rack-1 (2),  2 replicas to start:
+                  zone-a/rack-2,      ImagePullBackOff
+                  zone-a/rack-3, 7    (llm-decode-1-1)
+                  more
+b            1/1  zone-a
+`
+	if diff := cmp.Diff(want, page.Table(rows, 1)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	names := [][]string{{"A", "B"}, {strings.Repeat("x", 50), strings.Repeat("y", 50)}}
+	if got := page.Table(names); !strings.Contains(got, names[1][0]+"  "+names[1][1]) {
+		t.Errorf("names are broken:\n%s", got)
 	}
 }
 

@@ -4,6 +4,7 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
 // graphPods is one graph with what was made for it.
@@ -22,7 +24,8 @@ type graphPods struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 	pods   []memberPod
-	view   view
+	// view is the hierarchy that it is placed by, in the one that it is drawn in.
+	view, in view
 }
 
 // memberPod is a pod of a graph.
@@ -31,52 +34,68 @@ type memberPod struct {
 	object *corev1.Pod
 }
 
-// Build makes the report of what holds pods of the graphs. Graphs come in the order of their names, trees in the order of the first graph in
-// them.
+// Build makes the report of what holds pods of the graphs. Graphs come in the order of their names. Each host is drawn once: a tree is followed by
+// another only for hosts that are in no tree before.
 func Build(s *Snapshot) Report {
-	r := s.report(false)
+	r, _ := s.drawn("")
 	for _, t := range r.Trees {
 		t.Cluster.prune((*Domain).holdsPods, len(t.Levels))
 	}
 	return r
 }
 
-// BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of every ClusterTopology. The error says that no
-// tree has the level.
+// BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of the cluster. The error says that no ClusterTopology
+// that could be drawn has the level.
 func BuildAs(s *Snapshot, draw Draw) (Report, error) {
-	r := s.report(false)
-	if len(r.Trees) == 0 {
-		for _, v := range s.further(nil) {
-			r.Trees = append(r.Trees, s.tree(v, nil, newCounter(s, nil), false))
-		}
-	}
-	return r, r.cut(draw)
+	r, levels := s.drawn(draw.Level)
+	return r, r.cut(draw, levels)
 }
 
-// Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. There is
-// also a tree for each ClusterTopology that no graph is placed by, and at least one tree.
-func Whole(s *Snapshot) Report { return s.report(true) }
-
-// report makes the trees, whole ones also with what is nobody's or of another tree.
-func (s *Snapshot) report(whole bool) Report {
+// Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. Each graph is in the
+// tree of the topology it is placed by. There is also a tree for each ClusterTopology that no graph is placed by, and at least one tree.
+func Whole(s *Snapshot) Report {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
-	r := Report{Graphs: []Graph{}, Resource: counter.resource}
-	var views []view
-	for _, g := range graphs {
-		at := slices.IndexFunc(views, g.view.equal)
-		if at < 0 {
-			at, views = len(views), append(views, g.view)
-		}
-		d := g.describe()
-		d.Tree = at
-		r.Graphs = append(r.Graphs, d)
-	}
+	views := viewsOf(graphs)
 	switch {
-	case len(views) == 0 && s.Topology != nil:
-		views = append(views, live(s.Topology))
-	case whole && s.Topology == nil:
+	case s.Topology == nil:
 		views = s.further(views)
+	case len(views) == 0:
+		views = append(views, current(s.Topology))
+	}
+	return s.report(graphs, views, counter, true)
+}
+
+// drawn makes trees of which each host is in one, and returns the levels of all that could be drawn as well. Of several topologies one that has
+// the level is drawn first.
+func (s *Snapshot) drawn(level string) (Report, []string) {
+	graphs := s.sortPods()
+	counter := newCounter(s, graphs)
+	views := viewsOf(graphs)
+	switch {
+	case len(views) > 0:
+	case s.Topology != nil:
+		views = append(views, current(s.Topology))
+	default:
+		views = s.further(nil)
+	}
+	var levels []string
+	for _, v := range views {
+		levels = append(levels, v.names()...)
+	}
+	chosen := s.choose(views, graphs, level)
+	r := s.report(graphs, chosen, counter, false)
+	r.Notes = append(r.Notes, s.undrawn(views, chosen, graphs)...)
+	return r, levels
+}
+
+// report makes the trees of these views, whole ones also with what is nobody's or of another tree.
+func (s *Snapshot) report(graphs []*graphPods, views []view, counter counter, whole bool) Report {
+	r := Report{Graphs: []Graph{}, Resource: counter.resource, Operator: s.Operator}
+	for _, g := range graphs {
+		d := g.describe()
+		d.Tree = slices.IndexFunc(views, g.in.equal)
+		r.Graphs = append(r.Graphs, d)
 	}
 	for _, v := range views {
 		r.Trees = append(r.Trees, s.tree(v, graphs, counter, whole))
@@ -113,6 +132,7 @@ func (s *Snapshot) sortPods() []*graphPods {
 		slices.SortFunc(g.groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cli.Natural(a.Spec.Service, b.Spec.Service) })
 		slices.SortFunc(g.pods, func(a, b memberPod) int { return comparePods(a.Pod, b.Pod) })
 		g.view = s.viewOf(g.dgd, g.groups)
+		g.in = g.view
 	}
 	slices.SortFunc(graphs, func(a, b *graphPods) int {
 		if c := strings.Compare(a.dgd.Namespace, b.dgd.Namespace); c != 0 {
@@ -124,8 +144,9 @@ func (s *Snapshot) sortPods() []*graphPods {
 }
 
 func (g *graphPods) describe() Graph {
-	d := Graph{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Constraints: constraints(g.groups), Waiting: g.waiting()}
-	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
+	d := Graph{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups), Waiting: g.waiting()}
+	ready, all := g.readyPods()
+	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady) && ready >= all
 	if p := g.dgd.Status.Placement; p != nil {
 		d.Domain = p.Domain
 	}
@@ -148,6 +169,7 @@ func (g *graphPods) waiting() *Waiting {
 			}
 		}
 	}
+	there, all := g.there()
 	placed := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	switch {
@@ -159,12 +181,40 @@ func (g *graphPods) waiting() *Waiting {
 		w.Message = "waiting for the scheduler"
 	case len(g.pods) == 0 && ready != nil && ready.Status == "False":
 		w.Reason, w.Message = ready.Reason, ready.Message
+	case ready != nil && ready.Status == "True" && there < all:
+		w.Message = fmt.Sprintf("pods are missing that its status counts: %d of %d", all-there, all)
 	case len(g.groups) == 0 && ready == nil:
 		w.Message = "nothing was made for it yet: the operator has not looked at it, is it running?"
 	default:
 		return nil
 	}
 	return w
+}
+
+// there counts the pods that exist and are not on their way out, and those there should be of the groups whose pods Trellis makes.
+func (g *graphPods) there() (pods, all int) {
+	return g.count(func(p memberPod) bool { return p.State != stateTerminating })
+}
+
+// readyPods counts the pods that are ready, and those there should be of the groups whose pods Trellis makes.
+func (g *graphPods) readyPods() (pods, all int) {
+	return g.count(func(p memberPod) bool { return p.State == "" && p.object.Spec.NodeName != "" })
+}
+
+func (g *graphPods) count(is func(memberPod) bool) (pods, all int) {
+	planned := map[string]bool{}
+	for _, sg := range g.groups {
+		if specs.Named(sg.Spec.Provider).Planned {
+			planned[sg.Spec.Service] = true
+			all += int(sg.Spec.Replicas) * int(graph.PodsPerReplica(sg))
+		}
+	}
+	for _, p := range g.pods {
+		if planned[p.Service] && is(p) {
+			pods++
+		}
+	}
+	return pods, all
 }
 
 // constraints says how the graph is packed, services with the same constraint together.

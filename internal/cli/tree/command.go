@@ -74,7 +74,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.show(request, report)
+	report.Operator.Warn(o.ErrOut)
+	if err := o.show(request, report); err != nil {
+		return err
+	}
+	return report.Operator.Exit()
 }
 
 // request is what was asked for, short of the namespace.

@@ -139,10 +139,10 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 	}
 	noted := map[string]bool{}
 	for _, g := range graphs {
-		if t := s.find(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(live(t)) {
+		if t := s.find(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(current(t)) {
 			noted[t.Name] = true
 			notes = append(notes, fmt.Sprintf("ClusterTopology %s has other levels now (%s); the tree shows those that the pods were placed by.",
-				t.Name, strings.Join(domains(live(t).levels), " > ")))
+				t.Name, strings.Join(domains(current(t).levels), " > ")))
 		}
 	}
 	return notes

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
@@ -24,14 +25,16 @@ type Draw struct {
 // overview is how many domains are drawn when nothing says what is wanted.
 const overview = 40
 
-// cut leaves in every tree what is to be drawn, and sums the rest up.
-func (r *Report) cut(draw Draw) error {
-	found := draw.Level == ""
-	var names []string
+// cut leaves in every tree what is to be drawn, and sums the rest up. levels are those of all hierarchies.
+func (r *Report) cut(draw Draw, levels []string) error {
+	if draw.Level != "" && !slices.Contains(levels, draw.Level) {
+		slices.SortFunc(levels, cli.Natural)
+		return cli.NotFound(fmt.Sprintf("level %s", draw.Level), slices.Compact(levels), "no trees")
+	}
+	found, most := draw.Free == 0, mostFree{}
 	for i := range r.Trees {
 		t := &r.Trees[i]
 		at := slices.Index(t.Levels, draw.Level)
-		found, names = found || at >= 0, append(names, t.Levels...)
 		depth := len(t.Levels)
 		switch {
 		case at >= 0:
@@ -42,27 +45,85 @@ func (r *Report) cut(draw Draw) error {
 		if draw.Depth > 0 {
 			depth = min(depth, draw.Depth)
 		}
-		t.Cluster.prune(draw.keeps(len(r.Graphs) == 0), depth)
+		if draw.Free > 0 {
+			most.look(t.Cluster, nil, draw.asked(depth))
+		}
+		t.Cluster.prune(draw.keeps(t.Cluster, len(r.Graphs) == 0, depth), depth)
+		found = found || len(t.Cluster.Children) > 0
 		if draw.Free > 0 {
 			t.Cluster.mostFreeFirst()
 		}
 	}
-	if !found {
-		slices.SortFunc(names, cli.Natural)
-		return cli.NotFound(fmt.Sprintf("level %s", draw.Level), slices.Compact(names), "no trees")
+	if r.nothing = !found; r.nothing {
+		r.Notes = append(r.Notes, most.note(draw.Free, r.Resource))
 	}
 	return nil
 }
 
+// asked is how many levels down the domains are that must have as much free: those of the level or depth that was asked for, otherwise the
+// broadest.
+func (draw Draw) asked(depth int) int {
+	if draw.Level == "" && draw.Depth == 0 {
+		return 1
+	}
+	return depth
+}
+
 // keeps is what a domain must have to be drawn. Nodes that lack a label are drawn only with pods on them.
-func (draw Draw) keeps(noGraphs bool) func(*Domain) bool {
+func (draw Draw) keeps(cluster *Domain, noGraphs bool, depth int) func(*Domain) bool {
 	switch {
-	case draw.Free > 0:
+	case draw.Free > 0 && draw.Level == "" && draw.Depth == 0:
 		return func(d *Domain) bool { return d.Name != "" && d.Amount != nil && d.Amount.Free >= draw.Free }
+	case draw.Free > 0:
+		kept := map[*Domain]bool{}
+		cluster.reach(draw.Free, depth, kept)
+		return func(d *Domain) bool { return kept[d] }
 	case draw.Level != "" || noGraphs:
 		return func(d *Domain) bool { return d.Name != "" || d.holdsPods() }
 	}
 	return (*Domain).holdsPods
+}
+
+// reach marks the domains so many levels down, and nodes, that have so much free, and what is around them.
+func (d *Domain) reach(free int64, depth int, kept map[*Domain]bool) bool {
+	if depth == 0 || d.Node {
+		kept[d] = d.Name != "" && d.Amount != nil && d.Amount.Free >= free
+		return kept[d]
+	}
+	for _, child := range d.Children {
+		kept[d] = child.reach(free, depth-1, kept) || kept[d]
+	}
+	return kept[d]
+}
+
+// mostFree is the domain that has most free of those that were looked at.
+type mostFree struct {
+	level, path string
+	free        int64
+}
+
+func (m *mostFree) look(d *Domain, path []string, depth int) {
+	if depth > 0 && !d.Node {
+		for _, child := range d.Children {
+			m.look(child, append(slices.Clone(path), child.Name), depth-1)
+		}
+		return
+	}
+	if m.level == "" {
+		m.level = d.Level
+	}
+	if d.Name != "" && d.Amount != nil && d.Amount.Free > m.free {
+		m.level, m.path, m.free = d.Level, strings.Join(path, "/"), d.Amount.Free
+	}
+}
+
+// note says that no domain has so much free.
+func (m *mostFree) note(free int64, resource string) string {
+	said := fmt.Sprintf("No %s has %d %s free", cmp.Or(m.level, "domain"), free, cmp.Or(resource, gpus))
+	if m.free == 0 {
+		return said + "."
+	}
+	return fmt.Sprintf("%s: the most is %d in %s.", said, m.free, m.path)
 }
 
 // overview is how many levels have few enough domains to be drawn whole; one at least.

@@ -18,14 +18,22 @@ func TestDraw(t *testing.T) {
 		draw    Draw
 		prepare func(*world)
 	}{
-		"draw-level":        {Draw{Level: "rack"}, func(w *world) { w.addGraph(packed, chatRunning) }},
-		"draw-depth":        {Draw{Depth: 1}, func(w *world) { w.addGraph(packed, chatRunning) }},
-		"draw-free":         {Draw{Free: 30}, func(w *world) { w.addGraph(packed, chatRunning); w.addPod("a-1-0", "5") }},
-		"draw-free-hosts":   {Draw{Free: 8, Level: "host"}, func(w *world) { w.addGraph(packed, chatRunning); w.addPod("b-2-0", "5") }},
-		"draw-no-graphs":    {Draw{}, func(w *world) { w.addPod("a-1-0", "5"); w.node("b-0-0").Spec.Unschedulable = true }},
-		"draw-no-topology":  {Draw{}, func(w *world) { w.Topologies = nil }},
-		"draw-1000-hosts":   {Draw{}, func(w *world) { w.Nodes = newWorld(w.T, 4, 10, 25).Nodes }},
-		"draw-many-at-once": {Draw{Level: "rack", Depth: 2, Free: 1}, func(w *world) { w.addGraph(packed, chatRunning) }},
+		"draw-level":      {Draw{Level: "rack"}, func(w *world) { w.addGraph(packed, chatRunning) }},
+		"draw-depth":      {Draw{Depth: 1}, func(w *world) { w.addGraph(packed, chatRunning) }},
+		"draw-free":       {Draw{Free: 30}, func(w *world) { w.addGraph(packed, chatRunning); w.addPod("a-1-0", "5") }},
+		"draw-free-hosts": {Draw{Free: 8, Level: "host"}, func(w *world) { w.addGraph(packed, chatRunning); w.addPod("b-2-0", "5") }},
+		"draw-free-none": {Draw{Free: 8, Level: "host"}, func(w *world) {
+			w.addGraph(packed, chatRunning)
+			for _, n := range w.Nodes {
+				w.addPod(n.Name, "1")
+			}
+		}},
+		"draw-free-too-much": {Draw{Free: 1000}, func(w *world) { w.addGraph(packed, chatRunning) }},
+		"draw-other-level":   {Draw{Level: "row"}, func(w *world) { w.Topologies = append(w.Topologies, *flat(nil)) }},
+		"draw-no-graphs":     {Draw{}, func(w *world) { w.addPod("a-1-0", "5"); w.node("b-0-0").Spec.Unschedulable = true }},
+		"draw-no-topology":   {Draw{}, func(w *world) { w.Topologies = nil }},
+		"draw-1000-hosts":    {Draw{}, func(w *world) { w.Nodes = newWorld(w.T, 4, 10, 25).Nodes }},
+		"draw-many-at-once":  {Draw{Level: "rack", Depth: 2, Free: 1}, func(w *world) { w.addGraph(packed, chatRunning) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 3, 4)

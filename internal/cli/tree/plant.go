@@ -30,7 +30,7 @@ func (s *Snapshot) tree(v view, graphs []*graphPods, count counter, whole bool) 
 	p.levels, p.node = v.above()
 	strangers := map[string]*corev1.Node{} // nodes known from pods only
 	for _, g := range graphs {
-		if !g.view.equal(v) {
+		if !g.in.equal(v) {
 			continue
 		}
 		for _, pod := range g.pods {

@@ -16,6 +16,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
 // page is how many objects are asked for at a time.
@@ -45,6 +46,8 @@ type Snapshot struct {
 	// Pods that have not ended: of the whole cluster, or of the graphs' namespaces when OthersHidden.
 	Pods         []corev1.Pod
 	OthersHidden bool
+	// Operator is what is known of the operator, nil when it is running.
+	Operator *live.Heartbeat
 }
 
 // Read takes a snapshot. What the user may not read is left out and marked, as long as there is something to show.
@@ -73,7 +76,8 @@ func Read(ctx context.Context, c client.Reader, r Request) (*Snapshot, error) {
 	if err != nil {
 		return nil, cli.Explain(err, "listing pods")
 	}
-	return s, nil
+	s.Operator, err = live.ReadHeartbeat(ctx, c)
+	return s, err
 }
 
 func readGraphs(ctx context.Context, c client.Reader, r Request) ([]nvidiav1beta1.DynamoGraphDeployment, error) {
@@ -92,14 +96,7 @@ func readGraphs(ctx context.Context, c client.Reader, r Request) ([]nvidiav1beta
 	if !apierrors.IsNotFound(err) {
 		return nil, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s/%s", r.Namespace, r.Name))
 	}
-	if err := c.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("DynamoGraphDeployment %s/%s not found", r.Namespace, r.Name)
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return nil, cli.NotFound(fmt.Sprintf("DynamoGraphDeployment %s/%s", r.Namespace, r.Name), names, "none in this namespace")
+	return nil, cli.FindGraph(ctx, c, client.ObjectKey{Namespace: r.Namespace, Name: r.Name})
 }
 
 // readTopologies needs the right to read them only when one is asked for by name.

@@ -4,7 +4,9 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +28,10 @@ func (r Report) Refs() []cli.Ref {
 // Text renders the report for a page; long names may need more.
 func (r Report) Text(p text.Page) string {
 	name := r.naming()
-	sections := append([]string{r.graphsText(p, name)}, r.drawings(p, name)...)
+	sections := []string{r.graphsText(p, name)}
+	if !r.nothing {
+		sections = append(sections, r.drawings(p, name)...)
+	}
 	return joined(append(sections, r.waitingText(p, name), r.notesText(p)))
 }
 
@@ -70,7 +75,8 @@ func (r Report) graphsText(p text.Page, name func(string, string) string) string
 	if len(r.Graphs) == 0 {
 		return ""
 	}
-	rows := [][]string{{"GRAPH", "READY", "DOMAIN", "CONSTRAINT"}}
+	several := slices.ContainsFunc(r.Graphs, func(g Graph) bool { return g.Topology != r.Graphs[0].Topology })
+	rows := [][]string{{"GRAPH", "READY", "TOPOLOGY", "DOMAIN", "CONSTRAINT"}}
 	for _, g := range r.Graphs {
 		ready, domain, packed := p.Warn("False"), g.Domain, g.Constraints
 		if g.Ready {
@@ -82,9 +88,14 @@ func (r Report) graphsText(p text.Page, name func(string, string) string) string
 		if len(packed) == 0 {
 			packed = []string{"none"}
 		}
-		rows = append(rows, []string{name(g.Namespace, g.Name), ready, domain, packed[0]})
+		rows = append(rows, []string{name(g.Namespace, g.Name), ready, cmp.Or(g.Topology, "-"), domain, packed[0]})
 		for _, more := range packed[1:] {
-			rows = append(rows, []string{"", "", "", more})
+			rows = append(rows, []string{"", "", "", "", more})
+		}
+	}
+	if !several {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 2, 3)
 		}
 	}
 	return p.Table(rows)

@@ -3,16 +3,23 @@
 
 package tree
 
+import "github.com/trellis-k8s/trellis/internal/cli/live"
+
 // Report is what the command shows, and its JSON form.
 type Report struct {
 	// Graphs that were asked for.
 	Graphs []Graph `json:"graphs"`
 	// Resource whose amounts are counted, e.g. nvidia.com/gpu; empty when nothing of the kind is known.
 	Resource string `json:"resource,omitempty"`
-	// Trees, one for each topology that the graphs are placed by.
+	// Trees: each host is in one of them, unless they are whole ones, of which there is one for each topology.
 	Trees []Tree `json:"trees"`
 	// Notes on what the reader should know about the drawing.
 	Notes []string `json:"notes,omitempty"`
+	// Operator is there when the operator is silent, or when nothing is known of it.
+	Operator *live.Heartbeat `json:"operator,omitempty"`
+
+	// nothing: no domain has as much free as was asked for.
+	nothing bool
 }
 
 // Graph is one DynamoGraphDeployment.
@@ -21,6 +28,8 @@ type Graph struct {
 	Name      string `json:"name"`
 	// Constraints in words.
 	Constraints []string `json:"constraints,omitempty"`
+	// Topology is the ClusterTopology that it is placed by; empty for none.
+	Topology string `json:"topology,omitempty"`
 	// Domain all of it sits in, as a path.
 	Domain string `json:"domain,omitempty"`
 	// Tree is the index in Trees of the one that shows it.

@@ -13,6 +13,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
@@ -99,6 +100,26 @@ func TestText(t *testing.T) {
 			w.Topologies[1].Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "row", Key: "example/rack"}}
 			w.Topology = &w.Topologies[1]
 		},
+		"two-topologies": func(w *world) { // over the same hosts: each host is drawn once
+			w.addGraph(packed, chatRunning)
+			w.addGraph(small, smallRunning)
+			w.Topologies = append(w.Topologies, *flat(nil))
+			w.place("small", &w.Topologies[1])
+		},
+		"two-pools": func(w *world) { // each on hosts of its own
+			for i := range w.Nodes {
+				w.Nodes[i].Labels["pool"] = map[bool]string{true: "fast", false: "slow"}[strings.HasPrefix(w.Nodes[i].Name, "b-2")]
+			}
+			w.Topologies[0].Spec.NodeSelector = map[string]string{"pool": "slow"}
+			w.addGraph(packed, chatRunning)
+			w.addGraph(small, smallRunning)
+			w.Topologies = append(w.Topologies, *flat(map[string]string{"pool": "fast"}))
+			w.place("small", &w.Topologies[1])
+		},
+		"pods-gone": func(w *world) { // and the status does not say so
+			w.addGraph(small, smallRunning)
+			w.Pods = w.Pods[1:]
+		},
 		"empty-topology": func(w *world) { w.Topology = &w.Topologies[0] },
 		"not-looked-at": func(w *world) {
 			w.addGraph(small, "").Status = nvidiav1beta1.DynamoGraphDeploymentStatus{}
@@ -119,6 +140,26 @@ func TestText(t *testing.T) {
 			report := Build(&w.Snapshot)
 			golden.Check(t, "testdata/"+name+".golden", report.Text(text.Page{}))
 		})
+	}
+}
+
+// flat has one level above the hosts.
+func flat(selector map[string]string) *grovev1alpha1.ClusterTopology {
+	t := &grovev1alpha1.ClusterTopology{}
+	t.Name, t.Spec.NodeSelector = "flat", selector
+	t.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "row", Key: "example/rack"}}
+	return t
+}
+
+// place has a graph placed by this topology.
+func (w *world) place(graph string, t *grovev1alpha1.ClusterTopology) {
+	for i := range w.Groups {
+		if sg := &w.Groups[i]; sg.Spec.Graph == graph {
+			sg.Spec.Topology.Profile, sg.Spec.Topology.NodeSelector, sg.Spec.Topology.Levels = t.Name, t.Spec.NodeSelector, nil
+			for _, l := range t.Spec.Levels {
+				sg.Spec.Topology.Levels = append(sg.Spec.Topology.Levels, trellisv1alpha1.ResolvedLevel{Domain: l.Domain, Key: l.Key})
+			}
+		}
 	}
 }
 

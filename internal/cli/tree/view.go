@@ -32,7 +32,7 @@ type view struct {
 // without a constraint the default topology or the only one.
 func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
-		return live(s.Topology)
+		return current(s.Topology)
 	}
 	for _, sg := range groups {
 		if t := sg.Spec.Topology; t != nil {
@@ -45,7 +45,7 @@ func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*tr
 	}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		if t := s.find(c.ClusterTopologyName); t != nil {
-			return live(t)
+			return current(t)
 		}
 		return view{}
 	}
@@ -63,9 +63,9 @@ func (s *Snapshot) fallback() view {
 	}
 	switch {
 	case marked != nil:
-		return live(marked)
+		return current(marked)
 	case len(s.Topologies) == 1:
-		return live(&s.Topologies[0])
+		return current(&s.Topologies[0])
 	}
 	return view{}
 }
@@ -73,7 +73,7 @@ func (s *Snapshot) fallback() view {
 // further adds the hierarchies of the cluster that no graph is shown by; without any, one that has no levels.
 func (s *Snapshot) further(views []view) []view {
 	for i := range s.Topologies {
-		if v := live(&s.Topologies[i]); !slices.ContainsFunc(views, v.equal) {
+		if v := current(&s.Topologies[i]); !slices.ContainsFunc(views, v.equal) {
 			views = append(views, v)
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Snapshot) find(name string) *grovev1alpha1.ClusterTopology {
 	return &s.Topologies[i]
 }
 
-func live(t *grovev1alpha1.ClusterTopology) view {
+func current(t *grovev1alpha1.ClusterTopology) view {
 	v := view{name: t.Name, selector: t.Spec.NodeSelector}
 	for _, l := range t.Spec.Levels {
 		v.levels = append(v.levels, topology.Level{Domain: l.Domain, Key: l.Key})

@@ -39,7 +39,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Shows the build of this plugin, and the image of the operator in the cluster.\n" +
 			"A cluster that cannot be reached or has no operator is reported and is no error.",
 		Example: "  kubectl trellis version\n  kubectl trellis version --client -o json",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.AddFlags(cmd, "")

@@ -71,13 +71,13 @@ func (r Report) Refs() []cli.Ref {
 // Text is the report for people; an error is broken between words.
 func (r Report) Text(p text.Page) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Client:   %s\n", r.Client)
+	b.WriteString(p.Wrap(fmt.Sprintf("Client:   %s", r.Client), "  ") + "\n")
 	for _, o := range r.Operators {
 		label := o.Version
 		if label == "" {
 			label = "unknown"
 		}
-		fmt.Fprintf(&b, "Operator: %s (image %s, namespace %s)\n", label, o.Image, o.Namespace)
+		b.WriteString(p.Wrap(fmt.Sprintf("Operator: %s (image %s, namespace %s)", label, o.Image, o.Namespace), "  ") + "\n")
 	}
 	if r.Problem != "" {
 		b.WriteString(p.Wrap("Operator: unknown: "+r.Problem, "  ") + "\n")

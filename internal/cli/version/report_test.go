@@ -4,6 +4,7 @@
 package version
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,21 @@ func TestOperators(t *testing.T) {
 		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "proxy:v9"}, {Name: "manager", Image: image}}
 		if diff := cmp.Diff([]Operator{{Namespace: "trellis-system", Name: "m", Image: image, Version: want}}, operators([]appsv1.Deployment{deployment})); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", image, diff)
+		}
+	}
+}
+
+// TestWidths: on a terminal no line is longer than the terminal is wide.
+func TestWidths(t *testing.T) {
+	r := Report{
+		Client:    version.Info{Version: "v0.1.0-rc.1+dirty", Revision: "4450ab3f330f4450ab3f330f4450ab3f330f", GoVersion: "go1.26.8", Platform: "linux/amd64"},
+		Operators: []Operator{{"trellis-system", "m", "ghcr.io/trellis-k8s/trellis-manager:v0.1.0-rc.1", "v0.1.0-rc.1"}},
+	}
+	for _, columns := range []int{80, 100, 160} {
+		for line := range strings.Lines(r.Text(text.Page{Columns: columns})) {
+			if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {
+				t.Errorf("%d of %d columns: %s", width, columns, line)
+			}
 		}
 	}
 }

@@ -1,0 +1,49 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// dated is a client that knows how far the clock of the API server is ahead of that of this machine.
+type dated struct {
+	client.Client
+	*ahead
+}
+
+// ahead reads the clock of the API server from the Date of its answers, in nanoseconds before that of this machine.
+type ahead struct {
+	next http.RoundTripper
+	by   *atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *ahead) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := a.next.RoundTrip(request)
+	if err != nil {
+		return response, err
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		by := time.Until(date)
+		if by.Abs() <= time.Second { // the header has whole seconds
+			by = 0
+		}
+		a.by.Store(int64(by))
+	}
+	return response, nil
+}
+
+// Now is the time by the clock of the API server, which ages of what is written in the cluster are counted from: that of a laptop may be minutes
+// off. Of another client than that of [NewClient] it is the time of this machine.
+func Now(c client.Reader) time.Time {
+	if d, ok := c.(dated); ok {
+		return time.Now().Add(time.Duration(d.by.Load()))
+	}
+	return time.Now()
+}

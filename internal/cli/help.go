@@ -1,0 +1,139 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
+
+// optionsName is the command that lists kubectl's flags, as kubectl options does.
+const optionsName = "options"
+
+// SetHelp has all commands below root show their help and usage on the width of the terminal, with their own flags alone: those of kubectl are
+// listed by the command options, which is added.
+func SetHelp(root *cobra.Command) {
+	root.AddCommand(newOptionsCommand())
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		cmd.InitDefaultHelpFlag()
+		out := cmd.OutOrStdout()
+		p := text.PageOf(out)
+		p.Color = false
+		if about := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)); about != "" {
+			fmt.Fprintf(out, "%s\n\n", p.Wrap(paragraphs(about), ""))
+		}
+		writeUsage(out, p, cmd)
+	})
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		out := cmd.OutOrStderr()
+		p := text.PageOf(out)
+		p.Color = false
+		writeUsage(out, p, cmd)
+		return nil
+	})
+}
+
+// paragraphs joins the lines of each paragraph, to be broken elsewhere. Lines that are indented stay.
+func paragraphs(s string) string {
+	var b strings.Builder
+	before := ""
+	for i, line := range strings.Split(s, "\n") {
+		switch {
+		case i == 0:
+		case line == "" || before == "" || strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") || strings.HasPrefix(before, "\t"):
+			b.WriteString("\n")
+		default:
+			b.WriteString(" ")
+		}
+		b.WriteString(line)
+		before = line
+	}
+	return b.String()
+}
+
+func writeUsage(out io.Writer, p text.Page, cmd *cobra.Command) {
+	var sections []string
+	add := func(title, body string) {
+		if body = strings.TrimRight(body, "\n"); body != "" {
+			sections = append(sections, title+":\n"+body+"\n")
+		}
+	}
+	usage := "  " + cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		usage = "  " + cmd.CommandPath() + " [command]"
+	}
+	add("Usage", p.Wrap(usage, "      "))
+	add("Examples", cmd.Example)
+	add("Available Commands", commands(p, cmd))
+	own, kubectl := flagsOf(cmd)
+	add("Flags", own.FlagUsagesWrapped(p.Columns))
+	if cmd.HasAvailableSubCommands() {
+		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for more about a command.", cmd.CommandPath()+" [command] --help"), "")+"\n")
+	}
+	if kubectl.HasAvailableFlags() || !cmd.HasParent() {
+		sections = append(sections, p.Wrap(fmt.Sprintf("Use %q for the flags that choose the cluster, the namespace and the user, which are those of kubectl.",
+			cmd.Root().CommandPath()+" "+optionsName), "")+"\n")
+	}
+	fmt.Fprint(out, strings.Join(sections, "\n"))
+}
+
+// commands below a command, with what each is about.
+func commands(p text.Page, cmd *cobra.Command) string {
+	width := 0
+	for _, sub := range cmd.Commands() {
+		width = max(width, len(sub.Name()))
+	}
+	var b strings.Builder
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			lines := strings.Split(p.Narrower(width+4).Wrap(sub.Short, ""), "\n")
+			fmt.Fprintf(&b, "  %-*s  %s\n", width, sub.Name(), strings.Join(lines, "\n"+strings.Repeat(" ", width+4)))
+		}
+	}
+	return b.String()
+}
+
+// kubectlFlags are those that kubectl gives to all its commands.
+func kubectlFlags() *pflag.FlagSet {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	genericclioptions.NewConfigFlags(true).AddFlags(set)
+	return set
+}
+
+// flagsOf are the flags of a command, and those that it takes as all of kubectl's commands do.
+func flagsOf(cmd *cobra.Command) (own, kubectl *pflag.FlagSet) {
+	own, kubectl = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	known := kubectlFlags()
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if k := known.Lookup(f.Name); k != nil && k.Usage == f.Usage {
+			kubectl.AddFlag(f)
+		} else {
+			own.AddFlag(f)
+		}
+	})
+	return own, kubectl
+}
+
+func newOptionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   optionsName,
+		Short: "List the flags that choose the cluster, the namespace and the user",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			p := text.PageOf(out)
+			_, err := fmt.Fprintf(out, "%s\n\n%s", p.Wrap("These flags of kubectl can be passed to every command that reads a cluster:", ""),
+				kubectlFlags().FlagUsagesWrapped(p.Columns))
+			return err
+		},
+	}
+}

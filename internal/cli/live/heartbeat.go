@@ -1,0 +1,136 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+)
+
+const (
+	// leaseName is the Lease of the operator's leader election, in the operator's namespace.
+	leaseName = "trellis-manager.trellis.dev"
+	// operatorNamespace is that of the manifests, where a user without rights in the whole cluster may be allowed to look.
+	operatorNamespace = "trellis-system"
+	// leaseDuration is that of the operator. A leader that ends gives its Lease a second, in which no other can take over.
+	leaseDuration = 15 * time.Second
+	// margin beyond the duration, in which a standby takes over or a node is replaced: an update of the operator is no outage.
+	margin = 15 * time.Second
+)
+
+// ExitSilent is the exit code of a report that may be old, since the operator does not renew its Lease.
+const ExitSilent cli.Exit = 3
+
+// Heartbeat is what is known of the operator that writes the statuses a report is made of. The zero value is that of one that renews its Lease.
+type Heartbeat struct {
+	// Silent: it has not renewed its Lease for longer than the Lease lasts, or has never had one though it elects a leader.
+	Silent bool `json:"silent"`
+	// Renewed is when it last did.
+	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
+	// Message says that it is silent, or why it is not known.
+	Message string `json:"message"`
+}
+
+// ReadHeartbeat looks at the Lease of the operator's leader election. A right that the user lacks, and an operator that elects no leader, are no
+// errors: the message says that nothing is known. It returns nil where there is nothing to say.
+func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
+	leases := &coordinationv1.LeaseList{}
+	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the rights to list it may be on its name
+	if apierrors.IsForbidden(err) {
+		err = c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}, client.InNamespace(operatorNamespace))
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return &Heartbeat{Message: "You may not list leases in the whole cluster: whether the operator is running is not known."}, nil
+	case err != nil:
+		return nil, cli.Explain(err, "listing the operator's Lease")
+	}
+	if last := lastRenewed(leases.Items); last != nil {
+		return heartbeatOf(last, cli.Now(c)), nil
+	}
+	return withoutLease(ctx, c)
+}
+
+// lastRenewed is the Lease that was renewed last: one of an operator that was in another namespace before may be left.
+func lastRenewed(leases []coordinationv1.Lease) *coordinationv1.Lease {
+	var last *coordinationv1.Lease
+	for i := range leases {
+		l := &leases[i]
+		if l.Name == leaseName && l.Spec.RenewTime != nil && (last == nil || last.Spec.RenewTime.Before(l.Spec.RenewTime)) {
+			last = l
+		}
+	}
+	return last
+}
+
+// heartbeatOf is nil for a Lease that was renewed in time.
+func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
+	lasts := max(leaseDuration, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second)
+	age := now.Sub(lease.Spec.RenewTime.Time)
+	if age <= lasts+margin {
+		return nil
+	}
+	return &Heartbeat{
+		Silent: true, Renewed: lease.Spec.RenewTime,
+		Message: fmt.Sprintf("The operator has not renewed its lease for %s: what follows may be old.", duration.HumanDuration(age)),
+	}
+}
+
+// withoutLease tells an operator that has never run from one that elects no leader, by its Deployment.
+func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
+	deployments, err := listAll(ctx, c, made[appsv1.DeploymentList], func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
+	switch {
+	case err != nil && !apierrors.IsForbidden(err):
+		return nil, cli.Explain(err, "listing the operator's Deployment")
+	case slices.ContainsFunc(deployments, elects):
+		return &Heartbeat{Silent: true, Message: "The operator has no lease, so no replica of it has started: what follows may be old."}, nil
+	case len(deployments) == 0:
+		return &Heartbeat{
+			Message: "No lease of the operator is found: it is not installed, or runs without --leader-elect. If it is not running, what follows may be old.",
+		}, nil
+	}
+	return nil, nil
+}
+
+// elects reports whether an operator elects a leader.
+func elects(d *appsv1.Deployment) bool {
+	for i := range d.Spec.Template.Spec.Containers {
+		for _, arg := range d.Spec.Template.Spec.Containers[i].Args {
+			if value, is := strings.CutPrefix(arg, "--leader-elect"); is && (value == "" || value == "=true") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Warn writes the message, as kubectl writes warnings: on the standard error, above the report.
+func (h *Heartbeat) Warn(out io.Writer) {
+	if h != nil {
+		fmt.Fprintln(out, text.PageOf(out).Wrap("Warning: "+h.Message, "  "))
+	}
+}
+
+// Exit is how a command ends that has shown its report: with [ExitSilent] while the operator is silent.
+func (h *Heartbeat) Exit() error {
+	if h != nil && h.Silent {
+		return ExitSilent
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// PodsOf is the number of pods of the replica that a pod belongs to: that it was made with, or that of its component.
+func PodsOf(pod metav1.Object, c *nvidiav1beta1.ComponentSpec) int {
+	if size, err := strconv.Atoi(pod.GetLabels()[graph.LabelReplicaSize]); err == nil && size > 0 {
+		return size
+	}
+	size, _ := c.PodsPerReplica()
+	return int(size)
+}
+
+// Members lists the pods of all graphs in a namespace, or in all; of each only its metadata.
+func Members(ctx context.Context, c client.Reader, namespace string) ([]metav1.PartialObjectMetadata, error) {
+	var all []metav1.PartialObjectMetadata
+	token := ""
+	for {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		err := c.List(ctx, list, client.InNamespace(namespace), client.HasLabels{graph.LabelGraph}, client.Limit(page), client.Continue(token))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		if token = list.Continue; token == "" {
+			return all, nil
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Missing is a deployment whose status counts pods that do not exist.
+type Missing struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Pods that are missing, of those that its scheduled replicas have.
+	Pods int `json:"pods"`
+	Of   int `json:"of"`
+}
+
+// component is a component of a graph, by the values of its labels.
+type component struct{ namespace, graph, name string }
+
+// missing compares what the statuses count as scheduled with the pods that exist. Deployments that report that they wait, or are being deleted,
+// are left out.
+func (s Snapshot) missing() []Missing {
+	existing := map[component][]*corev1.Pod{}
+	for i := range s.Pods {
+		p := &corev1.Pod{ObjectMeta: s.Pods[i].ObjectMeta}
+		c := component{p.Namespace, p.Labels[graph.LabelGraph], p.Labels[graph.LabelComponent]}
+		existing[c] = append(existing[c], p)
+	}
+	var list []Missing
+	for i := range s.Graphs {
+		dgd := &s.Graphs[i]
+		if !s.listed(dgd.Namespace) || !s.seesPods(dgd.Namespace) || dgd.DeletionTimestamp != nil || waits(dgd) {
+			continue
+		}
+		m := Missing{Namespace: dgd.Namespace, Name: dgd.Name}
+		for _, c := range graph.Components(dgd) {
+			pods, all := missingOf(dgd, c, existing[component{dgd.Namespace, graph.LabelValue(dgd.Name), graph.LabelValue(c.Name)}])
+			m.Pods, m.Of = m.Pods+pods, m.Of+all
+		}
+		if m.Pods > 0 {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// missingOf is how many pods of the scheduled replicas of a component do not exist, or are on their way out, of how many. It is 0 for pods that
+// do not say which replica they are of: the provider made them.
+func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, pods []*corev1.Pod) (missing, all int) {
+	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
+	there, size := map[int32]int{}, map[int32]int{}
+	for _, p := range pods {
+		ordinal, _, ok := graph.ReplicaOf(p)
+		if !ok {
+			return 0, 0
+		}
+		size[ordinal] = live.PodsOf(p, c)
+		if p.DeletionTimestamp == nil {
+			there[ordinal]++
+		}
+	}
+	whole := 0
+	for ordinal, of := range size {
+		missing, all = missing+max(0, of-there[ordinal]), all+of
+		if there[ordinal] >= of {
+			whole++
+		}
+	}
+	if whole >= scheduled {
+		return 0, all // what ends is not needed any more
+	}
+	each, _ := c.PodsPerReplica()
+	gone := max(0, scheduled-len(size)) * int(each)
+	return missing + gone, all + gone
+}
+
+// listed reports whether a namespace is asked about.
+func (s Snapshot) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
+
+// seesPods reports whether the pods of a namespace are among those that were read.
+func (s Snapshot) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
+
+func (r Report) missingText(p text.Page) string {
+	parts := make([]string, 0, len(r.Missing))
+	for _, m := range r.Missing {
+		parts = append(parts, fmt.Sprintf("%s/%s (%d of %s)", m.Namespace, m.Name, m.Pods, text.Count(m.Of, "pod")))
+	}
+	return p.Wrap("Pods are missing that the status counts, and the operator has not reported it: "+strings.Join(parts, ", "), "  ") + "\n"
+}

@@ -1,0 +1,132 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/cli"
+)
+
+// viewsOf are the hierarchies that graphs are placed by, in the order of the graphs.
+func viewsOf(graphs []*graphPods) []view {
+	var views []view
+	for _, g := range graphs {
+		if !slices.ContainsFunc(views, g.view.equal) {
+			views = append(views, g.view)
+		}
+	}
+	return views
+}
+
+// choose returns the views to draw, and sets in which of them each graph is drawn. The first one is that which has the level, then that which places
+// most pods, then the default. Another one is drawn for graphs that sit on hosts outside of all before; without graphs, for hosts outside of these.
+func (s *Snapshot) choose(views []view, graphs []*graphPods, level string) []view {
+	pods := func(v view) (n int) {
+		for _, g := range graphs {
+			if g.view.equal(v) {
+				n += len(g.pods)
+			}
+		}
+		return n
+	}
+	rank := func(v view) int {
+		switch {
+		case level != "" && slices.Contains(v.names(), level):
+			return 2
+		case v.equal(s.fallback()):
+			return 1
+		}
+		return 0
+	}
+	ordered := slices.SortedStableFunc(slices.Values(views), func(a, b view) int {
+		return cmp.Or(cmp.Compare(rank(b)/2, rank(a)/2), cmp.Compare(pods(b), pods(a)), cmp.Compare(rank(b), rank(a)))
+	})
+	var chosen []view
+	left, hosts := graphs, s.Nodes
+	for _, v := range ordered {
+		needed := len(chosen) == 0 || slices.ContainsFunc(left, func(g *graphPods) bool { return g.view.equal(v) })
+		if len(graphs) == 0 && len(chosen) > 0 {
+			needed = slices.ContainsFunc(hosts, v.has)
+		}
+		if !needed {
+			continue
+		}
+		chosen = append(chosen, v)
+		hosts = slices.DeleteFunc(slices.Clone(hosts), v.has)
+		covered := s.hostsOf(v)
+		left = slices.DeleteFunc(slices.Clone(left), func(g *graphPods) bool {
+			drawn := g.view.equal(v) || covered.hold(g)
+			if drawn {
+				g.in = v
+			}
+			return drawn
+		})
+	}
+	return chosen
+}
+
+// has reports whether a node belongs to the hierarchy.
+func (v view) has(n corev1.Node) bool { return matches(v.selector, n.Labels) }
+
+// hostNames are the names of nodes.
+type hostNames map[string]bool
+
+// hostsOf are the nodes of a hierarchy.
+func (s *Snapshot) hostsOf(v view) hostNames {
+	hosts := hostNames{}
+	for i := range s.Nodes {
+		if v.has(s.Nodes[i]) {
+			hosts[s.Nodes[i].Name] = true
+		}
+	}
+	return hosts
+}
+
+// hold reports whether all bound pods of a graph are on these nodes.
+func (h hostNames) hold(g *graphPods) bool {
+	return !slices.ContainsFunc(g.pods, func(p memberPod) bool { return p.object.Spec.NodeName != "" && !h[p.object.Spec.NodeName] })
+}
+
+// undrawn names the topologies whose levels are not drawn.
+func (s *Snapshot) undrawn(views, chosen []view, graphs []*graphPods) []string {
+	var notes []string
+	for _, v := range views {
+		if v.name == "" || slices.ContainsFunc(chosen, v.equal) || s.Topology != nil {
+			continue
+		}
+		var names []string
+		for _, g := range graphs {
+			if g.view.equal(v) {
+				names = append(names, g.dgd.Namespace+"/"+g.dgd.Name)
+			}
+		}
+		if t := s.find(v.name); t == nil || !v.equal(current(t)) {
+			continue // its levels have changed, which is noted
+		}
+		slices.SortFunc(names, cli.Natural)
+		note := fmt.Sprintf("ClusterTopology %s (%s) has the same hosts: --topology %s draws its levels.", v.name, strings.Join(v.names(), " > "), v.name)
+		if len(names) > 0 {
+			note = fmt.Sprintf("%s %s placed by ClusterTopology %s (%s): --topology %s draws its levels.",
+				few(names), map[bool]string{true: "is", false: "are"}[len(names) == 1], v.name, strings.Join(v.names(), " > "), v.name)
+		}
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// fewNames is how many graphs a note names.
+const fewNames = 3
+
+func few(names []string) string {
+	if len(names) > fewNames {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
+	}
+	return strings.Join(names, ", ")
+}
