@@ -5,10 +5,14 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -184,4 +188,36 @@ func (w *world) placements() string {
 		s += fmt.Sprintf("%d:%s ", p.Replica, p.Domain)
 	}
 	return s
+}
+
+// The commands of docs/updates.md: a replica waits for its graph's zone, a Sequential restart waits with it, and the documented Parallel one takes its
+// place and moves the graph to the zone that holds all of it.
+func TestDocumentedParallelRestart(t *testing.T) {
+	tier.All(t)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "updates.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n### A Parallel restart\n")
+	_, patch, found := strings.Cut(section, "kubectl patch dgd NAME --type=merge -p '")
+	if !found {
+		t.Fatal("the page shows no Parallel restart")
+	}
+	patch, _, _ = strings.Cut(patch, "'\n")
+	w := newWorld(t, "restart-docs", racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+	w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+	w.ready("g")
+	if got := w.domains("zone", w.all()...); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("the graph is in %v, want a", got)
+	}
+	w.scale("g", "Worker", 2)
+	w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "a Parallel restart moves it")
+	w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Sequential","order":["Worker"]}}}}`)
+	w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "a Parallel restart moves it")
+	w.patch("g", strings.ReplaceAll(patch, "'$ID'", "moved"))
+	w.restarted("g", "moved")
+	w.ready("g")
+	if got := w.domains("zone", w.all()...); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the graph is in %v, want b", got)
+	}
 }
