@@ -85,11 +85,18 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 	if err != nil {
 		return nil, err
 	}
+	today, err := readCapacity(mgr, o.IgnoredResources)
+	if err != nil {
+		return nil, err
+	}
+	warnings := func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+		return append(graph.LaunchWarnings(dgd, alpha), today.warn(dgd)...)
+	}
 	notActedOn := func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
 		return graph.NotActedOn(dgd, alpha, o.Provider)
 	}
 	return f, webhook.SetupWithManager(own, webhook.Options{
-		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: graph.LaunchWarnings, Provider: o.Provider,
+		Admission: o.Webhooks, Conversion: o.Conversion, NotActedOn: notActedOn, Warnings: warnings, Provider: o.Provider,
 		CertsReady: f.served, Ending: ctx.Done(), Live: own.GetAPIReader(), Deployments: deployments, MaxPods: o.MaxPodsPerGraph,
 		ScalingUsers: append(slices.Clone(o.ScalingUsers), self), AnswerWithin: o.answerWithin,
 	})

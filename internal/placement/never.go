@@ -131,8 +131,8 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// neverText is "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)".
-func (r *Refusal) neverText() string {
+// WhyNever says why no domain could ever hold the gang, "" where one could: "no rack has 6 hosts: the largest has 4 (zone-0/block-0/rack-0)".
+func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {
 		return ""

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -211,6 +213,52 @@ func (w *World) done(t *rapid.T, dgd *nvidiav1beta1.DynamoGraphDeployment, hosts
 		}
 	}
 	return after
+}
+
+// What no domain of today's nodes holds is known before anything is made, whatever runs there and however many replicas are asked for; what only has no
+// capacity now is not named.
+func TestNeverFits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*World, *nvidiav1beta1.DynamoGraphDeployment)
+		want   []string
+	}{
+		"it fits when all is free": {func(w *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			for _, n := range w.Nodes {
+				n.Spec.Unschedulable = true
+				w.occupy(n.Name, 8)
+			}
+			*dgd.Component("Worker").Replicas = 60_000
+		}, nil},
+		"more hosts than a rack has": {func(_ *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			dgd.Component("Worker").Multinode.NodeCount = 3
+		},
+			[]string{"Worker will wait: no rack has 3 hosts: the largest has 2 (a/r0); larger domains or hosts have to be added first"}},
+		"more GPUs than a host has": {func(_ *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			dgd.Component("Worker").PodTemplate.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("16")
+		}, []string{"Worker will wait: no host has 16 nvidia.com/gpu: the largest has 8; larger domains or hosts have to be added first"}},
+		"a pod without a constraint": {func(_ *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			dgd.Spec.TopologyConstraint, dgd.Component("Worker").TopologyConstraint, dgd.Component("Worker").Multinode = nil, nil, nil
+			dgd.Component("Worker").PodTemplate.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("16")
+		}, []string{"Worker will wait: no host has 16 nvidia.com/gpu: the largest has 8; larger domains or hosts have to be added first"}},
+		"more base gang than a zone has": {func(_ *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			*dgd.Component("Worker").Replicas, dgd.Component("Worker").MinAvailable = 9, ptr.To[int32](5)
+		}, []string{"Worker will wait: no zone has 10 hosts: the largest has 4 (a); larger domains or hosts have to be added first"}},
+		"what a DeviceClass serves need not be offered": {func(w *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			w.Devices = []*resourcev1.DeviceClass{{Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("example.com/device")}}}
+			dgd.Component("Worker").PodTemplate.Spec.Containers[0].Resources.Limits["example.com/device"] = resource.MustParse("4")
+		}, nil},
+		"there are no nodes":  {func(w *World, _ *nvidiav1beta1.DynamoGraphDeployment) { w.Nodes = nil }, nil},
+		"it is not valid":     {func(_ *World, dgd *nvidiav1beta1.DynamoGraphDeployment) { *dgd.Component("Worker").Replicas = -2 }, nil},
+		"the topology is not": {func(w *World, _ *nvidiav1beta1.DynamoGraphDeployment) { w.Topologies = nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, dgd := newWorld(2), deployment("g", 1)
+			tc.change(&w, dgd)
+			if diff := cmp.Diff(tc.want, NeverFits(w, dgd)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
 }
 
 // followed does what an obstacle asks for about its node.

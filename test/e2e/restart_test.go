@@ -5,11 +5,15 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -164,3 +168,28 @@ func (w *world) placements() string {
 	}
 	return s
 }
+
+// A replica waits for its graph's zone, a Sequential restart waits with it, and the documented Parallel one takes its place and moves the graph to the
+// zone that holds all of it.
+var _ = Describe("The Parallel restart of docs/updates.md", func() {
+	It("moves a graph whose restart waits for capacity", func(ctx SpecContext) {
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "updates.md"))
+		Expect(err).NotTo(HaveOccurred())
+		_, section, _ := strings.Cut(string(page), "\n### A Parallel restart\n")
+		_, patch, found := strings.Cut(section, "kubectl patch dgd NAME --type=merge -p '")
+		Expect(found).To(BeTrue(), "the page shows a Parallel restart")
+		patch, _, _ = strings.Cut(patch, "'\n")
+		w := newWorld(ctx, "restart-docs", racks(2, 8, "a/r0", "b/r0", "b/r1")...)
+		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack")}))
+		w.ready("g")
+		Expect(w.domains("zone", w.all()...)).To(Equal([]string{"a"}))
+		w.scale("g", "Worker", 2)
+		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "a Parallel restart moves it")
+		w.patch("g", `{"spec":{"restart":{"id":"one","strategy":{"type":"Sequential","order":["Worker"]}}}}`)
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity, "a Parallel restart moves it")
+		w.patch("g", strings.ReplaceAll(patch, "'$ID'", "moved"))
+		w.restarted("g", "moved")
+		w.ready("g")
+		Expect(w.domains("zone", w.all()...)).To(Equal([]string{"b"}))
+	}, SpecTimeout(suite.Timeout()))
+})

@@ -1,0 +1,60 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// NeverFits says what of a deployment no domain of the world's nodes could hold, even if nothing ran there: one sentence for each cause. It looks at nodes,
+// topologies and what does not count on nodes, and at as many replicas as begin together. A deployment that is not valid is not looked at.
+func NeverFits(w World, dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+	p := NewPlanner(World{Nodes: w.Nodes, Topologies: w.Topologies, Devices: w.Devices, Ignored: w.Ignored})
+	if len(p.Check(dgd)) > 0 {
+		return nil
+	}
+	g, err := p.Plan(first(dgd))
+	if err != nil {
+		return nil
+	}
+	var causes []string
+	services := map[string][]string{}
+	for _, r := range g.Replicas {
+		if r.Reason == nil || r.Reason.Code != placement.CodeNeverFits {
+			continue
+		}
+		why := r.Reason.Refusal.WhyNever()
+		if services[why] == nil {
+			causes = append(causes, why)
+		}
+		if !slices.Contains(services[why], r.Service) {
+			services[why] = append(services[why], r.Service)
+		}
+	}
+	for i, why := range causes {
+		causes[i] = fmt.Sprintf("%s will wait: %s; larger domains or hosts have to be added first", strings.Join(services[why], ", "), why)
+	}
+	return causes
+}
+
+// first is a deployment with the replicas that begin together.
+func first(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
+	dgd = dgd.DeepCopy()
+	for i := range dgd.Spec.Components {
+		c := &dgd.Spec.Components[i]
+		least := int32(1)
+		if c.MinAvailable != nil {
+			least = max(least, *c.MinAvailable)
+		}
+		if c.Replicas != nil && *c.Replicas > least {
+			c.Replicas = &least
+		}
+	}
+	return dgd
+}
