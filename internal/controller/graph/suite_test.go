@@ -36,4 +36,4 @@ var _ = SynchronizedBeforeSuite(func() []byte {
 	Expect(nvidiav1beta1.AddToScheme(scheme)).To(Succeed())
 	api, err = client.New(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
-}, NodeTimeout(suite.Timeout()))
+})
