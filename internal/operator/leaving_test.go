@@ -190,7 +190,7 @@ var _ = Describe("One replica after the other that is replaced", func() {
 		}
 		close(stop)
 		readers.Wait()
-		AddReportEntry(fmt.Sprintf("%d reads", reads.Load()))
+		AddReportEntry(fmt.Sprintf("%d reads", reads.Load()), ReportEntryVisibilityFailureOrVerbose)
 		var failures []any
 		failed.Range(func(failure, _ any) bool {
 			failures = append(failures, failure)

@@ -11,10 +11,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -49,6 +51,7 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	r.manager, err = ctrl.NewManager(rights.Of("webhook").Record(config, operatorNamespace), ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
 		LeaderElection: true, LeaderElectionID: "trellis-manager.trellis.dev", LeaderElectionNamespace: operatorNamespace,
+		LeaseDuration: ptr.To(2 * time.Hour), RenewDeadline: ptr.To(time.Hour), // a slow machine takes no one the lead
 		WebhookServer: webhook.NewServer(webhook.Options{Port: r.port, TLSOpts: []func(*tls.Config){certificate.ServeWith}}),
 	})
 	if err != nil {

@@ -95,7 +95,7 @@ var _ = Describe("An operator that dies at one of its writes", suite.Slow, func(
 			}
 			It(title, suite.Faults, SpecTimeout(4*time.Duration(sc.writes)*suite.Timeout()), func(ctx SpecContext) {
 				total := sc.play(ctx, under, name, crash.Point{})
-				AddReportEntry(fmt.Sprintf("%d writes", total))
+				AddReportEntry(fmt.Sprintf("%d writes", total), ReportEntryVisibilityFailureOrVerbose)
 				for _, c := range crash.Points(total, 0, 1) {
 					By("dying at " + c.String())
 					sc.play(ctx, under, name, c)

@@ -6,13 +6,10 @@ package placer
 import (
 	"testing"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -24,12 +21,11 @@ var api client.Client
 func TestOnAPIServer(t *testing.T) { suite.Run(t, "Gates placer", suite.Default) }
 
 var _ = SynchronizedBeforeSuite(func() []byte {
-	log.SetLogger(logr.Discard())
 	env := &envtest.Environment{}
 	apiserver.Start(GinkgoTB(), env)
 	return env.KubeConfig
 }, func(kubeconfig []byte) {
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	config, err := apiserver.Connect(kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	api, err = client.New(config, client.Options{})
 	Expect(err).NotTo(HaveOccurred())
