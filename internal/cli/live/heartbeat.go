@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -100,12 +101,20 @@ func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 		return nil, cli.Explain(err, "listing the operator's Deployment")
 	case slices.ContainsFunc(deployments, elects):
 		return &Heartbeat{Silent: true, Message: "The operator has no lease, so no replica of it has started: what follows may be old."}, nil
-	case len(deployments) == 0:
+	case len(deployments) == 0 && !outside(ctx, c):
 		return &Heartbeat{
 			Message: "No lease of the operator is found: it is not installed, or runs without --leader-elect. If it is not running, what follows may be old.",
 		}, nil
 	}
 	return nil, nil
+}
+
+// outside reports whether the operator runs outside the cluster, as that of a sandbox does, which elects no leader: the Service of its webhooks is a
+// name of another host.
+func outside(ctx context.Context, c client.Reader) bool {
+	services := &corev1.ServiceList{}
+	err := c.List(ctx, services, client.MatchingLabels{"app.kubernetes.io/name": "trellis"})
+	return err == nil && slices.ContainsFunc(services.Items, func(s corev1.Service) bool { return s.Spec.Type == corev1.ServiceTypeExternalName })
 }
 
 // elects reports whether an operator elects a leader.
