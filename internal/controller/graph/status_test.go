@@ -242,9 +242,9 @@ func TestConditions(t *testing.T) {
 			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=1",
 		},
 		"the operator has just started, and does not see the scaling group yet": {
-			change:  func(o *observed) { o.judged, o.groups = false, nil },
+			change: func(o *observed) { o.judged, o.groups = false, nil }, behind: true,
 			want:    []string{levels, "Ready=False/some_resources_are_not_ready", "state pending"},
-			message: "Resources not ready: scalinggroup/g-work: not yet created",
+			message: "Resources not ready: scalinggroup for service work: not created yet",
 		},
 		"scaling groups are still being created": {
 			change: func(o *observed) { o.result = gang.Result{Creating: true} },
