@@ -135,7 +135,7 @@ func (s *sharedSandbox) end(ctx context.Context) error {
 	if s.options.Audit {
 		err = rights.Of("e2e").ReadAudit(cluster.AuditFile(), "system:serviceaccount:trellis-system:trellis-controller-manager")
 	}
-	return errors.Join(err, cluster.Down(ctx))
+	return errors.Join(err, noPanic(cluster), cluster.Down(ctx))
 }
 
 // newEnvironment brings up a sandbox for one scenario in which the operator, its webhooks or its definitions go away.
@@ -152,7 +152,7 @@ func newEnvironment(t testing.TB, name string, change ...func(*sandbox.Options))
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := cluster.Down(context.Background()); err != nil {
+		if err := errors.Join(noPanic(cluster), cluster.Down(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})
