@@ -118,7 +118,7 @@ func TestRecordsWhatRolesGrant(t *testing.T) {
 		r := &recorder{suite: s, next: roundTrip(func(request *http.Request) (*http.Response, error) {
 			var err error
 			sent, err = io.ReadAll(request.Body)
-			return &http.Response{StatusCode: http.StatusOK}, err
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, err
 		})}
 		request, err := http.NewRequestWithContext(t.Context(), c.method, "https://localhost/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles", bytes.NewReader(c.body))
 		if err != nil {
@@ -126,7 +126,10 @@ func TestRecordsWhatRolesGrant(t *testing.T) {
 		}
 		response, err := r.RoundTrip(request)
 		if err != nil || response.StatusCode != http.StatusOK || !bytes.Equal(sent, c.body) {
-			t.Errorf("%s: the request did not pass: %v", name, err)
+			t.Fatalf("%s: the request did not pass: %v", name, err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
 		}
 		if !s.used.Has("g/x/scale create") {
 			t.Errorf("%s: the grant was not noted", name)
