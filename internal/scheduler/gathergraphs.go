@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gatherGraphs gives the graphs series of their own, at most as many as MetricGraphs: first those that wait, the longest wait before the
+// graphs gives the graphs series of their own, at most as many as MetricGraphs: first those that wait, the longest wait before the
 // others, then by name.
-func (s *Scheduler) gatherGraphs(r *readings, waiting map[types.NamespacedName]time.Time) {
+func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Time) {
 	if s.options.MetricGraphs <= 0 {
 		return
 	}

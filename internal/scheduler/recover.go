@@ -15,33 +15,17 @@ import (
 // not bound yet own their capacity, and then what is still gated of their replicas.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := s.reader.List(ctx, graphs); err != nil {
+	if err := s.objects.reader.List(ctx, graphs); err != nil {
 		return fmt.Errorf("listing graphs: %w", err)
 	}
-	for _, reserve := range []func(gang.Observation){
-		func(o gang.Observation) { gang.Reserve(s.cluster, o) },
-		func(o gang.Observation) {
-			for _, id := range gang.ReserveRest(s.cluster, o) {
-				s.inFlight.begun[id] = true
-			}
-		},
-	} {
+	for _, reserve := range []func(gang.Observation){s.ledger.reserveReleased, s.ledger.reserveRest} {
 		for i := range graphs.Items {
-			if err := s.recoverGraph(ctx, &graphs.Items[i], reserve); err != nil {
-				return fmt.Errorf("reading graph %s/%s: %w", graphs.Items[i].Namespace, graphs.Items[i].Name, err)
+			dgd := &graphs.Items[i]
+			err := s.ledger.recovered(func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) }, reserve)
+			if err != nil {
+				return fmt.Errorf("reading graph %s/%s: %w", dgd.Namespace, dgd.Name, err)
 			}
 		}
 	}
 	return nil
-}
-
-func (s *Scheduler) recoverGraph(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, reserve func(gang.Observation)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, err := s.observe(ctx, dgd)
-	if err == nil {
-		o.Idle = s.idle.ended
-		reserve(o)
-	}
-	return err
 }

@@ -5,8 +5,7 @@ package scheduler
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,83 +64,20 @@ func (b backoffs) times(name types.NamespacedName, now time.Time) int {
 // end forgets what was before: all of the graph is bound, or it is gone.
 func (b backoffs) end(name types.NamespacedName) { delete(b, name) }
 
-// trackStuck notes since when a released pod of ours has been unschedulable. The event that reported it has the graph looked at. Called with the
-// lock held.
-func (s *Scheduler) trackStuck(pod *corev1.Pod, id string) {
-	stuck := gang.WaitsForScheduler(pod) && gang.WhyUnschedulable(pod) != ""
-	s.unbound.setStuck(id, stuck, pod.Status.NominatedNodeName, s.options.Clock.Now())
-}
-
 // eviction is why a gang is evicted, for the metrics and in words.
 type eviction struct{ reason, why string }
 
-// requeueStuck deletes every gang that has a pod stuck for too long, bound members included (docs/providers.md#when-a-gang-is-not-bound). Such a gang was never
-// whole: a bound pod is never unbound, and the successor of a lost member goes with a gang of its own. A look too early asks for the next one:
-// a look at an earlier time, wanted for something else, stands for all that were asked for.
+// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is never unbound,
+// and the successor of a lost member goes with a gang of its own.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
-	gangs, name := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD)
-	s.mu.Lock()
-	now := s.options.Clock.Now()
-	for _, pod := range o.Pods {
-		due, e := s.requeueAt(o, pod)
-		switch {
-		case e.why == "":
-		case now.Before(due): // those that have to leave may do so before
-			s.queue.addAt(name, earlier(due, now.Add(s.options.RequeueAfter)))
-		default:
-			gangs[pod.Annotations[graph.AnnotationGang]] = e
-			if e.reason == ReasonVictimsStayed {
-				node, _ := s.victimsOf(pod)
-				s.avoided.add(name, gang.Of(pod), node)
-			}
-		}
-	}
-	s.mu.Unlock()
+	gangs, w := s.ledger.stuckGangs(o)
+	s.queue.wakeUp(w)
 	return s.requeue(ctx, o, gangs)
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to leave
-// for it, that is not before the last of them had its grace period and victimsPatience. Called with the lock held.
-func (s *Scheduler) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
-	since, why := s.stuckSince(o, pod)
-	if why == "" {
-		return time.Time{}, eviction{}
-	}
-	due := since.Add(s.options.RequeueAfter)
-	node, victims := s.victimsOf(pod)
-	if len(victims) == 0 {
-		return due, eviction{reason: s.evictionReason(pod), why: why}
-	}
-	if last := victims[0].Until.Add(victimsPatience); last.After(due) {
-		due = last
-	}
-	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
-}
-
 // requeue evicts gangs, by name, and has their graph planned after a pause. It returns whether there are any.
-//
-// The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
 func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
-	fresh, name := map[string]bool{}, client.ObjectKeyFromObject(o.DGD)
-	s.mu.Lock()
-	for _, pod := range o.Pods {
-		if of := pod.Annotations[graph.AnnotationGang]; gangs[of].why != "" && !s.unbound.isRequeued(topology.PodID(pod)) {
-			fresh[of] = true
-		}
-	}
-	announced := slices.Sorted(maps.Keys(fresh))
-	if len(announced) > 0 { // one pause, however many gangs are stuck
-		s.backoffs.begin(name, gangs[announced[0]].why, s.options.Clock.Now())
-	}
-	evict := s.toEvict(o.Pods, gangs)
-	s.mu.Unlock()
+	announced, evict := s.ledger.requeued(o, gangs)
 	for _, of := range announced {
 		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
 		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
@@ -153,32 +89,106 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	return len(gangs) > 0
 }
 
-// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Called with the lock held.
-func (s *Scheduler) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
-	for _, pod := range pods {
-		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; ours && pod.DeletionTimestamp == nil && s.unbound.requeue(topology.PodID(pod)) {
-			evict = append(evict, pod)
-		}
-	}
-	return evict
-}
-
 // evict has one pod of a requeued gang deleted. What fails is tried again.
 func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) {
-	if err := s.placerOf(o).Evict(ctx, pod); err != nil {
+	if err := placerOf(s.providers, o).Evict(ctx, pod); err != nil {
 		logger(ctx, o.DGD).Error(err, "evicting a pod")
-		s.lookAgain(o.DGD)
+		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unbound.requeued[topology.PodID(pod)] = true
+	s.ledger.evicted(pod)
 }
 
-// evictionReason says who found that a pod cannot be bound. Called with the lock held.
-func (s *Scheduler) evictionReason(pod *corev1.Pod) string {
-	if s.unbound.isStuck(topology.PodID(pod)) {
+func (l *ledger) stuckOf(o gang.Observation) (gangs map[string]eviction, w wake) {
+	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
+	for _, pod := range o.Pods {
+		due, e := l.requeueAt(o, pod)
+		switch {
+		case e.why == "":
+		case now.Before(due): // those that have to leave may do so before
+			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
+		default:
+			gangs[pod.Annotations[graph.AnnotationGang]] = e
+			if e.reason == ReasonVictimsStayed {
+				node, _ := l.victimsOf(pod)
+				l.avoided.add(name, gang.Of(pod), node)
+			}
+		}
+	}
+	return gangs, w
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to leave
+// for it, that is not before the last of them had its grace period and victimsPatience.
+func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod) (time.Time, eviction) {
+	since, why := l.stuckSince(o, pod)
+	if why == "" {
+		return time.Time{}, eviction{}
+	}
+	due := since.Add(l.options.RequeueAfter)
+	node, victims := l.victimsOf(pod)
+	if len(victims) == 0 {
+		return due, eviction{reason: l.evictionReason(pod), why: why}
+	}
+	if last := victims[0].Until.Add(victimsPatience); last.After(due) {
+		due = last
+	}
+	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
+}
+
+// stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is known against
+// it, or nothing that another place would change.
+func (l *ledger) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
+	id := topology.PodID(pod)
+	if o.Objections[pod.UID].Anywhere {
+		l.pods.restart(id, l.clock.Now())
+		return time.Time{}, ""
+	}
+	record := l.pods.of(id)
+	if record.stuck.stands() {
+		return record.stuck.since, unbindable(pod, gang.WhyUnschedulable(pod))
+	}
+	if record.parted.why != "" {
+		return record.parted.since, record.parted.why
+	}
+	return record.objected.since, unbindable(pod, o.Objections[pod.UID].Message)
+}
+
+// unbindable is what stands against a pod, in a sentence; "" for nothing.
+func unbindable(pod *corev1.Pod, why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
+}
+
+// evictionReason says who found that a pod cannot be bound.
+func (l *ledger) evictionReason(pod *corev1.Pod) string {
+	if record := l.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
 		return ReasonUnschedulable
 	}
 	return gang.CodeSchedulerRefuses
+}
+
+// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. A pod that is gone meanwhile takes no capacity and has no
+// record, and none is made for it.
+func (l *ledger) toEvict(pods []*corev1.Pod, gangs map[string]eviction) (evict []*corev1.Pod) {
+	for _, pod := range pods {
+		id := topology.PodID(pod)
+		if _, ours := gangs[pod.Annotations[graph.AnnotationGang]]; !ours || pod.DeletionTimestamp != nil || l.pods.of(id).evicted {
+			continue
+		}
+		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
+			l.pods.change(id, func(r *released) { r.requeued = true })
+		}
+		evict = append(evict, pod)
+	}
+	return evict
 }

@@ -45,7 +45,7 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	}
 	var priorities map[types.UID]int32
 	if len(found)+s.line.Len() > 1 {
-		priorities = s.priorities(ctx, found)
+		priorities = s.objects.priorities(ctx, found)
 	}
 	for _, dgd := range found {
 		s.line.Add(turns.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Priority: priorities[dgd.UID], Created: dgd.CreationTimestamp.Time})
@@ -55,14 +55,14 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 // read returns a graph, or nil when it is gone or going, or cannot be read now.
 func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidiav1beta1.DynamoGraphDeployment {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err := s.reader.Get(ctx, name, dgd)
+	err := s.objects.reader.Get(ctx, name, dgd)
 	if apierrors.IsNotFound(err) || (err == nil && dgd.DeletionTimestamp != nil) {
 		s.forgetGraph(name)
 		return nil
 	}
 	if err != nil {
 		log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", name)
-		s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
+		s.queue.retry(name, s.options.Clock.Now())
 		return nil
 	}
 	return dgd
