@@ -8,9 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -18,41 +16,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// decision is what a look at a graph comes to.
-type decision struct {
-	graph    types.NamespacedName
-	releases []gang.Release
-	result   gang.Result
-	// waits is what the graph waits for.
-	waits waiting
-	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
-	evicted map[string]eviction
-	// parted are released pods the rest of whose replica is refused, and why.
-	parted map[string]string
-	// wake is whom the decision concerns, events what it reports on the graph.
-	wake   wake
-	events []event
-}
-
-// event is about the place of a graph.
-type event struct{ reason, note string }
-
-func (d *decision) evict(gang string, why eviction) {
-	if d.evicted == nil {
-		d.evicted = map[string]eviction{}
-	}
-	d.evicted[gang] = why
-}
-
-// lookAt has the graph looked at again at a time.
-func (d *decision) lookAt(at time.Time) { d.wake.at(d.graph, at) }
-
-// wakeWaiting has all graphs looked at that wait for capacity, if so.
-func (d *decision) wakeWaiting(so bool) { d.wake.waiting = d.wake.waiting || so }
-
-func (d *decision) report(reason, format string, args ...any) {
-	d.events = append(d.events, event{reason, fmt.Sprintf(format, args...)})
-}
+// Reasons of events about where a replica is placed.
+const (
+	// EventPreempting means that a gang gets capacity which others have to free.
+	EventPreempting = "Preempting"
+	// EventMoved means that a replica that was lost comes back, whole, in another domain than it had been in.
+	EventMoved = "ReplicaMoved"
+)
 
 // decide plans and reserves what it decides.
 func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
@@ -185,7 +155,9 @@ func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica plac
 	case o.Failing == "" && !surplus:
 		d.result.Placed++
 	case o.Failing != "" && !surplus:
-		d.result.Waiting = append(d.result.Waiting, gang.Waiting{Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing})
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing,
+		})
 	}
 }
 

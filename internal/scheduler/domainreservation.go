@@ -153,7 +153,7 @@ func (r *domainReserver) restore() {
 // lift opens the reserved nodes, until they are restored.
 func (r *domainReserver) lift() { r.mark("") }
 
-// mark reserves the nodes of the current turn for somebody, or with "" for nobody.
+// mark reserves the nodes of the current turn for a graph, or with "" for no one.
 func (r *domainReserver) mark(who string) {
 	if r.current == nil {
 		return

@@ -56,7 +56,7 @@ func (r *domainReserver) join(name types.NamespacedName, priority int32, created
 	return entry
 }
 
-// pause takes a graph out of the line that is not planned now, or of which it is not known whether there is capacity. Its turn goes on.
+// pause takes a graph out of the line that is not planned now, or of which it is not known whether there is capacity. Its turn continues.
 func (r *domainReserver) pause(name types.NamespacedName) { delete(r.line, name) }
 
 // wait is how long a graph in line waits until it may have its turn.

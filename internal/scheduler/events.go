@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +27,13 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.SetNode(node)
+}
+
+// sameCapacity reports whether two states of a node mean the same to the planner.
+func sameCapacity(a, b *corev1.Node) bool {
+	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
+		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
+		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
 func (l *ledger) nodeGone(node *corev1.Node) {
@@ -174,7 +182,7 @@ func (l *ledger) notReleased(pod *corev1.Pod, begun bool, err error) {
 	}
 }
 
-// overtaken: what the release was planned on is no longer so. Other failures are the same, or over, at the next try.
+// overtaken reports whether what the release was planned on is no longer true. Other failures are the same, or over, at the next try.
 func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }

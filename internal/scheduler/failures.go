@@ -7,14 +7,12 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // lastRetry is the longest pause before a release that failed is tried again; the first one is retryAfter.
@@ -81,5 +79,3 @@ func (l *ledger) scored(o gang.Observation) gang.Observation {
 	}
 	return o
 }
-
-func (l *ledger) onItsWay(pod *corev1.Pod) bool { return l.pods.of(topology.PodID(pod)).releasing }

@@ -153,16 +153,6 @@ func (h *holds) wasPreempted(replica string) bool {
 	return lost
 }
 
-// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and only
-// once: when an ended pod is deleted, others may have the capacity.
-func (l *ledger) uncount(pod *corev1.Pod, id string) {
-	if len(gang.NodesOf(l.cluster, id)) > 0 {
-		l.holdCapacityOf(pod)
-	}
-	l.cluster.DeletePod(id)
-	l.victimGone(pod)
-}
-
 // holdCapacityOf holds what a pod takes, which is still counted.
 func (l *ledger) holdCapacityOf(pod *corev1.Pod) {
 	name, followed := l.followed(pod)

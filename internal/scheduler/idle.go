@@ -50,9 +50,9 @@ func schedulerOf(pod *corev1.Pod) string {
 // notReserved ends a message about a pod whose reservation has ended.
 const notReserved = ", so its capacity is not reserved any more"
 
-// endIdleReservations ends the reservations of released pods that no scheduler tries to bind: their schedulerName is nobody's, or somebody else's gate is
-// closed. The reservation of such a pod ends after a time, so that it does not keep others out for good. It comes back, where there is capacity, when the
-// gates or the nominated node of the pod change. A scheduler that finds no capacity for the pod then says so, and its gang is evicted.
+// endIdleReservations ends the reservations of released pods that no scheduler tries to bind: no scheduler has the name that they ask for, or a gate that
+// is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not keep others out for good. It comes back, where there is
+// capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for the pod, its gang is evicted.
 func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)

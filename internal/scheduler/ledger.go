@@ -5,22 +5,28 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ledger is all that the scheduler keeps in memory of the cluster, and what it decides by. What was decided is in it before the API shows it.
+// maxFreed is how many nodes are compared with what the waiting graphs ask for. When more have changed, all of these are planned again.
+const maxFreed = 32
+
+// ledger is all that the scheduler keeps in memory of the cluster, and what decides by it. What is decided is in the ledger before the API shows it.
 //
-// Events change it and return which graphs they concern. It knows neither the queue nor the API server, nor who writes: what it has to read it is
-// given. The methods of this file and of events.go take the lock; all others are called with it held.
+// Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what has to be read
+// it is given, as functions. Its methods in this file and in events.go take the lock; all others are called with the lock held.
 type ledger struct {
 	options Options
 	clock   clock.Clock
@@ -31,7 +37,7 @@ type ledger struct {
 
 	// mu guards all that follows.
 	mu sync.Mutex
-	// cluster are the nodes and what is taken of them: bound pods, reservations, holds, and hosts that are reserved. It knows what was freed.
+	// cluster has the nodes and what is taken of them: bound pods, reservations, holds, reserved hosts. It knows what was freed since it was asked.
 	cluster *topology.Cluster
 	// pods are the released pods.
 	pods releasedPods
@@ -67,7 +73,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 // cluster cache stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that the cluster cache has on a node
 // already, and they would be given capacity a second time.
 //
-// again: the graph was looked at since this operator started. decided is told the decision under the same lock, so that no change of the cluster
+// again: the graph was decided about since this operator started. decided is told the decision under the same lock, so that no change of the cluster
 // comes in between.
 func (l *ledger) decideNow(
 	ctx context.Context, observe func() (gang.Observation, error), again bool, decided func(*decision),
@@ -90,10 +96,25 @@ func (l *ledger) decideNow(
 
 // stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted (docs/providers.md#when-a-gang-is-not-bound).
 // A look too early asks for the next one: a look at an earlier time, wanted for something else, stands for all that were asked for.
-func (l *ledger) stuckGangs(o gang.Observation) (map[string]eviction, wake) {
+func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stuckOf(o)
+	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
+	for _, pod := range o.Pods {
+		due, e := l.requeueAt(o, pod)
+		switch {
+		case e.why == "":
+		case now.Before(due): // those that have to leave may do so before
+			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
+		default:
+			gangs[pod.Annotations[graph.AnnotationGang]] = e
+			if e.reason == ReasonVictimsStayed {
+				node, _ := l.victimsOf(pod)
+				l.avoided.add(name, gang.Of(pod), node)
+			}
+		}
+	}
+	return gangs, w
 }
 
 // keepTrees drops the trees of levels that are not in use. Each takes memory by the number of nodes, and is kept up to date with every one of them.
@@ -128,19 +149,23 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	holds := l.holds.has(name)
-	for _, node := range nodes {
-		if l.mayUse(holds, w, node) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nodes, func(node string) bool { return l.mayUse(holds, w, node) })
 }
 
 // waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
 func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waits.byReason(now)
+	counts, first = map[string]int{}, map[types.NamespacedName]time.Time{}
+	for name, gangs := range l.waits {
+		since := now
+		for _, one := range gangs {
+			counts[one.reason]++
+			since = earlier(since, one.since)
+		}
+		first[name] = since
+	}
+	return counts, first
 }
 
 // capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.

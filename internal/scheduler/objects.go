@@ -5,11 +5,13 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,6 +23,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
+
+// Indexes of the cache that the loop reads by; AddIndexes makes them.
+const (
+	// IndexPodsByGraph finds the pods of a graph by the value of their graph label.
+	IndexPodsByGraph = "trellis.graph"
+	// IndexGroupsByGraph finds the scaling groups that a graph's UID owns.
+	IndexGroupsByGraph = "trellis.owner"
+)
+
+// AddIndexes registers the indexes.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string {
+		if name := o.GetLabels()[graph.LabelGraph]; name != "" {
+			return []string{name}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing pods: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &trellisv1alpha1.ScalingGroup{}, IndexGroupsByGraph, func(o client.Object) []string {
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing scaling groups: %w", err)
+	}
+	return nil
+}
 
 // objects reads the API's objects from the cache. They are the cache's own, to be looked at only: every event of a pod has its graph read, and copying
 // what is read would be most of the loop's work.
@@ -34,7 +65,8 @@ type objects struct {
 func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, error) {
 	o := gang.Observation{DGD: dgd}
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := c.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+	owned := client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}
+	if err := c.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), owned, client.UnsafeDisableDeepCopy); err != nil {
 		return o, err
 	}
 	for i := range groups.Items {

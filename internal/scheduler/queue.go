@@ -15,6 +15,9 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
+// retryAfter is how long a graph is left alone after something about it failed.
+const retryAfter = time.Second
+
 // queue holds the graphs to look at, each once, some not before a certain time. It never loses one: a graph added while it is
 // being planned is taken again in the next round.
 type queue struct {
@@ -60,7 +63,8 @@ func (c *cause) join(other *cause) {
 
 func newQueue() *queue {
 	return &queue{
-		due: map[types.NamespacedName]*cause{}, taken: map[types.NamespacedName]*cause{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
+		due: map[types.NamespacedName]*cause{}, taken: map[types.NamespacedName]*cause{},
+		later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
 		signal: make(chan struct{}, 1),
 	}
 }

@@ -20,6 +20,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
+// maxWrites is how many patches are under way at once.
+const maxWrites = 32
+
 // gangRelease is one gang that is being released.
 type gangRelease struct {
 	gang   gang.Members

@@ -147,6 +147,9 @@ func (p *releasedPods) forget(id string) {
 
 // follow takes in a pod's new state.
 func (p *releasedPods) follow(pod *corev1.Pod, id string, now time.Time) {
+	if p.byID[id] == nil && !gang.WaitsForScheduler(pod) {
+		return // as most pods of a cluster
+	}
 	p.change(id, func(r *released) {
 		if pod.Spec.NodeName != "" || !graph.GateClosed(pod) || pod.DeletionTimestamp != nil {
 			r.visible()
@@ -189,10 +192,12 @@ func (p *releasedPods) resume(pods []*corev1.Pod) {
 
 // bound returns how long a pod that is bound now took for it; false when that is not known or was returned before.
 func (p *releasedPods) bound(id string, now time.Time) (took time.Duration, known bool) {
-	p.change(id, func(r *released) {
-		took, known = now.Sub(r.at), !r.at.IsZero()
-		r.bound()
-	})
+	if p.byID[id] != nil {
+		p.change(id, func(r *released) {
+			took, known = now.Sub(r.at), !r.at.IsZero()
+			r.bound()
+		})
+	}
 	return took, known
 }
 

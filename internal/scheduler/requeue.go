@@ -4,126 +4,15 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last. It begins anew when nothing was requeued for as
-// long as the last after a pause: a graph of which a replica waits for ever is never all bound.
-const (
-	firstBackoff = time.Second
-	lastBackoff  = 5 * time.Minute
-)
-
-// backoffs are the pauses of graphs after a gang of theirs was requeued.
-type backoffs map[types.NamespacedName]backoff
-
-// backoff is a pause of one graph, and how many there were in succession.
-type backoff struct {
-	until   time.Time
-	times   int
-	message string
-	// since is when the first of several failures was; unset for requeued gangs.
-	since time.Time
-}
-
-// begin starts a pause, twice as long as the last one.
-func (b backoffs) begin(name types.NamespacedName, why string, now time.Time) {
-	times := b.times(name, now)
-	b[name] = backoff{until: now.Add(doubled(firstBackoff, lastBackoff, times)), times: times + 1, message: why}
-}
-
-// doubled is the first pause, twice as long for each one before, and at most the last.
-func doubled(first, last time.Duration, times int) time.Duration {
-	return min(first<<min(times, 20), last)
-}
-
-// of returns the graph's pause while it lasts.
-func (b backoffs) of(name types.NamespacedName, now time.Time) (backoff, bool) {
-	one, known := b[name]
-	return one, known && now.Before(one.until)
-}
-
-// times is how often gangs of the graph were requeued in a row.
-func (b backoffs) times(name types.NamespacedName, now time.Time) int {
-	if last := b[name]; now.Sub(last.until) < lastBackoff {
-		return last.times
-	}
-	return 0
-}
-
-// end forgets what was before: all of the graph is bound, or it is gone.
-func (b backoffs) end(name types.NamespacedName) { delete(b, name) }
-
-// eviction is why a gang is evicted, for the metrics and in words.
-type eviction struct{ reason, why string }
-
-// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is never unbound,
-// and the successor of a lost member goes with a gang of its own.
-func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
-	gangs, w := s.ledger.stuckGangs(o)
-	s.queue.wakeUp(w)
-	return s.requeue(ctx, o, gangs)
-}
-
-// requeue evicts gangs, by name, and has their graph planned after a pause. It returns whether there are any.
-func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
-	announced, evict := s.ledger.requeued(o, gangs)
-	for _, of := range announced {
-		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
-		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
-		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, gangs[of].why)
-	}
-	for _, pod := range evict {
-		s.evict(ctx, o, pod)
-	}
-	return len(gangs) > 0
-}
-
-// evict has one pod of a requeued gang deleted. What fails is tried again.
-func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) {
-	if err := placerOf(s.providers, o).Evict(ctx, pod); err != nil {
-		logger(ctx, o.DGD).Error(err, "evicting a pod")
-		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
-		return
-	}
-	s.ledger.evicted(pod)
-}
-
-func (l *ledger) stuckOf(o gang.Observation) (gangs map[string]eviction, w wake) {
-	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	for _, pod := range o.Pods {
-		due, e := l.requeueAt(o, pod)
-		switch {
-		case e.why == "":
-		case now.Before(due): // those that have to leave may do so before
-			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
-		default:
-			gangs[pod.Annotations[graph.AnnotationGang]] = e
-			if e.reason == ReasonVictimsStayed {
-				node, _ := l.victimsOf(pod)
-				l.avoided.add(name, gang.Of(pod), node)
-			}
-		}
-	}
-	return gangs, w
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
 
 // requeueAt says when the gang of a pod is requeued, and why; without a reason when nothing is known against the pod. While others have to leave
 // for it, that is not before the last of them had its grace period and victimsPatience.

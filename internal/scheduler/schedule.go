@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,17 +15,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
-
-// Reasons of events about where a replica is placed.
-const (
-	// EventPreempting means that a gang gets capacity which others have to free.
-	EventPreempting = "Preempting"
-	// EventMoved means that a replica that was lost comes back, whole, in another domain than it had been in.
-	EventMoved = "ReplicaMoved"
-)
-
-// retryAfter is how long a graph is left alone after something about it failed.
-const retryAfter = time.Second
 
 // schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
 func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
@@ -61,6 +49,38 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err error) {
 	log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", name)
 	s.queue.retry(name, s.options.Clock.Now())
+}
+
+// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is never unbound,
+// and the successor of a lost member goes with a gang of its own.
+func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
+	gangs, w := s.ledger.stuckGangs(o)
+	s.queue.wakeUp(w)
+	return s.requeue(ctx, o, gangs)
+}
+
+// requeue evicts gangs, by name, and has their graph planned after a pause. It returns whether there are any.
+func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
+	announced, evict := s.ledger.requeued(o, gangs)
+	for _, of := range announced {
+		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
+		logger(ctx, o.DGD).Info("evicting and requeueing a gang that cannot be bound", "gang", of, "why", gangs[of].why)
+		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, gangs[of].why)
+	}
+	for _, pod := range evict {
+		s.evict(ctx, o, pod)
+	}
+	return len(gangs) > 0
+}
+
+// evict has one pod of a requeued gang deleted. What fails is tried again.
+func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) {
+	if err := placerOf(s.providers, o).Evict(ctx, pod); err != nil {
+		logger(ctx, o.DGD).Error(err, "evicting a pod")
+		s.queue.retry(client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now())
+		return
+	}
+	s.ledger.evicted(pod)
 }
 
 // decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided. The provider was asked before: its answer

@@ -28,20 +28,6 @@ type wait struct {
 	reason string
 }
 
-// byReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
-func (w waits) byReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
-	counts, first = map[string]int{}, map[types.NamespacedName]time.Time{}
-	for name, gangs := range w {
-		since := now
-		for _, one := range gangs {
-			counts[one.reason]++
-			since = earlier(since, one.since)
-		}
-		first[name] = since
-	}
-	return counts, first
-}
-
 // followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator started.
 func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool) {
 	name := client.ObjectKeyFromObject(o.DGD)

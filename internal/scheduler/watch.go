@@ -6,50 +6,17 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
-
-// Indexes of the cache that the loop reads by; AddIndexes makes them.
-const (
-	// IndexPodsByGraph finds the pods of a graph by the value of their graph label.
-	IndexPodsByGraph = "trellis.graph"
-	// IndexGroupsByGraph finds the scaling groups that a graph's UID owns.
-	IndexGroupsByGraph = "trellis.owner"
-)
-
-// AddIndexes registers the indexes.
-func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string {
-		if name := o.GetLabels()[graph.LabelGraph]; name != "" {
-			return []string{name}
-		}
-		return nil
-	}); err != nil {
-		return fmt.Errorf("indexing pods: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &trellisv1alpha1.ScalingGroup{}, IndexGroupsByGraph, func(o client.Object) []string {
-		if owner := metav1.GetControllerOf(o); owner != nil {
-			return []string{string(owner.UID)}
-		}
-		return nil
-	}); err != nil {
-		return fmt.Errorf("indexing scaling groups: %w", err)
-	}
-	return nil
-}
 
 // watch subscribes to everything that can unblock a graph and returns once the first list of each kind has been delivered.
 func (s *Scheduler) watch(ctx context.Context) error {
@@ -106,13 +73,6 @@ func handle[T client.Object](set func(old, now T), gone func(T)) toolscache.Reso
 }
 
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
-
-// sameCapacity reports whether two states of a node mean the same to the planner.
-func sameCapacity(a, b *corev1.Node) bool {
-	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
-		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
-		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
-}
 
 // podSet takes in a pod's new state. Its own event has its graph looked at.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {

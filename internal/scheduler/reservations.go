@@ -4,6 +4,10 @@
 package scheduler
 
 import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -50,4 +54,28 @@ func (l *ledger) reserveRest(o gang.Observation) {
 	for _, id := range gang.ReserveRest(l.cluster, o) {
 		l.pods.change(id, func(r *released) { r.begun = true })
 	}
+}
+
+// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and only
+// once: when an ended pod is deleted, others may have the capacity.
+func (l *ledger) uncount(pod *corev1.Pod, id string) {
+	if len(gang.NodesOf(l.cluster, id)) > 0 {
+		l.holdCapacityOf(pod)
+	}
+	l.cluster.DeletePod(id)
+	l.victimGone(pod)
+}
+
+// onItsWay reports whether the release of a pod is under way.
+func (l *ledger) onItsWay(pod *corev1.Pod) bool { return l.pods.of(topology.PodID(pod)).releasing }
+
+// mayUse reports whether a waiting graph, which holds capacity or not, may be placed after a change of a node.
+func (l *ledger) mayUse(holds bool, w waiting, node string) bool {
+	if holds || w.unmet == nil || l.reserver.current != nil {
+		return true // it may have more than what is free for everybody
+	}
+	if w.preemptsBelow > math.MinInt32 && l.cluster.AnyBelow(w.preemptsBelow) {
+		return true
+	}
+	return w.unmet.MayFit(l.cluster, node)
 }
