@@ -23,7 +23,7 @@ func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 	gone.DeletionTimestamp = &metav1.Time{Time: begin}
 	o.Pods = append(o.Pods[:0], withGPU(newPod(front, 0, 0)), gone)
 
-	d := b.s.decide(t.Context(), o)
+	d := b.decide(o)
 	releases, result := d.releases, d.result
 	if len(releases) > 0 {
 		t.Errorf("%s is released", releases[0].Pod.Name)
@@ -35,7 +35,7 @@ func TestBaseGangWaitsForWhatIsRecreated(t *testing.T) {
 	again := withGPU(newPod(work, 0, 0))
 	again.UID += "-again"
 	o.Pods[1] = again
-	if d := b.s.decide(t.Context(), o); len(d.releases) != 2 {
+	if d := b.decide(o); len(d.releases) != 2 {
 		t.Errorf("%d pods are released, want both", len(releases))
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // wallClock are the times in the loop's memory that come from objects. They order graphs and measure waits; no delay ends by them.
-var wallClock = []string{"reserver.line[].created", "reserver.current.created"}
+var wallClock = []string{"ledger.reserver.line[].created", "ledger.reserver.current.created"}
 
 // Delays, reservations and holds of the loop are measured by the monotonic clock, so a clock that is set forward or back neither ends nor extends any:
 // each time in its memory has a monotonic reading. One that was rounded, stored or taken from an object has none.
@@ -34,21 +34,25 @@ func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 	b.expect("two hosts in one rack, for which one is reserved", waits, "holds 1 of 2")
 
 	name, now := clientKey(waits), b.s.options.Clock.Now()
-	b.s.noteFailure(waits.DGD, errors.New("refused"))
-	b.s.backoffs.begin(name, "unbound", now)
+	b.s.queue.wakeUp(b.s.ledger.releaseFailed(name, errors.New("refused")))
+	b.s.ledger.backoffs.begin(name, "unbound", now)
 	b.s.queue.addAt(name, now.Add(retryAfter))
 	pod := small.Pods[0].DeepCopy()
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g2-gang"}
-	b.s.unbound.setParted(string(pod.UID), "elsewhere", now)
-	b.s.unbound.setObjected(string(pod.UID), true, "", now)
-	b.s.idle.track(pod, string(pod.UID), now)
-	b.s.idle.objected[string(pod.UID)] = now
+	b.s.ledger.pods.setParted(string(pod.UID), "elsewhere", now)
+	b.s.ledger.pods.change(string(pod.UID), func(r *released) {
+		r.objected.set(true, "", now)
+		r.anywhere = now
+	})
+	b.track(pod)
+	pod = pod.DeepCopy()
+	pod.UID += "-stuck"
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
-	b.s.trackStuck(pod, string(pod.UID))
+	b.track(pod)
 	held := boundTo(pod, "a1")
-	b.s.holds.begin(b.s.cluster, held, "a1", clientKey(small), now)
-	b.s.holds.preempted["ns/g2-work-0"] = now
-	b.s.reserver.rest("ns", now)
+	b.s.ledger.holds.begin(b.s.ledger.cluster, held, "a1", clientKey(small), now)
+	b.s.ledger.holds.preempted["ns/g2-work-0"] = now
+	b.s.ledger.reserver.rest("ns", now)
 
 	found := map[string]bool{}
 	timesIn(reflect.ValueOf(b.s).Elem(), "", map[uintptr]bool{}, func(path string, monotonic bool) {
@@ -61,8 +65,10 @@ func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 		}
 	})
 	for _, path := range []string{
-		"queue.later[]", "backoffs[].until", "failures[].until", "inFlight.since[]", "unbound.stuck[].since", "unbound.objected[].since", "unbound.parted[].since",
-		"holds.byPod[].until", "holds.preempted[]", "idle.since[].time", "idle.objected[]", "reserver.line[].since", "reserver.rests[]", "reserver.current.until",
+		"queue.later[]", "ledger.backoffs[].until", "ledger.failures[].until", "ledger.holds.byPod[].until", "ledger.holds.preempted[]",
+		"ledger.pods.byID[].at", "ledger.pods.byID[].stuck.since", "ledger.pods.byID[].objected.since", "ledger.pods.byID[].parted.since",
+		"ledger.pods.byID[].idle.since", "ledger.pods.byID[].anywhere",
+		"ledger.reserver.line[].since", "ledger.reserver.rests[]", "ledger.reserver.current.until",
 	} {
 		if !found[path] {
 			t.Errorf("the test leaves no time in %s; it found %v", path, found)
@@ -132,24 +138,24 @@ func TestDelaysAfterADay(t *testing.T) {
 	pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: "g1-gang"}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no"}}
 	b.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
-	b.s.trackStuck(pod, string(pod.UID))
+	b.track(pod)
 	if b.s.requeueStuck(t.Context(), o) {
 		t.Fatal("requeued at once")
 	}
-	b.s.holds.begin(b.s.cluster, boundTo(pod, "a0"), "a0", types.NamespacedName{Namespace: "ns", Name: "other"}, b.clock.Now())
+	b.s.ledger.holds.begin(b.s.ledger.cluster, boundTo(pod, "a0"), "a0", types.NamespacedName{Namespace: "ns", Name: "other"}, b.clock.Now())
 	b.pass(24 * time.Hour)
 	if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != name {
 		t.Errorf("due: %v", due)
 	}
-	if len(b.s.holds.byPod) > 0 {
+	if len(b.s.ledger.holds.byPod) > 0 {
 		t.Error("capacity is still held")
 	}
 	requeued := b.s.requeueStuck(t.Context(), o)
 	again := b.s.requeueStuck(t.Context(), o)
-	if times := b.s.backoffs.times(name, b.clock.Now()); !requeued || times != 1 {
+	if times := b.s.ledger.backoffs.times(name, b.clock.Now()); !requeued || times != 1 {
 		t.Errorf("requeued: %v, again: %v, %d pauses begun, want 1", requeued, again, times)
 	}
-	if pause, lasts := b.s.backoffs.of(name, b.clock.Now()); !lasts || pause.until.Sub(b.clock.Now()) != firstBackoff {
+	if pause, lasts := b.s.ledger.backoffs.of(name, b.clock.Now()); !lasts || pause.until.Sub(b.clock.Now()) != firstBackoff {
 		t.Errorf("the pause is %+v", pause)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,45 +28,56 @@ const (
 	devicesWithin = 10 * time.Second
 )
 
-// watchDevices follows the DeviceClasses: a resource that one serves does not keep pods off nodes that do not offer it. Where the API server does
+// devices follows the DeviceClasses.
+type devices struct {
+	cache  cache.Cache
+	reader client.Reader
+	// mapper knows what the API server serves; nil: it is not looked for.
+	mapper meta.RESTMapper
+	clock  clock.Clock
+	// serve takes in the resources that DeviceClasses serve.
+	serve func(resources []string)
+}
+
+// watch follows the DeviceClasses: a resource that one serves does not keep pods off nodes that do not offer it. Where the API server does
 // not serve them, it may do so later.
-func (s *Scheduler) watchDevices(ctx context.Context) error {
-	served, err := s.devicesServed()
+func (d *devices) watch(ctx context.Context) error {
+	served, err := d.served()
 	if err != nil {
 		return err
 	}
 	if served {
-		return s.followDevices(ctx)
+		return d.follow(ctx)
 	}
-	go s.awaitDevices(ctx)
+	go d.await(ctx)
 	return nil
 }
 
-// devicesServed asks the API server for the version that has the names of resources.
-func (s *Scheduler) devicesServed() (bool, error) {
-	if s.options.Mapper == nil {
+// served asks the API server for the version that has the names of resources.
+func (d *devices) served() (bool, error) {
+	if d.mapper == nil {
 		return false, nil
 	}
 	kind := resourcev1.SchemeGroupVersion.WithKind("DeviceClass")
-	_, err := s.options.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	_, err := d.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (s *Scheduler) awaitDevices(ctx context.Context) {
-	for s.options.Mapper != nil {
-		timer := s.options.Clock.NewTimer(devicesEvery)
+func (d *devices) await(ctx context.Context) {
+	for d.mapper != nil {
+		timer := d.clock.NewTimer(devicesEvery)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C():
 		}
-		served, err := s.devicesServed()
+		served, err := d.served()
 		if served {
-			if err = s.followDevices(ctx); err == nil {
+			if err = d.follow(ctx); err == nil {
 				return
 			}
 		}
@@ -75,13 +87,13 @@ func (s *Scheduler) awaitDevices(ctx context.Context) {
 	}
 }
 
-// followDevices returns once the first list has been delivered, or did not come in time.
-func (s *Scheduler) followDevices(ctx context.Context) error {
-	informer, err := s.cache.GetInformer(ctx, &resourcev1.DeviceClass{}, cache.BlockUntilSynced(false))
+// follow returns once the first list has been delivered, or did not come in time.
+func (d *devices) follow(ctx context.Context) error {
+	informer, err := d.cache.GetInformer(ctx, &resourcev1.DeviceClass{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching DeviceClasses: %w", err)
 	}
-	changed := func(any) { s.devicesChanged(ctx) }
+	changed := func(any) { d.changed(ctx) }
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed,
 	})
@@ -96,10 +108,10 @@ func (s *Scheduler) followDevices(ctx context.Context) error {
 	return nil
 }
 
-// devicesChanged counts afresh. A waiting graph may have capacity by now.
-func (s *Scheduler) devicesChanged(ctx context.Context) {
+// changed counts afresh. A waiting graph may have capacity by now.
+func (d *devices) changed(ctx context.Context) {
 	list := &resourcev1.DeviceClassList{}
-	if err := s.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := d.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "reading DeviceClasses from the cache")
 		return
 	}
@@ -107,10 +119,5 @@ func (s *Scheduler) devicesChanged(ctx context.Context) {
 	for i := range list.Items {
 		classes[i] = &list.Items[i]
 	}
-	s.mu.Lock()
-	changed := s.cluster.Serve(topology.ServedBy(classes))
-	s.mu.Unlock()
-	if changed {
-		s.queue.wakeWaiting()
-	}
+	d.serve(topology.ServedBy(classes))
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,37 +35,42 @@ type domainReservation struct {
 	until    time.Time
 }
 
-// reserveDomain starts, renews, reports or ends the domain reservation of a graph that has just been planned. Called with the lock held.
-func (s *Scheduler) reserveDomain(
-	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result, result *gang.Result,
+// reserveDomain starts, renews, reports or ends the domain reservation of a graph that has just been planned.
+func (r *domainReserver) reserveDomain(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision, now time.Time,
 ) {
-	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
-	if s.reserver.after == 0 {
+	name := d.graph
+	if r.after == 0 {
 		return
 	}
 	if !refused(planned) {
-		s.leaveLine(name, true)
+		d.wakeWaiting(r.leave(name, true, now))
 		return
 	}
-	entry := s.reserver.join(name, r.Graph.Priority, dgd.CreationTimestamp.Time, now)
-	if d := s.reserver.current; d != nil && d.graph == name {
-		s.renewDomainReservation(r, planned)
-	} else if wait := s.reserver.wait(name, now); wait > 0 {
-		s.queue.addAt(name, now.Add(wait))
-	} else if next, ok := s.reserver.next(now); ok && next == name {
-		s.startDomainReservation(ctx, dgd, r, planned)
+	entry := r.join(name, request.Graph.Priority, dgd.CreationTimestamp.Time, now)
+	if r.has(name) {
+		d.wakeWaiting(r.renew(request, planned))
+	} else if wait := r.wait(name, now); wait > 0 {
+		d.lookAt(now.Add(wait))
+	} else if next, ok := r.next(now); ok && next == name {
+		r.start(ctx, dgd, request, planned, d, now)
 	} else if ok {
-		s.queue.add(next)
+		d.wake.now = append(d.wake.now, next)
 	}
 	note := entry.tooMany
-	if d := s.reserver.current; d != nil && d.graph == name {
-		note = fmt.Sprintf("%s reserved for it until %s", d.what(), d.until.UTC().Format("15:04 MST"))
+	if r.has(name) {
+		note = fmt.Sprintf("%s reserved for it until %s", r.current.what(), r.current.until.UTC().Format("15:04 MST"))
 	}
-	for i := range result.Waiting {
-		if note != "" && result.Waiting[i].Code == placement.CodeInsufficientCapacity {
-			result.Waiting[i].Noted(note)
+	for i := range d.result.Waiting {
+		if note != "" && d.result.Waiting[i].Code == placement.CodeInsufficientCapacity {
+			d.result.Waiting[i].Noted(note)
 		}
 	}
+}
+
+// has reports whether a graph has its turn.
+func (r *domainReserver) has(name types.NamespacedName) bool {
+	return r.current != nil && r.current.graph == name
 }
 
 func (d *domainReservation) what() string {
@@ -85,79 +89,84 @@ func refused(result *placement.Result) bool {
 	return false
 }
 
-// startDomainReservation gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be reserved waits as
-// long again, and the next one in line has its turn.
-func (s *Scheduler) startDomainReservation(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, result *placement.Result) {
-	name, now := client.ObjectKeyFromObject(dgd), s.options.Clock.Now()
-	s.mark("")
-	entry, waited := s.reserver.line[name], now.Sub(s.reserver.line[name].since)
+// start gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be reserved waits as long again, and the
+// next one in line has its turn.
+func (r *domainReserver) start(
+	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision, now time.Time,
+) {
+	r.lift()
+	entry := r.line[d.graph]
+	waited := now.Sub(entry.since)
 	entry.tooMany = ""
-	empty, most, needs := s.hostsWhenEmpty(r, result, nil)
+	empty, most, needs := r.hostsWhenEmpty(request, planned, nil)
 	if empty == nil {
 		if needs > 0 {
 			entry.tooMany = fmt.Sprintf("no hosts are reserved for it, because it needs %d and at most %d may be reserved", needs, most)
 		}
-		s.markCurrent()
+		r.restore()
 		entry.since = now // nodes may have come until its next turn
-		s.queue.addAt(name, now.Add(s.reserver.after))
-		if next, ok := s.reserver.next(now); ok {
-			s.queue.add(next)
+		d.lookAt(now.Add(r.after))
+		if next, ok := r.next(now); ok {
+			d.wake.now = append(d.wake.now, next)
 		}
 		return
 	}
-	if s.reserver.current != nil {
-		s.queue.wakeWaiting()
+	d.wakeWaiting(r.current != nil)
+	r.current = &domainReservation{
+		graph: d.graph, priority: request.Graph.Priority, created: dgd.CreationTimestamp.Time, levels: request.Graph.Levels,
+		domain: empty.Domain, nodes: empty.Hosts, until: now.Add(r.lasts),
 	}
-	d := &domainReservation{
-		graph: name, priority: r.Graph.Priority, created: dgd.CreationTimestamp.Time, levels: r.Graph.Levels,
-		domain: empty.Domain, nodes: empty.Hosts, until: now.Add(s.reserver.lasts),
-	}
-	s.reserver.current = d
-	s.markCurrent()
+	r.restore()
 	domainReserved.Set(1)
-	s.queue.addAt(name, d.until)
-	logger(ctx, dgd).Info("reserved hosts of a domain", "domain", d.domain.String(), "hosts", d.nodes, "until", d.until)
-	s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, EventDomainReserved, "Place", "%s reserved until %s for a gang that has been waiting for %s",
-		d.what(), d.until.UTC().Format("15:04 MST"), waited.Round(time.Second))
+	d.lookAt(r.current.until)
+	logger(ctx, dgd).Info("reserved hosts of a domain", "domain", empty.Domain.String(), "hosts", empty.Hosts, "until", r.current.until)
+	d.report(EventDomainReserved, "%s reserved until %s for a gang that has been waiting for %s",
+		r.current.what(), r.current.until.UTC().Format("15:04 MST"), waited.Round(time.Second))
 }
 
-// renewDomainReservation chooses the hosts of the reserved domain again: some may have become free meanwhile, and the graph may need others.
-func (s *Scheduler) renewDomainReservation(r *gang.Request, result *placement.Result) {
-	s.mark("")
-	if empty, _, _ := s.hostsWhenEmpty(r, result, s.reserver.current.domain); empty != nil && !slices.Equal(empty.Hosts, s.reserver.current.nodes) {
-		s.reserver.current.nodes = empty.Hosts
-		s.queue.wakeWaiting()
+// renew chooses the hosts of the reserved domain again: some may have become free meanwhile, and the graph may need others. It returns whether others
+// are reserved now.
+func (r *domainReserver) renew(request *gang.Request, planned *placement.Result) (changed bool) {
+	r.lift()
+	if empty, _, _ := r.hostsWhenEmpty(request, planned, r.current.domain); empty != nil && !slices.Equal(empty.Hosts, r.current.nodes) {
+		r.current.nodes = empty.Hosts
+		changed = true
 	}
-	s.markCurrent()
+	r.restore()
+	return changed
 }
 
-func (s *Scheduler) hostsWhenEmpty(r *gang.Request, result *placement.Result, in topology.Path) (empty *placement.EmptyHosts, most, needs int) {
-	most = s.reserver.most(s.cluster.Tree(r.Graph.Levels, r.Graph.NodeSelector).Size(topology.Root))
-	empty, needs = placement.WhenEmpty(s.cluster, r.Graph, result, in, most, placement.Options{})
+func (r *domainReserver) hostsWhenEmpty(request *gang.Request, planned *placement.Result, in topology.Path) (empty *placement.EmptyHosts, most, needs int) {
+	g := request.Graph
+	most = r.most(r.cluster.Tree(g.Levels, g.NodeSelector).Size(topology.Root))
+	empty, needs = placement.WhenEmpty(r.cluster, g, planned, in, most, placement.Options{})
 	return empty, most, needs
 }
 
-// markCurrent reserves the nodes for the graph that has its turn.
-func (s *Scheduler) markCurrent() {
-	if s.reserver.current != nil {
-		s.mark(s.reserver.current.graph.String())
+// restore reserves the nodes for the graph that has its turn.
+func (r *domainReserver) restore() {
+	if r.current != nil {
+		r.mark(r.current.graph.String())
 	}
 }
 
-// mark reserves the nodes of the current turn for somebody, or with "" for nobody.
-func (s *Scheduler) mark(who string) {
-	if s.reserver.current == nil {
+// lift opens the reserved nodes, until they are restored.
+func (r *domainReserver) lift() { r.mark("") }
+
+// mark reserves the nodes of the current turn for a graph, or with "" for no one.
+func (r *domainReserver) mark(who string) {
+	if r.current == nil {
 		return
 	}
-	for _, node := range s.reserver.current.nodes {
-		s.cluster.ReserveNode(node, who)
+	for _, node := range r.current.nodes {
+		r.cluster.ReserveNode(node, who)
 	}
 }
 
-// liftDomainReservation opens the reserved hosts for the plan of a graph that may use them.
-func (s *Scheduler) liftDomainReservation(dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request) {
-	if d := s.reserver.current; d != nil && d.exempt(dgd, r) {
-		s.mark("")
+// liftFor opens the reserved hosts for the plan of a graph that may use them.
+func (r *domainReserver) liftFor(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request) {
+	if r.current != nil && r.current.exempt(dgd, request) {
+		r.lift()
 	}
 }
 
@@ -186,25 +195,22 @@ func (d *domainReservation) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, r *
 	return false
 }
 
-// leaveLine takes a graph out of the line and ends its turn, if it has one.
-func (s *Scheduler) leaveLine(name types.NamespacedName, placed bool) {
-	delete(s.reserver.line, name)
-	d := s.reserver.current
-	if d == nil || d.graph != name {
-		return
+// leave takes a graph out of the line and ends its turn, if it has one. It returns whether it had: others may use the hosts.
+func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.Time) bool {
+	delete(r.line, name)
+	if !r.has(name) {
+		return false
 	}
 	if !placed {
-		s.reserver.rest(name.Namespace, s.options.Clock.Now())
+		r.rest(name.Namespace, now)
 	}
-	s.mark("")
-	s.reserver.current = nil
+	r.lift()
+	r.current = nil
 	domainReserved.Set(0)
-	s.queue.wakeWaiting()
+	return true
 }
 
-// expireDomainReservation ends a turn that has lasted its time; the graph joins the line again when it is planned next.
-func (s *Scheduler) expireDomainReservation(now time.Time) {
-	if d := s.reserver.current; d != nil && !now.Before(d.until) {
-		s.leaveLine(d.graph, false)
-	}
+// expire ends a turn that has lasted its time, and returns whether there was one; the graph joins the line again when it is planned next.
+func (r *domainReserver) expire(now time.Time) bool {
+	return r.current != nil && !now.Before(r.current.until) && r.leave(r.current.graph, false, now)
 }

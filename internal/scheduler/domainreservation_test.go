@@ -47,7 +47,7 @@ func newBench(t testing.TB, o Options) *bench {
 
 // host adds a host with so many GPUs to a rack.
 func (b *bench) host(name, rack string, gpus int) {
-	b.s.cluster.SetNode(&corev1.Node{
+	b.s.ledger.cluster.SetNode(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": rack, corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
@@ -61,11 +61,11 @@ func (b *bench) taken(hosts ...string) {
 	for _, host := range hosts {
 		pod := withGPU(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: host, UID: types.UID("on-" + host)}})
 		pod.Spec.NodeName = host
-		b.s.cluster.SetPod(pod)
+		b.s.ledger.cluster.SetPod(pod)
 	}
 }
 
-func (b *bench) freed(host string) { b.s.cluster.DeletePod("on-" + host) }
+func (b *bench) freed(host string) { b.s.ledger.cluster.DeletePod("on-" + host) }
 
 func withGPU(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"gpu": resource.MustParse("1")}}}}
@@ -93,7 +93,7 @@ func asking(number int, pods, priority int32) gang.Observation {
 // ask has a graph planned and returns where it went, or why it waits.
 func (b *bench) ask(o gang.Observation) string {
 	b.t.Helper()
-	d := b.s.decide(b.t.Context(), o)
+	d := b.decide(o)
 	releases, result := d.releases, d.result
 	if len(result.Waiting) > 0 {
 		return result.Waiting[0].Message
@@ -103,6 +103,34 @@ func (b *bench) ask(o gang.Observation) string {
 	}
 	return "rack " + releases[0].Pin.Labels["r"]
 }
+
+// decide has a graph decided about, and does what the loop does with the decision.
+func (b *bench) decide(o gang.Observation) decision {
+	d := b.s.ledger.decide(b.t.Context(), o)
+	b.s.queue.wakeUp(d.wake)
+	b.s.report(o.DGD, d.events)
+	return d
+}
+
+// track delivers a pod's state to the records of released pods, and nothing else.
+func (b *bench) track(pod *corev1.Pod) {
+	b.s.ledger.pods.follow(pod, topology.PodID(pod), b.clock.Now())
+}
+
+// count counts the records of released pods that are so.
+func (b *bench) count(so func(r *released) bool) (n int) {
+	for _, r := range b.s.ledger.pods.byID {
+		if so(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// releasing are the pods whose release is under way.
+func (b *bench) releasing() int { return b.count(func(r *released) bool { return r.releasing }) }
+
+func (b *bench) preempts() int { return b.count(func(r *released) bool { return r.preempting }) }
 
 func (b *bench) expect(what string, o gang.Observation, want string) {
 	b.t.Helper()
@@ -132,19 +160,19 @@ func TestReservesADomainForALargeGang(t *testing.T) {
 	b.freed("b0")
 	b.expect("a newcomer elsewhere", asking(8, 1, 0), "rack b")
 	b.expect("an older one", asking(4, 1, 0), "rack a")
-	b.s.cluster.Forget("g4-work-0")
+	b.s.ledger.cluster.Forget("g4-work-0")
 	b.expect("a more important one", asking(9, 1, 1), "rack a")
-	b.s.cluster.Forget("g9-work-0")
+	b.s.ledger.cluster.Forget("g9-work-0")
 	lost := asking(10, 1, 0)
 	lost.Groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a/a1"}}
 	b.expect("one that was there before", lost, "rack a")
-	b.s.cluster.Forget("g10-work-0")
-	b.s.cluster.Forget("g6-work-0")
+	b.s.ledger.cluster.Forget("g10-work-0")
+	b.s.ledger.cluster.Forget("g6-work-0")
 	b.expect("both hosts are free", big, "rack a")
-	if b.s.reserver.current != nil {
+	if b.s.ledger.reserver.current != nil {
 		t.Error("the rack is still reserved although the gang is placed")
 	}
-	b.s.cluster.Forget("g5-work-0-0")
+	b.s.ledger.cluster.Forget("g5-work-0-0")
 	b.expect("a newcomer after that", asking(11, 1, 0), "rack a")
 	if said := <-b.said.Events; !strings.Contains(said, "2 hosts in z/a are reserved until 03:11 UTC for a gang that has been waiting for 1m0s") {
 		t.Error(said)
@@ -158,7 +186,7 @@ func TestDomainReservationEnds(t *testing.T) {
 		"when it does not want it more": func(b *bench) {
 			o := asking(5, 2, 0)
 			o.Groups[0].Spec.Replicas, o.Pods = 0, nil
-			b.s.decide(b.t.Context(), o)
+			b.decide(o)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +216,7 @@ func TestReservesNoDomain(t *testing.T) {
 			b.taken("a0", "b0", "b1")
 			for _, later := range []time.Duration{0, time.Minute, time.Hour} {
 				b.pass(later)
-				if got := b.ask(tc.graph); strings.Contains(got, "reserved") || b.s.reserver.current != nil {
+				if got := b.ask(tc.graph); strings.Contains(got, "reserved") || b.s.ledger.reserver.current != nil {
 					t.Error(got)
 				}
 			}
@@ -238,12 +266,12 @@ func TestPreemptedCapacityIsNotHeld(t *testing.T) {
 	o := asking(1, 2, 0)
 	preempted := o.Pods[0].DeepCopy()
 	preempted.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
-	b.s.holds.trackPreempted(preempted, begin)
-	if _, lost := b.s.holds.preempted[gang.Of(o.Pods[1])]; !lost {
+	b.s.ledger.holds.trackPreempted(preempted, begin)
+	if _, lost := b.s.ledger.holds.preempted[gang.Of(o.Pods[1])]; !lost {
 		t.Errorf("%s is not known to have lost a pod", gang.Of(o.Pods[1]))
 	}
 	b.pass(preemptedFor + time.Second)
-	if len(b.s.holds.preempted) > 0 {
+	if len(b.s.ledger.holds.preempted) > 0 {
 		t.Error("remembered for ever")
 	}
 }
@@ -257,7 +285,7 @@ func TestMoveIsReported(t *testing.T) {
 	if said := <-b.said.Events; !strings.Contains(said, "work-0 moves as a whole from z/a to z/b: needs 2 pods x 1 gpu") || !strings.Contains(said, "holds 1 of 2") {
 		t.Error(said)
 	}
-	if !topology.Path([]string{"z", "b"}).Equal(b.s.inFlight.domains[topology.PodID(o.Pods[0])]) {
-		t.Errorf("released to %s", b.s.inFlight.domains[topology.PodID(o.Pods[0])])
+	if !topology.Path([]string{"z", "b"}).Equal(b.s.ledger.pods.of(topology.PodID(o.Pods[0])).domain) {
+		t.Errorf("released to %s", b.s.ledger.pods.of(topology.PodID(o.Pods[0])).domain)
 	}
 }

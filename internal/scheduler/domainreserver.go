@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // domainReserver decides whose turn it is to have hosts of a domain reserved. One graph has them at a time. Among the graphs that have waited
 // long enough the highest priority comes first, then the oldest. A namespace that did not use its reservation rests for as long again, so
 // that no tenant can hold hosts all the time.
 type domainReserver struct {
+	cluster *topology.Cluster
 	// after is how long a graph waits for its turn, 0 for never; lasts is how long a turn lasts.
 	after, lasts time.Duration
 	// share is the largest share of a topology's nodes that is reserved.
@@ -35,9 +38,9 @@ type inLine struct {
 	tooMany string
 }
 
-func newDomainReserver(o Options) domainReserver {
+func newDomainReserver(o Options, c *topology.Cluster) domainReserver {
 	return domainReserver{
-		after: max(o.ReserveDomainAfter, 0), lasts: o.ReserveDomainFor, share: o.ReserveShare,
+		cluster: c, after: max(o.ReserveDomainAfter, 0), lasts: o.ReserveDomainFor, share: o.ReserveShare,
 		line: map[types.NamespacedName]*inLine{}, rests: map[string]time.Time{},
 	}
 }
@@ -52,6 +55,9 @@ func (r *domainReserver) join(name types.NamespacedName, priority int32, created
 	entry.priority = priority
 	return entry
 }
+
+// pause takes a graph out of the line that is not planned now, or of which it is not known whether there is capacity. Its turn continues.
+func (r *domainReserver) pause(name types.NamespacedName) { delete(r.line, name) }
 
 // wait is how long a graph in line waits until it may have its turn.
 func (r *domainReserver) wait(name types.NamespacedName, now time.Time) time.Duration {

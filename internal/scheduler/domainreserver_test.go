@@ -82,7 +82,7 @@ func TestReservesOnlyWhatTheGangCanUse(t *testing.T) {
 	b.ask(picky(5))
 	b.pass(time.Minute)
 	b.expect("the picky one", picky(5), "; 1 host in z is reserved for it until")
-	if diff := cmp.Diff([]string{"a0"}, b.s.reserver.current.nodes); diff != "" {
+	if diff := cmp.Diff([]string{"a0"}, b.s.ledger.reserver.current.nodes); diff != "" {
 		t.Errorf("reserved hosts (-want +got):\n%s", diff)
 	}
 	b.freed("a0")
@@ -115,8 +115,8 @@ func TestReservedHostsFollowWhatBecomesFree(t *testing.T) {
 	b.expect("reserved", asking(5, 2, 0), "2 hosts in z/a are reserved for it")
 	b.freed("a3")
 	b.ask(asking(5, 2, 0))
-	if !slices.Contains(b.s.reserver.current.nodes, "a3") || len(b.s.reserver.current.nodes) != 2 {
-		t.Errorf("reserved are %v, want two with the free a3", b.s.reserver.current.nodes)
+	if !slices.Contains(b.s.ledger.reserver.current.nodes, "a3") || len(b.s.ledger.reserver.current.nodes) != 2 {
+		t.Errorf("reserved are %v, want two with the free a3", b.s.ledger.reserver.current.nodes)
 	}
 	b.expect("a newcomer", asking(6, 1, 0), "reserved for ns/g5")
 	b.freed("a2")

@@ -45,7 +45,7 @@ func waitingKinds() []gang.Observation {
 
 // fits says whether a graph would be placed now.
 func (b *bench) fits(o gang.Observation) bool {
-	c := b.s.cluster
+	c := b.s.ledger.cluster
 	c.Begin()
 	defer c.Rollback()
 	planned := placement.PlanGraph(c, gang.NewRequest(o).Graph, placement.Options{})
@@ -103,7 +103,7 @@ func drawBound(t *rapid.T, name, node string) *corev1.Pod {
 func TestWhoeverFitsIsDue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b, all := newBench(t, Options{}), graphs{}
-		b.s.reader = all
+		b.s.objects.reader = all
 		kinds, fitted := waitingKinds(), map[string]bool{}
 		for _, o := range kinds {
 			all[o.DGD.Name] = o
@@ -113,7 +113,7 @@ func TestWhoeverFitsIsDue(t *testing.T) {
 		look := func() { // those that are refused say what they need
 			for _, o := range kinds {
 				if fitted[o.DGD.Name] = b.fits(o); !fitted[o.DGD.Name] {
-					b.s.queue.setWaiting(clientKey(o), true, b.s.decide(rt.Context(), o).waits)
+					b.s.queue.setWaiting(clientKey(o), true, b.decide(o).waits)
 				}
 			}
 			b.s.wakeFreed()
@@ -123,12 +123,12 @@ func TestWhoeverFitsIsDue(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"node": func(rt *rapid.T) {
 				now := drawHost(rt, node())
-				b.s.nodeSet(nodes[now.Name], now)
+				b.s.ledger.nodeChanged(nodes[now.Name], now)
 				nodes[now.Name] = now
 			},
 			"node gone": func(*rapid.T) {
 				if gone := nodes[node()]; gone != nil {
-					b.s.nodeGone(gone)
+					b.s.ledger.nodeGone(gone)
 					delete(nodes, gone.Name)
 				}
 			},
@@ -159,7 +159,7 @@ func TestWhoeverFitsIsDue(t *testing.T) {
 					}
 					looked := fitted[name] || slices.Contains(due, clientKey(o)) // what fits is looked at, and would be placed
 					if fitted[name] = fits; !fits && looked {
-						b.s.queue.setWaiting(clientKey(o), true, b.s.decide(rt.Context(), o).waits)
+						b.s.queue.setWaiting(clientKey(o), true, b.decide(o).waits)
 					}
 				}
 			},

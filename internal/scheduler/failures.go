@@ -7,15 +7,12 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // lastRetry is the longest pause before a release that failed is tried again; the first one is retryAfter.
@@ -52,63 +49,33 @@ func (b backoff) why() string {
 	return ""
 }
 
-// noteFailure has a release that failed tried again, and reported when it was not the first in succession.
-func (s *Scheduler) noteFailure(dgd *nvidiav1beta1.DynamoGraphDeployment, err error) {
-	name := client.ObjectKeyFromObject(dgd)
-	s.mu.Lock()
-	f := s.failures.note(name, err, s.options.Clock.Now())
-	s.mu.Unlock()
-	s.queue.addAt(name, f.until)
-	if f.repeated() {
-		s.queue.add(name)
-	}
-}
-
-// endFailures forgets the failures of a graph: a gang of it was released.
-func (s *Scheduler) endFailures(dgd *nvidiav1beta1.DynamoGraphDeployment) {
-	name := client.ObjectKeyFromObject(dgd)
-	s.mu.Lock()
-	_, failed := s.failures[name]
-	delete(s.failures, name)
-	s.mu.Unlock()
-	if failed {
-		s.queue.add(name)
-	}
-}
-
-// failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more. Called with the lock held.
-func (s *Scheduler) failureOf(o gang.Observation, r *gang.Request) backoff {
+// failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more.
+func (l *ledger) failureOf(o gang.Observation, r *gang.Request) backoff {
 	name := client.ObjectKeyFromObject(o.DGD)
-	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, s.onItsWay) {
-		delete(s.failures, name)
+	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, l.onItsWay) {
+		delete(l.failures, name)
 	}
-	return s.failures[name]
+	return l.failures[name]
 }
 
 // endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them would keep
-// its capacity for good. Called with the lock held.
-func (s *Scheduler) endRefused(name types.NamespacedName, r *gang.Request, failed backoff, d *decision) {
-	now := s.options.Clock.Now()
-	if !failed.repeated() || now.Sub(failed.since) < servedPatience*s.options.RequeueAfter {
+// its capacity for good.
+func (l *ledger) endRefused(r *gang.Request, failed backoff, d *decision) {
+	now := l.clock.Now()
+	if !failed.repeated() || now.Sub(failed.since) < servedPatience*l.options.RequeueAfter {
 		return
 	}
 	for _, half := range r.Halves() {
 		d.evict(half, eviction{reason: gang.CodeReleaseRefused, why: failed.message})
 		failed.since = now
 	}
-	s.failures[name] = failed
+	l.failures[d.graph] = failed
 }
 
-// scored is the part of a graph that its score is about: without what is not released time and again, or each try would say something new. Called
-// with the lock held.
-func (s *Scheduler) scored(o gang.Observation) gang.Observation {
-	if s.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
+// scored is the part of a graph that its score is about: without what is not released time and again, or each try would say something new.
+func (l *ledger) scored(o gang.Observation) gang.Observation {
+	if l.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
 		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), graph.GateClosed)
 	}
 	return o
-}
-
-func (s *Scheduler) onItsWay(pod *corev1.Pod) bool {
-	_, is := s.inFlight.domains[topology.PodID(pod)]
-	return is
 }

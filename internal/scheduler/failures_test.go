@@ -58,8 +58,8 @@ func TestRefusedReleasesAreReported(t *testing.T) {
 				b.pass(time.Minute)
 				b.settle()
 				b.settle()
-				if r, _ := b.s.results.Get(clientKey(o), o.DGD.UID); r.Placed != 1 || len(r.Waiting) > 0 || len(b.s.failures) > 0 {
-					t.Errorf("after a success placed %d, waiting %v, failures %v", r.Placed, r.Waiting, b.s.failures)
+				if r, _ := b.s.results.Get(clientKey(o), o.DGD.UID); r.Placed != 1 || len(r.Waiting) > 0 || len(b.s.ledger.failures) > 0 {
+					t.Errorf("after a success placed %d, waiting %v, failures %v", r.Placed, r.Waiting, b.s.ledger.failures)
 				}
 			})
 		})
@@ -76,8 +76,8 @@ func TestASingleFailureIsNotReported(t *testing.T) {
 		p.failing = ""
 		b.pass(retryAfter)
 		b.settle()
-		if r, _ := b.s.results.Get(clientKey(o), o.DGD.UID); r.Placed != 1 || len(b.said.Events) > 0 || len(b.s.failures) > 0 {
-			t.Errorf("placed %d, waiting %v, %d events, failures %v", r.Placed, r.Waiting, len(b.said.Events), b.s.failures)
+		if r, _ := b.s.results.Get(clientKey(o), o.DGD.UID); r.Placed != 1 || len(b.said.Events) > 0 || len(b.s.ledger.failures) > 0 {
+			t.Errorf("placed %d, waiting %v, %d events, failures %v", r.Placed, r.Waiting, len(b.said.Events), b.s.ledger.failures)
 		}
 	})
 }
@@ -89,9 +89,9 @@ func TestFailuresAreForgotten(t *testing.T) {
 		p.failing, p.err = "g2-work-0-0", errors.New("denied by a policy")
 		b.settle()
 		o.Groups[0].Spec.Replicas, o.Pods = 0, nil
-		b.s.decide(t.Context(), o)
-		if len(b.s.failures) > 0 {
-			t.Errorf("still known: %v", b.s.failures)
+		b.decide(o)
+		if len(b.s.ledger.failures) > 0 {
+			t.Errorf("still known: %v", b.s.ledger.failures)
 		}
 	})
 }

@@ -16,16 +16,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
-// byGraph counts, in the maps of a struct and of what it points to that are keyed by the names of graphs, the entries of one graph.
-func byGraph(v reflect.Value, path string, name types.NamespacedName, into map[string]int) {
+// byGraph counts, in the maps of a struct and of what it points to that are keyed by the names of graphs, the entries of one graph. What several
+// fields point to counts once.
+func byGraph(v reflect.Value, path string, name types.NamespacedName, seen map[uintptr]bool, into map[string]int) {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() && v.Elem().Kind() == reflect.Struct && v.Type().Elem().PkgPath() == reflect.TypeFor[queue]().PkgPath() {
-			byGraph(v.Elem(), path, name, into)
+		if !v.IsNil() && !seen[v.Pointer()] && v.Elem().Kind() == reflect.Struct && v.Type().Elem().PkgPath() == reflect.TypeFor[queue]().PkgPath() {
+			seen[v.Pointer()] = true
+			byGraph(v.Elem(), path, name, seen, into)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			byGraph(v.Field(i), path+"."+v.Type().Field(i).Name, name, into)
+			byGraph(v.Field(i), path+"."+v.Type().Field(i).Name, name, seen, into)
 		}
 	case reflect.Map:
 		if v.Type().Key() == reflect.TypeFor[types.NamespacedName]() && v.MapIndex(reflect.ValueOf(name)).IsValid() {
@@ -44,13 +46,13 @@ func TestNothingIsRememberedOfAGraphThatIsGone(t *testing.T) {
 	s.queue.addAt(name, begin.Add(time.Hour))
 	s.line.Add(turns.Graph{Namespace: name.Namespace, Name: name.Name})
 	s.results.set(name, gang.Result{Wanted: 1})
-	s.reserver.join(name, 0, begin, begin)
-	s.backoffs.begin(name, "", begin)
-	s.failures.note(name, errors.New("refused"), begin)
-	s.waits[name] = map[gang.Key]wait{}
+	s.ledger.reserver.join(name, 0, begin, begin)
+	s.ledger.backoffs.begin(name, "", begin)
+	s.ledger.failures.note(name, errors.New("refused"), begin)
+	s.ledger.waits[name] = map[gang.Key]wait{}
 	count := func() []string {
 		out := map[string]int{}
-		byGraph(reflect.ValueOf(s), "", name, out)
+		byGraph(reflect.ValueOf(s), "", name, map[uintptr]bool{}, out)
 		if s.line.Len() > 0 {
 			out[".line"]++
 		}
@@ -61,7 +63,10 @@ func TestNothingIsRememberedOfAGraphThatIsGone(t *testing.T) {
 		slices.Sort(fields)
 		return fields
 	}
-	want := []string{".backoffs", ".failures", ".line", ".queue.later", ".queue.taken", ".queue.waiting", ".reserver.line", ".results.byName", ".waits"}
+	want := []string{
+		".ledger.backoffs", ".ledger.failures", ".ledger.reserver.line", ".ledger.waits",
+		".line", ".queue.later", ".queue.taken", ".queue.waiting", ".results.byName",
+	}
 	if got := count(); !slices.Equal(got, want) {
 		t.Errorf("filled are %v, want %v", got, want)
 	}

@@ -26,9 +26,9 @@ type lockWatcher struct {
 
 func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.ListOption) error {
 	if _, pods := l.(*corev1.PodList); pods {
-		free := w.s.mu.TryLock()
+		free := w.s.ledger.mu.TryLock()
 		if free {
-			w.s.mu.Unlock()
+			w.s.ledger.mu.Unlock()
 		}
 		w.locked = append(w.locked, !free)
 	}
@@ -40,7 +40,7 @@ func (w *lockWatcher) List(_ context.Context, l client.ObjectList, _ ...client.L
 func TestDecidesFromWhatIsNotOlderThanTheClusterCache(t *testing.T) {
 	s := New(nil, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{gates.Placer{}}}), events.NewFakeRecorder(1), NewResults(func(types.NamespacedName) {}), Options{})
 	w := &lockWatcher{Reader: fake.NewClientBuilder().Build(), s: s}
-	s.reader = w
+	s.objects.reader = w
 	s.schedule(t.Context(), asking(1, 1, 0).DGD)
 	if len(w.locked) == 0 || !w.locked[len(w.locked)-1] {
 		t.Errorf("pods were last read while the cluster cache could change: %v", w.locked)

@@ -4,7 +4,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,8 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // What is read from the scheduler's state when metrics are gathered.
@@ -80,7 +80,7 @@ func (g *gathered) collect(s *Scheduler, out chan<- prometheus.Metric) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now := s.options.Clock.Now(); g.at.IsZero() || now.Sub(g.at) >= gatherEvery {
-		g.at, g.metrics = now, s.gather(context.Background())
+		g.at, g.metrics = now, gather(context.Background(), s)
 	}
 	for _, metric := range g.metrics {
 		out <- metric
@@ -94,34 +94,21 @@ func (r *readings) gauge(d *prometheus.Desc, value float64, labels ...string) {
 	r.metrics = append(r.metrics, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
 }
 
-func (s *Scheduler) gather(ctx context.Context) []prometheus.Metric {
+func gather(ctx context.Context, s *Scheduler) []prometheus.Metric {
 	r := &readings{}
-	waiting := s.gatherWaits(r)
-	s.gatherGraphs(r, waiting)
-	s.gatherLevels(ctx, r)
+	waiting := r.waits(s.ledger, s.options.Clock.Now())
+	r.graphs(s, waiting)
+	r.levels(ctx, s)
 	return r.metrics
 }
 
-// gatherWaits counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
-func (s *Scheduler) gatherWaits(r *readings) map[types.NamespacedName]time.Time {
-	counts, first := map[string]int{}, map[types.NamespacedName]time.Time{}
-	now := s.options.Clock.Now()
+// waits counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
+func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time.Time {
+	counts, first := l.waitsByReason(now)
 	oldest := now
-	s.mu.Lock()
-	for name, gangs := range s.waits {
-		since := now
-		for _, w := range gangs {
-			counts[w.reason]++
-			if w.since.Before(since) {
-				since = w.since
-			}
-		}
-		first[name] = since
-		if since.Before(oldest) {
-			oldest = since
-		}
+	for _, since := range first {
+		oldest = earlier(oldest, since)
 	}
-	s.mu.Unlock()
 	for _, reason := range waitReasons {
 		r.gauge(gangsWaiting, float64(counts[reason]), reason)
 	}
@@ -129,15 +116,45 @@ func (s *Scheduler) gatherWaits(r *readings) map[types.NamespacedName]time.Time 
 	return first
 }
 
-// gatherLevels counts what is free by level, of every ClusterTopology.
-func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
+// graphs gives the graphs series of their own, at most as many as MetricGraphs: first those that wait, the longest wait before the
+// others, then by name.
+func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Time) {
+	if s.options.MetricGraphs <= 0 {
+		return
+	}
+	results, now := s.results.all(), s.options.Clock.Now()
+	since := func(name types.NamespacedName) time.Time {
+		if at, waits := waiting[name]; waits {
+			return at
+		}
+		return now
+	}
+	names := slices.SortedFunc(maps.Keys(results), func(a, b types.NamespacedName) int {
+		return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	shown := min(len(names), s.options.MetricGraphs)
+	for _, name := range names[:shown] {
+		result := results[name]
+		r.gauge(graphReplicas, float64(result.Wanted), name.Namespace, name.Name, "wanted")
+		r.gauge(graphReplicas, float64(result.Placed), name.Namespace, name.Name, "placed")
+		r.gauge(graphReplicas, float64(len(result.Waiting)), name.Namespace, name.Name, "waiting")
+		r.gauge(graphWait, now.Sub(since(name)).Seconds(), name.Namespace, name.Name)
+		if result.Score >= 0 {
+			r.gauge(graphScore, result.Score, name.Namespace, name.Name)
+		}
+	}
+	r.gauge(graphOmitted, float64(len(names)-shown))
+}
+
+// levels counts what is free by level, of every ClusterTopology.
+func (r *readings) levels(ctx context.Context, s *Scheduler) {
 	profiles := &grovev1alpha1.ClusterTopologyList{}
-	if err := s.reader.List(ctx, profiles, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.objects.reader.List(ctx, profiles, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "listing topologies for metrics")
 	}
 	domains := map[string]int{}
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(s.options.MetricResources))) { // each once: equal series are an error
-		capacity := s.capacityOf(resource, profiles.Items)
+		capacity := s.ledger.capacityOf(resource, profiles.Items)
 		for _, level := range capacity.Levels {
 			domains[level.Level] = level.Domains
 			r.gauge(levelCapacity, float64(level.Capacity), level.Level, resource)
@@ -152,17 +169,4 @@ func (s *Scheduler) gatherLevels(ctx context.Context, r *readings) {
 	for level, count := range domains {
 		r.gauge(levelDomains, float64(count), level)
 	}
-}
-
-// capacityOf counts one resource. Planning waits meanwhile, hence one resource at a time.
-func (s *Scheduler) capacityOf(resource string, profiles []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var trees []*topology.Tree
-	for i := range profiles {
-		if profiles[i].DeletionTimestamp == nil {
-			trees = append(trees, s.cluster.Tree(gang.LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
-		}
-	}
-	return s.cluster.CapacityByLevel(resource, trees...)
 }

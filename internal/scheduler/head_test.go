@@ -23,7 +23,7 @@ func TestMinAvailableGoesTogether(t *testing.T) {
 			work.Spec.MinAvailable = ptr.To[int32](2)
 			o.Groups = []*trellisv1alpha1.ScalingGroup{work}
 			o.Pods = append(o.Pods[:0], withGPU(newPod(work, 0, 0)))
-			d := b.s.decide(t.Context(), o)
+			d := b.decide(o)
 			releases, result := d.releases, d.result
 			if len(releases) > 0 {
 				t.Errorf("%s is released alone", releases[0].Pod.Name)
@@ -32,7 +32,7 @@ func TestMinAvailableGoesTogether(t *testing.T) {
 				t.Errorf("waiting are %v, want what is being created", result.Waiting)
 			}
 			o.Pods = append(o.Pods, withGPU(newPod(work, 1, 0)))
-			if d := b.s.decide(t.Context(), o); len(d.releases) != 2 {
+			if d := b.decide(o); len(d.releases) != 2 {
 				t.Errorf("%d pods are released, want the two that are there", len(releases))
 			}
 		})

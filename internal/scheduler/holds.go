@@ -4,16 +4,13 @@
 package scheduler
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -156,58 +153,30 @@ func (h *holds) wasPreempted(replica string) bool {
 	return lost
 }
 
-// holdCapacityOf is called with the lock held, while the pod is still counted.
-func (s *Scheduler) holdCapacityOf(pod *corev1.Pod) {
-	sg := s.groupOf(pod)
-	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !graph.Gated(sg) || !s.willBeFollowed(sg, pod) {
+// holdCapacityOf holds what a pod takes, which is still counted.
+func (l *ledger) holdCapacityOf(pod *corev1.Pod) {
+	name, followed := l.followed(pod)
+	if !followed {
 		return
 	}
-	if s.holds.wasPreempted(gang.Of(pod)) {
+	if l.holds.wasPreempted(gang.Of(pod)) {
 		return // its capacity went to a more important one
 	}
 	node := pod.Spec.NodeName
-	if node == "" && s.promised(pod) { // others freed capacity for it: who gets that now would be preempted for its successor
-		node, _ = s.cluster.Reserved(topology.PodID(pod))
+	if node == "" && l.promised(pod) { // others freed capacity for it: who gets that now would be preempted for its successor
+		node, _ = l.cluster.Reserved(topology.PodID(pod))
 	}
 	if node == "" {
 		return // it never had its capacity for sure: requeued, or never bound
 	}
-	name := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
-	if _, elsewhere := s.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || s.avoided.has(name, gang.Of(pod), node) {
+	if _, elsewhere := l.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || l.avoided.has(name, gang.Of(pod), node) {
 		return // it comes back elsewhere
 	}
-	s.holds.begin(s.cluster, pod, node, name, s.options.Clock.Now())
-	s.queue.wake() // the loop sets its timer by the holds
+	l.holds.begin(l.cluster, pod, node, name, l.clock.Now())
+	l.wakeLoop() // the loop sets its timer by the holds
 }
 
 // promised says that others had to free capacity for a released pod: the plan said so, or, before this operator started, the kube-scheduler.
-func (s *Scheduler) promised(pod *corev1.Pod) bool {
-	return s.inFlight.preempting[topology.PodID(pod)] || pod.Status.NominatedNodeName != ""
-}
-
-// willBeFollowed says that the replica of a pod that is gone will be recreated.
-func (s *Scheduler) willBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod) bool {
-	pods := &corev1.PodList{}
-	err := s.reader.List(context.Background(), pods, client.InNamespace(sg.Namespace),
-		client.MatchingFields{IndexPodsByGraph: gone.Labels[graph.LabelGraph]}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return false
-	}
-	var left []*corev1.Pod
-	for i := range pods.Items {
-		if graph.Member(&pods.Items[i], sg) && pods.Items[i].UID != gone.UID {
-			left = append(left, &pods.Items[i])
-		}
-	}
-	return gang.WillBeFollowed(sg, gone, left)
-}
-
-// expireHolds frees what was held too long and says when the next hold ends.
-func (s *Scheduler) expireHolds() time.Duration {
-	now := s.options.Clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := s.holds.expire(s.cluster, now)
-	s.expireDomainReservation(now)
-	return next
+func (l *ledger) promised(pod *corev1.Pod) bool {
+	return l.pods.of(topology.PodID(pod)).preempting || pod.Status.NominatedNodeName != ""
 }

@@ -23,14 +23,14 @@ import (
 func heldPod(b *bench, h *holds) (*corev1.Pod, types.NamespacedName) {
 	o := asking(1, 1, 0)
 	pod := boundTo(o.Pods[0], "a0")
-	b.s.cluster.SetPod(pod)
-	h.begin(b.s.cluster, pod, "a0", clientKey(o), begin)
+	b.s.ledger.cluster.SetPod(pod)
+	h.begin(b.s.ledger.cluster, pod, "a0", clientKey(o), begin)
 	return pod, clientKey(o)
 }
 
 // full says whether a0 has no capacity for one more pod.
 func (b *bench) full(like *corev1.Pod) bool {
-	_, full := b.s.cluster.Why("a0", topology.ShapeOf(like))
+	_, full := b.s.ledger.cluster.Why("a0", topology.ShapeOf(like))
 	return full
 }
 
@@ -45,40 +45,40 @@ func TestHeldCapacity(t *testing.T) {
 	}{
 		"is taken": {func(*bench, *holds, *corev1.Pod, types.NamespacedName) {}, true, true},
 		"is free for its successor": {func(b *bench, h *holds, pod *corev1.Pod, _ types.NamespacedName) {
-			h.lift(b.s.cluster, "ns", next(pod))
+			h.lift(b.s.ledger.cluster, "ns", next(pod))
 		}, false, true},
 		"is not free for one of another namespace": {func(b *bench, h *holds, pod *corev1.Pod, _ types.NamespacedName) {
-			h.lift(b.s.cluster, "other", next(pod))
+			h.lift(b.s.ledger.cluster, "other", next(pod))
 		}, true, true},
 		"is taken again after a plan that was dropped": {func(b *bench, h *holds, pod *corev1.Pod, _ types.NamespacedName) {
-			h.lift(b.s.cluster, "ns", next(pod))
-			h.restore(b.s.cluster)
+			h.lift(b.s.ledger.cluster, "ns", next(pod))
+			h.restore(b.s.ledger.cluster)
 		}, true, true},
 		"ends when its successor was planned": {func(b *bench, h *holds, pod *corev1.Pod, _ types.NamespacedName) {
-			h.lift(b.s.cluster, "ns", next(pod))
-			h.end(b.s.cluster, map[string]*corev1.Pod{"id": pod})
+			h.lift(b.s.ledger.cluster, "ns", next(pod))
+			h.end(b.s.ledger.cluster, map[string]*corev1.Pod{"id": pod})
 		}, false, false},
 		"ends with its graph": {func(b *bench, h *holds, _ *corev1.Pod, graph types.NamespacedName) {
-			h.drop(b.s.cluster, graph)
+			h.drop(b.s.ledger.cluster, graph)
 		}, false, false},
 		"does not end with another graph": {func(b *bench, h *holds, _ *corev1.Pod, _ types.NamespacedName) {
-			h.drop(b.s.cluster, types.NamespacedName{Namespace: "ns", Name: "other"})
+			h.drop(b.s.ledger.cluster, types.NamespacedName{Namespace: "ns", Name: "other"})
 		}, true, true},
 		"lasts its time": {func(b *bench, h *holds, _ *corev1.Pod, _ types.NamespacedName) {
-			if next := h.expire(b.s.cluster, begin.Add(59*time.Second)); next != time.Second {
+			if next := h.expire(b.s.ledger.cluster, begin.Add(59*time.Second)); next != time.Second {
 				b.t.Errorf("the next one ends in %s, want 1s", next)
 			}
 		}, true, true},
 		"ends after its time": {func(b *bench, h *holds, _ *corev1.Pod, _ types.NamespacedName) {
-			h.expire(b.s.cluster, begin.Add(time.Minute))
+			h.expire(b.s.ledger.cluster, begin.Add(time.Minute))
 		}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, h := newBench(t, Options{}), newHolds(time.Minute)
 			pod, graph := heldPod(b, &h)
-			b.s.cluster.Freed()
+			b.s.ledger.cluster.Freed()
 			tc.do(b, &h, pod, graph)
-			if freed := b.s.cluster.Freed(); slices.Equal(freed, []string{"a0"}) == tc.full {
+			if freed := b.s.ledger.cluster.Freed(); slices.Equal(freed, []string{"a0"}) == tc.full {
 				t.Errorf("freed on %v, full: %v", freed, tc.full)
 			}
 			if full := b.full(pod); full != tc.full {
@@ -108,14 +108,14 @@ func (w withGroup) Get(ctx context.Context, name types.NamespacedName, object cl
 // The capacity of a pod that failed is held from then on, and not again when the pod is deleted: others may have it by then.
 func TestCapacityOfAFailedPodIsHeld(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(1, 1, 0)
-	b.s.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
+	b.s.objects.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
 	pod := boundTo(o.Pods[0], "a0")
 	pod.Spec.SchedulingGates = nil
 	b.s.podSet(nil, pod)
 	failed := pod.DeepCopy()
 	failed.Status.Phase = corev1.PodFailed
 	b.s.podSet(pod, failed)
-	if b.s.podSet(failed, failed); !b.full(pod) || !b.s.holds.has(clientKey(o)) {
+	if b.s.podSet(failed, failed); !b.full(pod) || !b.s.ledger.holds.has(clientKey(o)) {
 		t.Error("the capacity is not held")
 	}
 	b.pass(time.Minute)
@@ -140,8 +140,8 @@ func TestHoldsOfAHalfMadeReplica(t *testing.T) {
 	b.taken("b0", "b1")
 	for i, node := range []string{"a0", "a1"} {
 		pod := boundTo(o.Pods[i], node)
-		b.s.cluster.SetPod(pod)
-		b.s.holds.begin(b.s.cluster, pod, node, clientKey(o), begin)
+		b.s.ledger.cluster.SetPod(pod)
+		b.s.ledger.holds.begin(b.s.ledger.cluster, pod, node, clientKey(o), begin)
 		o.Pods[i].UID += "-again"
 	}
 	half := o
@@ -149,7 +149,7 @@ func TestHoldsOfAHalfMadeReplica(t *testing.T) {
 	b.expect("the first pod is made", half, gang.BeingCreated)
 	b.expect("somebody else", asking(2, 1, 0), "holds 0 of 1")
 	b.expect("both are made", o, "rack a")
-	if b.s.holds.has(clientKey(o)) {
+	if b.s.ledger.holds.has(clientKey(o)) {
 		t.Error("held for ever")
 	}
 }
@@ -163,10 +163,10 @@ func TestTheEndOfAHoldWakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := waitingGraphs(t, 1)
 			o := asking(2, tc.size, 0)
-			b.s.reader.(graphs)["g2"] = o
-			b.s.cluster.DeletePod("on-a0")
+			b.s.objects.reader.(graphs)["g2"] = o
+			b.s.ledger.cluster.DeletePod("on-a0")
 			was := boundTo(o.Pods[0], "a0")
-			b.s.holds.begin(b.s.cluster, was, "a0", clientKey(o), begin)
+			b.s.ledger.holds.begin(b.s.ledger.cluster, was, "a0", clientKey(o), begin)
 			if tc.size == 1 {
 				o.Pods[0].Spec.Containers = nil
 			}
@@ -174,7 +174,7 @@ func TestTheEndOfAHoldWakes(t *testing.T) {
 			if n := b.look(); n > 3 {
 				t.Errorf("%d plans", n)
 			}
-			if n := len(b.s.inFlight.domains); n != tc.placed {
+			if n := b.releasing(); n != tc.placed {
 				t.Errorf("%d are placed, want %d", n, tc.placed)
 			}
 		})
@@ -202,22 +202,26 @@ func TestBackoffs(t *testing.T) {
 }
 
 func TestWhatStandsAgainstAPodKeepsItsTime(t *testing.T) {
-	u := newUnbound()
-	u.setStuck("p", true, "", begin)
-	u.setStuck("p", true, "n", begin.Add(time.Minute))
-	u.setObjected("p", true, "", begin.Add(time.Second))
-	if !u.stuck["p"].since.Equal(begin) || u.stuck["p"].node != "n" || !u.objected["p"].since.Equal(begin.Add(time.Second)) {
-		t.Errorf("stuck since %+v, objected to since %+v", u.stuck["p"], u.objected["p"])
+	u := newReleasedPods()
+	setStuck := func(stands bool, node string, now time.Time) {
+		u.change("p", func(r *released) { r.stuck.set(stands, node, now) })
+	}
+	setStuck(true, "", begin)
+	setStuck(true, "n", begin.Add(time.Minute))
+	u.change("p", func(r *released) { r.objected.set(true, "", begin.Add(time.Second)) })
+	if r := u.of("p"); !r.stuck.since.Equal(begin) || r.stuck.node != "n" || !r.objected.since.Equal(begin.Add(time.Second)) {
+		t.Errorf("stuck since %+v, objected to since %+v", r.stuck, r.objected)
 	}
 	u.restart("p", begin.Add(time.Hour))
 	u.restart("other", begin)
-	if !u.stuck["p"].since.Equal(begin.Add(time.Hour)) || u.isStuck("other") {
-		t.Errorf("stuck are %v", u.stuck)
+	if r := u.of("p"); !r.stuck.since.Equal(begin.Add(time.Hour)) || u.byID["other"] != nil {
+		t.Errorf("stuck are %+v", u.byID)
 	}
-	if u.setStuck("p", false, "", begin); u.isStuck("p") || u.objected["p"].since.IsZero() {
+	setStuck(false, "", begin)
+	if r := u.of("p"); r.stuck.stands() || r.objected.since.IsZero() {
 		t.Error("one of both ended, and the other one with it, or none")
 	}
-	if u.forget("p"); len(u.stuck)+len(u.objected) > 0 {
+	if u.forget("p"); len(u.byID)+len(u.refused) > 0 {
 		t.Error("remembered for ever")
 	}
 }
@@ -225,15 +229,15 @@ func TestWhatStandsAgainstAPodKeepsItsTime(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	b := newBench(t, Options{})
 	o := asking(1, 2, 0)
-	d := b.s.decide(t.Context(), o)
+	d := b.decide(o)
 	first, second := topology.PodID(d.releases[0].Pod), topology.PodID(d.releases[1].Pod)
-	f := &b.s.inFlight
-	if !f.domains[first].Equal(topology.Path{"z", "a"}) || len(f.since) != 2 || len(f.preempting) != 0 {
-		t.Errorf("in flight are %v since %v", f.domains, f.since)
+	f := &b.s.ledger.pods
+	if !f.of(first).domain.Equal(topology.Path{"z", "a"}) || b.count(func(r *released) bool { return !r.at.IsZero() }) != 2 || b.preempts() != 0 {
+		t.Errorf("in flight are %+v", f.byID)
 	}
-	f.visible(first)
-	if _, still := f.domains[first]; still || len(f.domains) != 1 {
-		t.Errorf("still under way: %v", f.domains)
+	f.change(first, (*released).visible)
+	if f.of(first).releasing || b.releasing() != 1 {
+		t.Errorf("still under way: %+v", f.byID)
 	}
 	if took, known := f.bound(first, begin.Add(3*time.Second)); !known || took != 3*time.Second {
 		t.Errorf("bound after %s, known: %v", took, known)
@@ -241,7 +245,7 @@ func TestInFlight(t *testing.T) {
 	if _, known := f.bound(first, begin); known {
 		t.Error("bound twice")
 	}
-	if f.forget(second); len(f.domains)+len(f.since)+len(f.preempting) > 0 {
+	if f.forget(second); len(f.byID) > 0 {
 		t.Error("remembered for ever")
 	}
 }

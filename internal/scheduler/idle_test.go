@@ -30,7 +30,7 @@ func newIdleBench(t *testing.T) *bench {
 			t.Fatal(err)
 		}
 	}
-	b.s.reader = fake.NewClientBuilder().WithScheme(scheme).Build()
+	b.s.objects.reader = fake.NewClientBuilder().WithScheme(scheme).Build()
 	return b
 }
 
@@ -51,14 +51,14 @@ func (b *bench) deliver(o gang.Observation) {
 	for _, pod := range o.Pods {
 		b.s.podSet(nil, pod)
 	}
-	b.s.decide(b.t.Context(), o)
+	b.decide(o)
 }
 
 func clientKey(o gang.Observation) types.NamespacedName { return client.ObjectKeyFromObject(o.DGD) }
 
 func (b *bench) reserved(o gang.Observation) (n int) {
 	for _, pod := range o.Pods {
-		if _, has := b.s.cluster.Reserved(string(pod.UID)); has {
+		if _, has := b.s.ledger.cluster.Reserved(string(pod.UID)); has {
 			n++
 		}
 	}
@@ -104,7 +104,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			b.bound("busy")
 			o := b.released(tc.edit)
 			b.pass(tc.after - time.Second)
-			if d := b.s.decide(t.Context(), o); b.reserved(o) != 2 || len(d.result.Waiting) > 0 {
+			if d := b.decide(o); b.reserved(o) != 2 || len(d.result.Waiting) > 0 {
 				t.Fatalf("before its time: %d reserved, %v", b.reserved(o), d.result.Waiting)
 			}
 			b.s.queue.setWaiting(clientKey(asking(6, 1, 0)), true, waiting{})
@@ -113,7 +113,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			if due, _ := b.s.queue.take(b.clock.Now()); len(due) != 1 || due[0] != clientKey(o) {
 				t.Errorf("to be looked at are %v, want the graph", due)
 			}
-			result := b.s.decide(t.Context(), o).result
+			result := b.decide(o).result
 			if len(result.Waiting) != 1 || result.Waiting[0].Code != "SchedulingBlocked" || result.Waiting[0].Message != tc.want || result.Placed != 0 {
 				t.Errorf("placed %d, waiting %v; want %s", result.Placed, result.Waiting, tc.want)
 			}
@@ -138,7 +138,7 @@ func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}}
 	})
 	b.pass(30 * time.Second)
-	if b.s.decide(t.Context(), o); b.reserved(o) != 1 {
+	if b.decide(o); b.reserved(o) != 1 {
 		t.Fatalf("%d reserved, want the one without the gate", b.reserved(o))
 	}
 	o.Pods[1] = o.Pods[1].DeepCopy()
@@ -147,7 +147,7 @@ func TestReservationComesBackWhenTheGateIsRemoved(t *testing.T) {
 	if b.pass(time.Minute); b.reserved(o) != 2 {
 		t.Errorf("%d reserved, want both", b.reserved(o))
 	}
-	if d := b.s.decide(t.Context(), o); len(d.result.Waiting) > 0 {
+	if d := b.decide(o); len(d.result.Waiting) > 0 {
 		t.Errorf("waiting are %v", d.result.Waiting)
 	}
 }
@@ -175,12 +175,12 @@ func TestIdlePodsAreForgotten(t *testing.T) {
 	b := newIdleBench(t)
 	o := b.released(func(pod *corev1.Pod) { pod.Spec.SchedulerName = "nobody" })
 	b.pass(time.Minute)
-	b.s.decide(t.Context(), o)
+	b.decide(o)
 	b.s.podGone(o.Pods[1])
 	o.Pods[0] = o.Pods[0].DeepCopy()
 	o.Pods[0].Spec.NodeName = "a0"
 	b.s.podSet(nil, o.Pods[0])
-	if n := len(b.s.idle.since) + len(b.s.idle.ended); n > 0 {
+	if n := len(b.s.ledger.pods.byID); n > 0 {
 		t.Errorf("%d entries are left", n)
 	}
 }
@@ -199,7 +199,7 @@ func TestReservationEndsWhenAQuotaRefusesThePodForLong(t *testing.T) {
 		refused.Objections[pod.UID] = gang.Objection{Message: "over quota", Anywhere: true}
 	}
 	message := func() string {
-		w := b.s.decide(t.Context(), refused).result.Waiting
+		w := b.decide(refused).result.Waiting
 		if len(w) != 1 || w[0].Code != gang.CodeSchedulerRefuses {
 			t.Fatalf("waiting %v", w)
 		}
@@ -218,35 +218,35 @@ func TestReservationEndsWhenAQuotaRefusesThePodForLong(t *testing.T) {
 	if got := message(); got != "by Trellis' count it has capacity in z/a; over quota, so its capacity is not reserved any more" || b.reserved(o) != 0 {
 		t.Errorf("%d reserved: %s", b.reserved(o), got)
 	}
-	if b.s.decide(t.Context(), o); b.reserved(o) != 2 {
+	if b.decide(o); b.reserved(o) != 2 {
 		t.Errorf("%d reserved once the quota allows it, want 2", b.reserved(o))
 	}
 	for _, pod := range o.Pods {
 		b.s.podGone(pod)
 	}
-	if n := len(b.s.idle.objected) + len(b.s.idle.ended) + len(b.s.idle.since); n > 0 {
+	if n := len(b.s.ledger.pods.byID); n > 0 {
 		t.Errorf("%d pods are remembered for ever", n)
 	}
 }
 
 // Anybody who may create pods names schedulers. Of those that are seen at work the latest are remembered, and none with an endless name.
 func TestSchedulersAreForgotten(t *testing.T) {
-	p, now := newIdlePods(time.Minute), time.Now()
+	p := newServedSchedulers()
 	bound := func(scheduler string) *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: scheduler, NodeName: "n"}}
 	}
 	for i := range 50000 {
-		p.track(bound(fmt.Sprintf("scheduler-%d", i)), "a", now)
-		p.track(bound("always"), "b", now)
+		p.see(bound(fmt.Sprintf("scheduler-%d", i)))
+		p.see(bound("always"))
 	}
-	p.track(bound(strings.Repeat("long", 1000)), "c", now)
-	if p.served.Len() > maxServed {
-		t.Errorf("%d are remembered", p.served.Len())
+	p.see(bound(strings.Repeat("long", 1000)))
+	if p.names.Len() > maxServed {
+		t.Errorf("%d are remembered", p.names.Len())
 	}
 	for name, want := range map[string]bool{
 		"always": true, corev1.DefaultSchedulerName: true, "kai-scheduler": true, "scheduler-49999": true, "scheduler-0": false, strings.Repeat("long", 1000): false,
 	} {
-		if p.isServed(name) != want {
+		if p.has(name) != want {
 			t.Errorf("%.20s: %t", name, !want)
 		}
 	}

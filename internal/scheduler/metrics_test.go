@@ -45,7 +45,7 @@ type measured struct {
 
 func measure(t *testing.T, o Options) measured {
 	b, all := newBench(t, o), &withTopology{graphs: graphs{}}
-	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
+	b.s.objects.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
 	running.Store(b.s)
 	graphsWaiting.Set(0) // it may have the value of another test's loop
 	domainReserved.Set(0)
@@ -172,8 +172,8 @@ func TestReleaseToBound(t *testing.T) {
 	m.s.podSet(nil, stranger)
 	m.expect("binding", before, "trellis_release_to_bound_seconds n: 1", "trellis_release_to_bound_seconds: 3")
 	m.s.podGone(o.Pods[1])
-	if len(m.s.inFlight.since) > 0 {
-		t.Errorf("still followed: %v", m.s.inFlight.since)
+	if m.count(func(r *released) bool { return !r.at.IsZero() }) > 0 {
+		t.Errorf("still followed: %+v", m.s.ledger.pods.byID)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 			pod := o.Pods[0].DeepCopy()
 			pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{"trellis.dev/gang": "g1-gang"}
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-			m.s.trackStuck(pod, string(pod.UID))
+			m.track(pod)
 			m.pass(DefaultRequeueAfter)
 			stuck := o
 			stuck.Pods = []*corev1.Pod{pod}
@@ -196,7 +196,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 				t.Fatal("not evicted")
 			}
 		}, []string{"trellis_gang_evictions_total Unschedulable: 1", "trellis_gang_requeues_total Evicted: 1"}},
-		"preempted": {func(m measured, _ gang.Observation) { m.s.holds.preempted["ns/g1-work-0"] = m.clock.Now() }, []string{"trellis_gang_requeues_total Preempted: 1"}},
+		"preempted": {func(m measured, _ gang.Observation) { m.s.ledger.holds.preempted["ns/g1-work-0"] = m.clock.Now() }, []string{"trellis_gang_requeues_total Preempted: 1"}},
 		"replaced":  {func(measured, gang.Observation) {}, []string{"trellis_gang_requeues_total Replaced: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestAGoneGraphDoesNotWait(t *testing.T) {
 	m.pass(gatherEvery)
 	m.looks(o)
 	m.expect("the deletion", before, "trellis_gangs_waiting NeverFits: -1", "trellis_graphs_waiting: -1")
-	if len(m.s.waits) > 0 {
-		t.Errorf("still followed: %v", m.s.waits)
+	if len(m.s.ledger.waits) > 0 {
+		t.Errorf("still followed: %v", m.s.ledger.waits)
 	}
 }

@@ -9,7 +9,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
+
+// retryAfter is how long a graph is left alone after something about it failed.
+const retryAfter = time.Second
 
 // queue holds the graphs to look at, each once, some not before a certain time. It never loses one: a graph added while it is
 // being planned is taken again in the next round.
@@ -56,7 +63,8 @@ func (c *cause) join(other *cause) {
 
 func newQueue() *queue {
 	return &queue{
-		due: map[types.NamespacedName]*cause{}, taken: map[types.NamespacedName]*cause{}, later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
+		due: map[types.NamespacedName]*cause{}, taken: map[types.NamespacedName]*cause{},
+		later: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]waiting{},
 		signal: make(chan struct{}, 1),
 	}
 }
@@ -85,6 +93,32 @@ func (q *queue) addAt(name types.NamespacedName, at time.Time) {
 	}
 	q.mu.Unlock()
 	q.wake()
+}
+
+// retry asks for a look at the graph a moment after now: something about it failed.
+func (q *queue) retry(name types.NamespacedName, now time.Time) { q.addAt(name, now.Add(retryAfter)) }
+
+// addGroup asks for a look at the graph of a scaling group.
+func (q *queue) addGroup(sg *trellisv1alpha1.ScalingGroup) {
+	q.add(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph})
+}
+
+// addGraph asks for a look at a graph.
+func (q *queue) addGraph(dgd *nvidiav1beta1.DynamoGraphDeployment) {
+	q.add(client.ObjectKeyFromObject(dgd))
+}
+
+// wakeUp asks for a look at those whom an event or a decision concerns.
+func (q *queue) wakeUp(w wake) {
+	for _, name := range w.now {
+		q.add(name)
+	}
+	for _, later := range w.later {
+		q.addAt(later.graph, later.at)
+	}
+	if w.waiting {
+		q.wakeWaiting()
+	}
 }
 
 // wakeWaiting asks for a look at every graph that waits for capacity.

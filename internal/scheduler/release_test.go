@@ -63,16 +63,16 @@ func TestOldestPodDecidesWhereAGangGoes(t *testing.T) {
 			b, placer := newBench(t, Options{}), &recording{failing: failing}
 			g := aGang(placer)
 			for _, r := range g.pods {
-				b.s.inFlight.begin(r, time.Now())
+				b.s.ledger.pods.begin(r, time.Now())
 			}
-			b.s.release(t.Context(), g)
+			b.s.writers.release(t.Context(), g)
 			synctest.Wait()
 			slices.Sort(placer.released[1:])
 			if !slices.Equal(placer.released, want) {
 				t.Errorf("%q fails: %v were released, want %v", failing, placer.released, want)
 			}
 			left := map[string]int{"": 3, "oldest": 0, "middle": 2}[failing]
-			if n := len(b.s.inFlight.domains); n != left {
+			if n := b.releasing(); n != left {
 				t.Errorf("%q fails: the capacity of %d pods is kept, want %d", failing, n, left)
 			}
 		})
@@ -87,7 +87,7 @@ func TestOldestOfOneSecond(t *testing.T) {
 		for _, r := range g.pods {
 			r.Pod.CreationTimestamp = metav1.Unix(100, 0)
 		}
-		b.s.release(t.Context(), g)
+		b.s.writers.release(t.Context(), g)
 		synctest.Wait()
 		if placer.released[0] != "middle" {
 			t.Errorf("%v were released in this order", placer.released)

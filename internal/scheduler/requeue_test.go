@@ -70,7 +70,7 @@ func TestAnEarlierLookDoesNotStandInTheWayOfRequeueing(t *testing.T) {
 			looks := 0
 			look := func() bool {
 				looks++
-				b.s.trackStuck(pod, string(pod.UID))
+				b.track(pod)
 				b.s.askProvider(t.Context(), &o)
 				return b.s.requeueStuck(t.Context(), o)
 			}
@@ -101,7 +101,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "over quota",
 	}}
 	look := func() bool {
-		b.s.trackStuck(pod, string(pod.UID))
+		b.track(pod)
 		return b.s.requeueStuck(t.Context(), o)
 	}
 	o.Objections = map[types.UID]gang.Objection{pod.UID: {Message: "over quota", Anywhere: true}}
@@ -126,7 +126,7 @@ func TestWhatStandsAgainstAGangAnywhereDoesNotRequeueIt(t *testing.T) {
 // The pause is not over when all that is left of an evicted gang is bound: that is on its way out.
 func TestThePauseLastsUntilAllIsBound(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(1, 2, 0)
-	b.s.backoffs.begin(clientKey(o), "stuck", begin)
+	b.s.ledger.backoffs.begin(clientKey(o), "stuck", begin)
 	bound := func(pod *corev1.Pod, node string) *corev1.Pod {
 		pod = boundTo(pod, node)
 		pod.Spec.SchedulingGates = nil
@@ -147,8 +147,8 @@ func TestThePauseLastsUntilAllIsBound(t *testing.T) {
 	} {
 		now := o
 		now.Pods = step.pods
-		b.s.decide(t.Context(), now)
-		if _, lasts := b.s.backoffs.of(clientKey(o), begin); lasts != step.lasts {
+		b.decide(now)
+		if _, lasts := b.s.ledger.backoffs.of(clientKey(o), begin); lasts != step.lasts {
 			t.Errorf("%s: the pause lasts: %v, want %v", step.what, lasts, step.lasts)
 		}
 	}
@@ -166,7 +166,7 @@ func TestGangsOfOneLookAreRequeuedOnce(t *testing.T) {
 		pod.Spec.SchedulingGates, pod.Annotations = nil, map[string]string{graph.AnnotationGang: fmt.Sprint("g1-gang", i)}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
 		o.Pods = append(o.Pods, pod)
-		b.s.trackStuck(pod, string(pod.UID))
+		b.track(pod)
 	}
 	b.pass(30 * time.Second)
 	for range 3 {
@@ -174,13 +174,13 @@ func TestGangsOfOneLookAreRequeuedOnce(t *testing.T) {
 			t.Error("planned while the pods are there")
 		}
 	}
-	if times := b.s.backoffs.times(clientKey(o), b.clock.Now()); times != 1 || len(b.said.Events) != 10 || len(placer.taken) != 10 {
+	if times := b.s.ledger.backoffs.times(clientKey(o), b.clock.Now()); times != 1 || len(b.said.Events) != 10 || len(placer.taken) != 10 {
 		t.Errorf("%d pauses, %d events, %d evicted; want 1, 10, 10", times, len(b.said.Events), len(placer.taken))
 	}
 	for _, pod := range o.Pods {
-		b.s.unbound.forget(string(pod.UID))
+		b.s.ledger.pods.forget(string(pod.UID))
 	}
-	if n := len(b.s.unbound.requeued); n > 0 {
+	if n := len(b.s.ledger.pods.byID); n > 0 {
 		t.Errorf("%d pods are remembered for ever", n)
 	}
 }
@@ -199,7 +199,7 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b.s.reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(low.Groups[0], high.Groups[0]).
+			b.s.objects.reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(low.Groups[0], high.Groups[0]).
 				WithIndex(&corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string { return []string{o.GetLabels()[graph.LabelGraph]} }).Build()
 
 			b.expect("the first one has the free rack", low, "rack a")
@@ -209,10 +209,10 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 			}
 			b.expect("the important one breaks it up", high, "goes to z/a once pods of lower priority have left: 2 of ns/g1-work-0")
 			for _, pod := range high.Pods {
-				b.s.giveBack(pod)
+				b.s.ledger.notReleased(pod, false, nil)
 			}
-			if len(b.s.inFlight.preempting) > 0 {
-				t.Errorf("what could not be released is still remembered: %v", b.s.inFlight.preempting)
+			if b.preempts() > 0 {
+				t.Errorf("what could not be released is still remembered: %+v", b.s.ledger.pods.byID)
 			}
 			b.expect("it is planned again", high, "goes to z/a once")
 			for _, pod := range low.Pods {
@@ -221,7 +221,9 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 				b.s.podGone(pod)
 			}
 			if restarted {
-				clear(b.s.inFlight.preempting)
+				for _, r := range b.s.ledger.pods.byID {
+					r.preempting = false
+				}
 			}
 			for _, pod := range high.Pods {
 				pod.Spec.SchedulingGates = nil
@@ -235,8 +237,8 @@ func TestCapacityFreedForAGangIsKeptWhenItIsRequeued(t *testing.T) {
 			if again := asking(2, 2, 1000); b.ask(again) != "rack a" {
 				t.Error("the capacity is not given to the gang it was made for")
 			}
-			if len(b.s.inFlight.preempting) > 0 {
-				t.Errorf("remembered for ever: %v", b.s.inFlight.preempting)
+			if b.preempts() > 0 {
+				t.Errorf("remembered for ever: %+v", b.s.ledger.pods.byID)
 			}
 		})
 	}

@@ -40,13 +40,13 @@ func (p *opening) Release(_ context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	if pod.Name == p.failing {
 		return p.err
 	}
-	for _, o := range p.b.s.reader.(graphs) {
+	for _, o := range p.b.s.objects.reader.(graphs) {
 		for _, own := range o.Pods {
 			if own.UID == pod.UID {
 				opened(own, pin.Gang, pin.Labels)
-				p.b.s.mu.Lock()
+				p.b.s.ledger.mu.Lock()
 				own.Spec.NodeName = p.b.nodeOf(own)
-				p.b.s.mu.Unlock()
+				p.b.s.ledger.mu.Unlock()
 				p.b.s.podSet(nil, own)
 			}
 		}
@@ -63,7 +63,7 @@ func newOpening(t *testing.T) (*bench, *opening, gang.Observation) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second})
 	b.taken("b0", "b1")
 	p, o := &opening{b: b}, asking(2, 2, 0)
-	b.s.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
+	b.s.objects.reader, b.s.providers = graphs{"g2": o}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{p}})
 	b.s.queue.add(clientKey(o))
 	return b, p, o
 }
@@ -103,7 +103,7 @@ func TestAGangThatHasBegunKeepsItsCapacity(t *testing.T) {
 				if graph.GateClosed(o.Pods[1]) || o.Pods[0].Annotations[graph.AnnotationGang] != o.Pods[1].Annotations[graph.AnnotationGang] {
 					t.Error("the second try did not release the rest with its gang")
 				}
-				if n := len(b.s.inFlight.begun) + len(b.s.inFlight.failed) + len(b.s.inFlight.domains); n > 0 {
+				if n := b.count(func(r *released) bool { return r.begun || r.failed || r.releasing }); n > 0 {
 					t.Errorf("%d entries are left", n)
 				}
 			})
@@ -125,7 +125,7 @@ func TestTheSecondTryGivesBackWhatWillNotDo(t *testing.T) {
 }
 
 func (b *bench) nodeOf(pod *corev1.Pod) string {
-	node, _ := b.s.cluster.Reserved(string(pod.UID))
+	node, _ := b.s.ledger.cluster.Reserved(string(pod.UID))
 	return node
 }
 
@@ -137,7 +137,7 @@ func TestTheRestOfAGangIsRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expect("an older graph", asking(1, 1, 0), "holds 0 of 1")
-	if d := b.s.decide(t.Context(), o); len(d.releases) != 1 || d.releases[0].Pin.Gang != "g2-gang" {
+	if d := b.decide(o); len(d.releases) != 1 || d.releases[0].Pin.Gang != "g2-gang" {
 		t.Errorf("released are %v, waiting %v", d.releases, d.result.Waiting)
 	}
 }
@@ -194,7 +194,7 @@ func TestAGangWhoseRestIsNeverReleasedIsEvicted(t *testing.T) {
 		if waited < least || waited > least+lastRetry || len(p.taken) != 1 || p.taken[0] != "g2-work-0-0" {
 			t.Errorf("evicted after %s: %v", waited, p.taken)
 		}
-		if _, pauses := b.s.backoffs.of(clientKey(o), b.clock.Now()); !pauses {
+		if _, pauses := b.s.ledger.backoffs.of(clientKey(o), b.clock.Now()); !pauses {
 			t.Error("it is planned again at once")
 		}
 	})
@@ -211,7 +211,7 @@ func TestAPartThatFindsCapacityIsNotEvicted(t *testing.T) {
 	b.gone("a1")
 	b.look()
 	b.pass(time.Minute)
-	if b.look(); len(p.taken) > 0 || len(b.s.unbound.parted) > 0 {
-		t.Errorf("evicted %v; %d are noted as parted", p.taken, len(b.s.unbound.parted))
+	if b.look(); len(p.taken) > 0 || b.count(func(r *released) bool { return r.parted.why != "" }) > 0 {
+		t.Errorf("evicted %v; %d are noted as parted", p.taken, b.count(func(r *released) bool { return r.parted.why != "" }))
 	}
 }

@@ -5,18 +5,27 @@ package scheduler
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
+
+// treesEvery is how often the cluster cache drops the trees that nothing uses any more.
+const treesEvery = 10 * time.Minute
 
 // roundGraphs is how many graphs one round looks at. What becomes due meanwhile joins the line after it, so a graph of a higher priority, or the
 // first one of a namespace, waits for no more than one round, however long the line is.
 const roundGraphs = 32
+
+// refreshAfter is how long after a change of a node the graphs that cannot use it are looked at nevertheless, so that what they say about the
+// closest domain is of today.
+const refreshAfter = 10 * time.Second
 
 // round puts graphs in line and looks at the first ones. The line holds what is due: higher priority first, and within one priority the
 // namespaces in turn.
@@ -45,7 +54,7 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	}
 	var priorities map[types.UID]int32
 	if len(found)+s.line.Len() > 1 {
-		priorities = s.priorities(ctx, found)
+		priorities = s.objects.priorities(ctx, found)
 	}
 	for _, dgd := range found {
 		s.line.Add(turns.Graph{Namespace: dgd.Namespace, Name: dgd.Name, Priority: priorities[dgd.UID], Created: dgd.CreationTimestamp.Time})
@@ -55,15 +64,51 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 // read returns a graph, or nil when it is gone or going, or cannot be read now.
 func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidiav1beta1.DynamoGraphDeployment {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err := s.reader.Get(ctx, name, dgd)
+	err := s.objects.reader.Get(ctx, name, dgd)
 	if apierrors.IsNotFound(err) || (err == nil && dgd.DeletionTimestamp != nil) {
 		s.forgetGraph(name)
 		return nil
 	}
 	if err != nil {
 		log.FromContext(ctx).Error(err, "reading a graph from the cache", "graph", name)
-		s.queue.addAt(name, s.options.Clock.Now().Add(retryAfter))
+		s.queue.retry(name, s.options.Clock.Now())
 		return nil
 	}
 	return dgd
+}
+
+// dropUnusedTrees drops the trees of levels that neither a ClusterTopology has any more nor a graph was created with.
+func (s *Scheduler) dropUnusedTrees(ctx context.Context) {
+	now := s.options.Clock.Now()
+	if now.Sub(s.treesDropped) < treesEvery {
+		return
+	}
+	s.treesDropped = now
+	err := s.ledger.keepTrees(func() (func(topology.Levels, map[string]string) bool, error) { return s.objects.treesInUse(ctx) })
+	if err != nil {
+		log.FromContext(ctx).Error(err, "reading from the cache which topologies are in use")
+	}
+}
+
+// wakeFreed makes those waiting graphs due that may use the capacity that has become free since the last time.
+func (s *Scheduler) wakeFreed() {
+	later := s.options.Clock.Now().Add(refreshAfter)
+	if !s.ledger.eachFreed(func(node string, mayUse func(types.NamespacedName, waiting) bool) {
+		s.queue.wakeFor(node, later, mayUse)
+	}) {
+		s.queue.wakeWaiting()
+	}
+}
+
+// stillMayUse reports whether a graph that was woken is to be planned now: those before it may have used what woke it.
+func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
+	nodes, always := s.queue.cause(name)
+	if always {
+		return true
+	}
+	if w, waits := s.queue.waitingFor(name); !waits || s.ledger.mayUseAny(name, w, nodes) {
+		return true
+	}
+	s.queue.addAt(name, s.options.Clock.Now().Add(refreshAfter))
+	return false
 }

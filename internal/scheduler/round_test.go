@@ -34,7 +34,7 @@ func (b *bench) asks(all graphs, namespace string, from, count int, priority int
 func full(t testing.TB) (*bench, graphs) {
 	b := newBench(t, Options{})
 	all := graphs{}
-	b.s.reader = all
+	b.s.objects.reader = all
 	b.taken("a0", "a1", "b0", "b1")
 	return b, all
 }
@@ -127,7 +127,7 @@ func (f *forgetting) Forget(graph types.NamespacedName) { f.gone = append(f.gone
 // A graph that is gone is forgotten by the providers too.
 func TestProvidersForgetAGraphThatIsGone(t *testing.T) {
 	b, placer := newBench(t, Options{}), &forgetting{}
-	b.s.reader, b.s.providers = graphs{}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	b.s.objects.reader, b.s.providers = graphs{}, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 	b.s.queue.add(named("g"))
 	if b.look(); len(placer.gone) == 0 || placer.gone[0] != named("g") {
 		t.Errorf("forgotten are %v", placer.gone)

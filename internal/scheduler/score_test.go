@@ -25,24 +25,24 @@ func TestScoreCountsWhatWasPlacedBefore(t *testing.T) {
 			o.Pods = append(o.Pods, withGPU(newPod(work, ordinal, index)))
 		}
 	}
-	if got := gang.Score(b.s.cluster, o); got != placement.Unscored {
+	if got := gang.Score(b.s.ledger.cluster, o); got != placement.Unscored {
 		t.Errorf("nothing is placed: %v", got)
 	}
 	for i, node := range []string{"a0", "b0"} { // replica 0, over both racks of a zone
-		b.s.cluster.SetPod(boundTo(o.Pods[i], node))
+		b.s.ledger.cluster.SetPod(boundTo(o.Pods[i], node))
 	}
-	if got, want := gang.Score(b.s.cluster, o), 0.75; got != want {
+	if got, want := gang.Score(b.s.ledger.cluster, o), 0.75; got != want {
 		t.Errorf("one replica over two racks: %v, want %v", got, want)
 	}
 	for i, node := range []string{"a1", "a1"} { // replica 1, in one
-		b.s.cluster.SetPod(boundTo(o.Pods[2+i], node))
+		b.s.ledger.cluster.SetPod(boundTo(o.Pods[2+i], node))
 	}
-	if got, want := gang.Score(b.s.cluster, o), 0.75; got != want {
+	if got, want := gang.Score(b.s.ledger.cluster, o), 0.75; got != want {
 		t.Errorf("with another in one rack: %v, want %v", got, want)
 	}
-	b.s.cluster.DeletePod(string(o.Pods[0].UID))
-	b.s.cluster.DeletePod(string(o.Pods[1].UID))
-	if got := gang.Score(b.s.cluster, o); got != 1 {
+	b.s.ledger.cluster.DeletePod(string(o.Pods[0].UID))
+	b.s.ledger.cluster.DeletePod(string(o.Pods[1].UID))
+	if got := gang.Score(b.s.ledger.cluster, o); got != 1 {
 		t.Errorf("the worst one is gone: %v, want 1", got)
 	}
 }

@@ -39,7 +39,7 @@ func (u *inUse) List(_ context.Context, list client.ObjectList, _ ...client.List
 // trees are the levels and the node selectors that the cluster cache has a tree for.
 func (b *bench) trees() []string {
 	var out []string
-	b.s.cluster.KeepTrees(func(levels topology.Levels, selector map[string]string) bool {
+	b.s.ledger.cluster.KeepTrees(func(levels topology.Levels, selector map[string]string) bool {
 		var names []string
 		for _, level := range levels {
 			names = append(names, level.Domain)
@@ -58,11 +58,11 @@ func TestTreesOfFormerTopologies(t *testing.T) {
 	now := profile.DeepCopy()
 	now.Spec.Levels, now.Spec.NodeSelector = now.Spec.Levels[:1], map[string]string{"pool": " in pool a"}
 	all := &inUse{profiles: []grovev1alpha1.ClusterTopology{*now}, groups: []trellisv1alpha1.ScalingGroup{*sg, *newGroup("front", 1, 1, nil)}}
-	b.s.reader = all
+	b.s.objects.reader = all
 	for _, levels := range []topology.Levels{nil, gang.LevelsOf(sg.Spec.Topology), gang.LevelsOfProfile(now), {{Domain: "row", Key: "row"}}} {
-		b.s.cluster.Tree(levels, nil)
+		b.s.ledger.cluster.Tree(levels, nil)
 	}
-	b.s.cluster.Tree(gang.LevelsOfProfile(now), now.Spec.NodeSelector)
+	b.s.ledger.cluster.Tree(gang.LevelsOfProfile(now), now.Spec.NodeSelector)
 	expect := func(when string, want ...string) {
 		t.Helper()
 		b.s.round(t.Context(), nil)

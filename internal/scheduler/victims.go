@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -24,60 +23,60 @@ const victimsPatience = time.Minute
 
 // victimsOf lists the pods that have to leave before a released pod can be bound, the last to go first, and the node that they are on: the one
 // that the pod is nominated for, or on which the plan has others free capacity for it. Pods whose deletion began long after something stood against
-// the pod are no victims of it: on a node where pods come and go the wait would have no end. Called with the lock held.
-func (s *Scheduler) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
+// the pod are no victims of it: on a node where pods come and go the wait would have no end.
+func (l *ledger) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
 	id := topology.PodID(pod)
+	record := l.pods.of(id)
 	node = pod.Status.NominatedNodeName
-	if node == "" && s.inFlight.preempting[id] {
-		node, _ = s.cluster.Reserved(id)
+	if node == "" && record.preempting {
+		node, _ = l.cluster.Reserved(id)
 	}
 	if node == "" || !gang.WaitsForScheduler(pod) {
 		return "", nil
 	}
-	victims = s.cluster.LeavingOn(node)
-	if first, known := s.unbound.begun(id); known {
-		victims = slices.DeleteFunc(victims, func(l topology.Leaving) bool { return !s.isVictim(l, first) })
+	victims = l.cluster.LeavingOn(node)
+	if first, refused := record.refusedSince(); refused {
+		victims = slices.DeleteFunc(victims, func(one topology.Leaving) bool { return !l.isVictim(one, first) })
 	}
 	return node, victims
 }
 
-// isVictim says whether a pod that leaves may do so for one against which something has stood since first.
-func (s *Scheduler) isVictim(l topology.Leaving, first time.Time) bool {
-	return !l.Since.After(first.Add(s.options.RequeueAfter))
+// isVictim reports whether a pod that leaves may do so for one against which something has stood since first.
+func (l *ledger) isVictim(one topology.Leaving, first time.Time) bool {
+	return !one.Since.After(first.Add(l.options.RequeueAfter))
 }
 
-// victimGone gives the pods that waited for a pod to leave the whole time to be bound, now that it has. Called with the lock held.
-func (s *Scheduler) victimGone(pod *corev1.Pod) {
+// victimGone gives the pods that waited for a pod to leave the whole time to be bound, now that it has.
+func (l *ledger) victimGone(pod *corev1.Pod) {
 	node, leaving := pod.Spec.NodeName, topology.LeavingOf(pod)
 	if node == "" || leaving == nil {
 		return
 	}
-	s.unbound.left(node, func(first time.Time) bool { return s.isVictim(*leaving, first) }, s.options.Clock.Now())
+	l.pods.left(node, func(first time.Time) bool { return l.isVictim(*leaving, first) }, l.clock.Now())
 }
 
-// preemptingOf says, by pod ID, which released pods others have to free capacity for, and who. Called with the lock held.
-func (s *Scheduler) preemptingOf(pods []*corev1.Pod) map[string]string {
+// preemptingOf says, by pod ID, which released pods others have to free capacity for, and who.
+func (l *ledger) preemptingOf(pods []*corev1.Pod) map[string]string {
 	waits := map[string]string{}
 	for _, pod := range pods {
-		node, victims := s.victimsOf(pod)
+		node, victims := l.victimsOf(pod)
 		switch id := topology.PodID(pod); {
 		case len(victims) > 0:
 			waits[id] = gang.WaitsForVictims(node, victims)
-		case node != "" && s.inFlight.preempting[id] && s.cluster.Overbooked(node):
+		case node != "" && l.pods.of(id).preempting && l.cluster.Overbooked(node):
 			waits[id] = gang.WaitsForPreemption(node)
 		}
 	}
 	return waits
 }
 
-// notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is looked at again when others should have. Called with the
-// lock held.
-func (s *Scheduler) notEnding(graph types.NamespacedName, pods []*corev1.Pod) map[string]string {
-	out, now := map[string]string{}, s.options.Clock.Now()
+// notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is looked at again when others should have.
+func (l *ledger) notEnding(pods []*corev1.Pod, d *decision) map[string]string {
+	out, now := map[string]string{}, l.clock.Now()
 	for _, pod := range pods {
 		if by, deleted := gang.EndsBy(pod); deleted && now.Before(by) {
-			s.queue.addAt(graph, by)
-		} else if why := gang.NotEnding(pod, now, s.cluster.NodeReady); why != "" {
+			d.lookAt(by)
+		} else if why := gang.NotEnding(pod, now, l.cluster.NodeReady); why != "" {
 			out[topology.PodID(pod)] = why
 		}
 	}
@@ -117,15 +116,15 @@ func (a avoided) of(graph types.NamespacedName, c *topology.Cluster) map[string]
 }
 
 // findElsewhere looks for free capacity for the gangs that wait for others to leave. The first one that has some now is requeued at once, and the
-// capacity is held for it until it is back. Called with the lock held.
-func (s *Scheduler) findElsewhere(o gang.Observation, d *decision) {
-	name, now := client.ObjectKeyFromObject(o.DGD), s.options.Clock.Now()
-	if _, pauses := s.backoffs.of(name, now); pauses || o.Bars != "" || o.Failing != "" {
+// capacity is held for it until it is back.
+func (l *ledger) findElsewhere(o gang.Observation, d *decision) {
+	now := l.clock.Now()
+	if _, pauses := l.backoffs.of(d.graph, now); pauses || o.Bars != "" || o.Failing != "" {
 		return
 	}
 	gangs := preemptingGangs(o)
 	for _, one := range gangs {
-		found, unmet := gang.Elsewhere(s.cluster, o, one.gang)
+		found, unmet := gang.Elsewhere(l.cluster, o, one.gang)
 		if found == nil {
 			if len(gangs) == 1 {
 				d.waits = waiting{preemptsBelow: math.MinInt32, unmet: unmet}
@@ -133,7 +132,7 @@ func (s *Scheduler) findElsewhere(o gang.Observation, d *decision) {
 			continue
 		}
 		for pod, at := range found {
-			s.holds.add(s.cluster, pod, hold{node: at.Node, shape: at.Shape, until: now.Add(s.holds.lasts), graph: name})
+			l.holds.add(l.cluster, pod, hold{node: at.Node, shape: at.Shape, until: now.Add(l.holds.lasts), graph: d.graph})
 		}
 		d.evict(one.gang, eviction{reason: ReasonElsewhere, why: one.why + "; there is free capacity for it elsewhere"})
 		return // the others are looked at when this one is gone

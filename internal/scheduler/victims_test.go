@@ -58,14 +58,14 @@ func preempting(t *testing.T) (*bench, graphs, *evicting, gang.Observation) {
 	b, placer := newBench(t, Options{}), &evicting{}
 	o := asking(1, 1, 1000)
 	all := graphs{"g1": o}
-	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	b.s.objects.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
 	b.host("a0", "a", 2)
-	b.s.cluster.DeleteNode("a1")
+	b.s.ledger.cluster.DeleteNode("a1")
 	for _, host := range []string{"a0", "b0", "b1"} {
 		b.s.podSet(nil, onNode("on-"+host, host, begin, 0))
 	}
 	b.s.podSet(nil, onNode("stays", "a0", begin, 0))
-	d := b.s.decide(t.Context(), o)
+	d := b.decide(o)
 	if len(d.releases) != 1 || d.releases[0].Pin.Node != "a0" || d.result.Placed != 0 {
 		t.Fatalf("placed: %+v", d)
 	}
@@ -92,7 +92,7 @@ func (g graphs) set(b *bench, pod *corev1.Pod) {
 func TestVictimsThatDoNotLeaveEndTheWait(t *testing.T) {
 	b, all, placer, o := preempting(t)
 	for minute := 0; !b.s.requeueStuck(t.Context(), o); minute++ {
-		d := b.s.decide(t.Context(), o)
+		d := b.decide(o)
 		want := "waits for pod other/on-a0 to leave node a0, by " + begin.Add(10*time.Minute).UTC().Format(time.RFC3339)
 		if w := d.result.Waiting; len(w) != 1 || w[0].Code != gang.CodePreempting || w[0].Message != want || d.result.Placed != 0 {
 			t.Fatalf("after %s it waits for %+v", b.clock.Since(begin), w)
@@ -115,21 +115,21 @@ func TestVictimsThatDoNotLeaveEndTheWait(t *testing.T) {
 		t.Errorf("said: %s", said)
 	}
 	b.s.podGone(o.Pods[0])
-	if len(b.s.holds.byPod) > 0 {
-		t.Errorf("capacity is held where it is not to come back: %+v", b.s.holds.byPod)
+	if len(b.s.ledger.holds.byPod) > 0 {
+		t.Errorf("capacity is held where it is not to come back: %+v", b.s.ledger.holds.byPod)
 	}
 	again := asking(1, 1, 1000)
 	all["g1"] = again
 	b.pass(firstBackoff)
-	if d := b.s.decide(t.Context(), again); len(d.releases) != 1 || d.releases[0].Pin.Node == "a0" {
+	if d := b.decide(again); len(d.releases) != 1 || d.releases[0].Pin.Node == "a0" {
 		t.Errorf("placed again: %d pods on %+v", len(d.releases), d.releases[0].Pin)
 	}
 	for id := range 21 {
 		b.s.podGone(onNode(fmt.Sprint("passing-", id), "a0", begin, time.Hour))
 	}
 	b.s.podGone(onNode("on-a0", "a0", begin, 10*time.Minute))
-	if b.s.decide(t.Context(), again); len(b.s.avoided) > 0 {
-		t.Errorf("avoided for ever: %v", b.s.avoided)
+	if b.decide(again); len(b.s.ledger.avoided) > 0 {
+		t.Errorf("avoided for ever: %v", b.s.ledger.avoided)
 	}
 }
 
@@ -160,8 +160,8 @@ func TestFreeCapacityEndsTheWaitForVictims(t *testing.T) {
 	}
 	b.gone("b1")
 	b.look()
-	if !slices.Equal(placer.taken, []string{"g1-work-0"}) || len(b.s.inFlight.domains) > 0 {
-		t.Fatalf("requeued: %v; placed: %v", placer.taken, b.s.inFlight.domains)
+	if !slices.Equal(placer.taken, []string{"g1-work-0"}) || b.releasing() > 0 {
+		t.Fatalf("requeued: %v; placed: %v", placer.taken, b.s.ledger.pods.byID)
 	}
 	b.s.podGone(all["g1"].Pods[0])
 	all["g1"] = asking(1, 1, 1000)
@@ -170,8 +170,8 @@ func TestFreeCapacityEndsTheWaitForVictims(t *testing.T) {
 		b.look()
 		b.pass(firstBackoff)
 	}
-	if node, _ := b.s.cluster.Reserved("g1-work-0"); node != "b1" || len(b.s.holds.byPod) > 0 {
-		t.Errorf("placed on %q, held: %v", node, b.s.holds.byPod)
+	if node, _ := b.s.ledger.cluster.Reserved("g1-work-0"); node != "b1" || len(b.s.ledger.holds.byPod) > 0 {
+		t.Errorf("placed on %q, held: %v", node, b.s.ledger.holds.byPod)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestCapacityThatIsNotEnoughDoesNotEndTheWaitForVictims(t *testing.T) {
 	b.s.queue.add(types.NamespacedName{Namespace: "ns", Name: "g1"})
 	b.look()
 	b.host("c0", "c", 0)
-	b.s.cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c0", Labels: map[string]string{"z": "z", "r": "other"}}})
+	b.s.ledger.cluster.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c0", Labels: map[string]string{"z": "z", "r": "other"}}})
 	b.s.wakeFreed()
 	if due, _ := b.s.queue.take(b.clock.Now()); len(due) > 0 || len(placer.taken) > 0 {
 		t.Errorf("due: %v, requeued: %v", due, placer.taken)
@@ -201,7 +201,7 @@ func TestARejectingHostComesLast(t *testing.T) {
 		for len(b.said.Events) > 0 {
 			<-b.said.Events
 		}
-		d := b.s.decide(t.Context(), o)
+		d := b.decide(o)
 		if len(d.releases) != 1 {
 			t.Fatalf("it waits: %+v", d.result.Waiting)
 		}
@@ -209,8 +209,8 @@ func TestARejectingHostComesLast(t *testing.T) {
 		case said = <-b.said.Events:
 		default:
 		}
-		node, _ = b.s.cluster.Reserved("g1-work-0")
-		b.s.giveBack(o.Pods[0])
+		node, _ = b.s.ledger.cluster.Reserved("g1-work-0")
+		b.s.ledger.notReleased(o.Pods[0], false, nil)
 		return node, said
 	}
 	if node, _ := at(1); node != "a0" {
@@ -234,7 +234,7 @@ func TestARejectingHostComesLast(t *testing.T) {
 		t.Errorf("it goes to %s, want the tightest rack, whatever its former one", node)
 	}
 	b.taken("b0")
-	if d := b.s.decide(t.Context(), o); d.releases[0].Pin.Node != "a1" {
+	if d := b.decide(o); d.releases[0].Pin.Node != "a1" {
 		t.Errorf("the kube-scheduler may choose the host: %+v", d.releases[0].Pin)
 	}
 }
@@ -242,12 +242,12 @@ func TestARejectingHostComesLast(t *testing.T) {
 // A pod of a graph was deleted and does not end. The graph is looked at when its time is over, and then Placed names the pod, until it is gone.
 func TestPodsThatDoNotEndAreReported(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(1, 1, 0)
-	b.s.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
+	b.s.objects.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
 	pod := o.Pods[0]
 	pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, "a0"
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: begin.Add(time.Minute)}, ptr.To[int64](60)
 	b.s.podSet(nil, pod)
-	if w := b.s.decide(t.Context(), o).result.Waiting; len(w) > 0 {
+	if w := b.decide(o).result.Waiting; len(w) > 0 {
 		t.Errorf("while it has time: %+v", w)
 	}
 	b.s.queue.take(b.clock.Now())
@@ -261,8 +261,8 @@ func TestPodsThatDoNotEndAreReported(t *testing.T) {
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}},
 		}}: "pod g1-work-0 on node a0, which is not ready, has been terminating since ",
 	} {
-		b.s.nodeSet(nil, node)
-		w := b.s.decide(t.Context(), o).result.Waiting
+		b.s.ledger.nodeChanged(nil, node)
+		w := b.decide(o).result.Waiting
 		if len(w) != 1 || w[0].Code != gang.CodePodsNotEnding || !strings.HasPrefix(w[0].Message, want+begin.UTC().Format(time.RFC3339)) {
 			t.Errorf("when its time is over: %+v", w)
 		}

@@ -28,23 +28,22 @@ type wait struct {
 	reason string
 }
 
-// followWaits takes over what a look at a graph came to, and counts what is new in it. Called with the lock held.
-func (s *Scheduler) followWaits(o gang.Observation, result *gang.Result) {
+// followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator started.
+func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool) {
 	name := client.ObjectKeyFromObject(o.DGD)
-	before := s.waits[name]
+	before := l.waits[name]
 	if len(result.Waiting) == 0 {
-		delete(s.waits, name)
+		delete(l.waits, name)
 		return
 	}
-	_, again := s.results.Get(name, o.DGD.UID) // else it may have waited before this operator started
 	created, groups, now := createdBy(o.Pods), groupsByService(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
 	for _, w := range result.Waiting {
 		key := gang.Key{Service: w.Service, Ordinal: w.Ordinal}
 		was, known := before[key]
 		if !known {
-			was.since = s.options.Clock.Now()
-			if again {
-				s.countRequeue(name, groups[w.Service], w.Ordinal)
+			was.since = l.clock.Now()
+			if again { // else it may have waited before this operator started
+				l.countRequeue(name, groups[w.Service], w.Ordinal)
 			}
 		}
 		if w.Code != gang.CodeCreating && w.Code != was.reason {
@@ -55,7 +54,7 @@ func (s *Scheduler) followWaits(o gang.Observation, result *gang.Result) {
 		}
 		now[key] = wait{since: was.since, reason: w.Code}
 	}
-	s.waits[name] = now
+	l.waits[name] = now
 }
 
 // createdBy is when the first pod of each replica was created, by component label and ordinal.
@@ -93,25 +92,25 @@ func groupsByService(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGr
 }
 
 // countRequeue counts a gang that begins to wait, if it was placed before.
-func (s *Scheduler) countRequeue(name types.NamespacedName, sg placedGroup, ordinal int) {
+func (l *ledger) countRequeue(name types.NamespacedName, sg placedGroup, ordinal int) {
 	if !sg.placed[int32(ordinal)] {
 		return
 	}
 	reason := ReasonReplaced
-	if s.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
+	if l.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
 		reason = ReasonPreempted
-	} else if s.backoffs.times(name, s.options.Clock.Now()) > 0 {
+	} else if l.backoffs.times(name, l.clock.Now()) > 0 {
 		reason = ReasonEvicted
 	}
 	gangRequeues.WithLabelValues(reason).Inc()
 }
 
-// observePlaced counts a replica that was just placed, and how long it waited. Called with the lock held.
-func (s *Scheduler) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
+// observePlaced counts a replica that was just placed, and how long it waited.
+func (l *ledger) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	replicasPlaced.Inc()
-	now := s.options.Clock.Now()
+	now := l.clock.Now()
 	since, class := now, ""
-	if was, waited := s.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Service: replica.Service, Ordinal: replica.Ordinal}]; waited {
+	if was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Service: replica.Service, Ordinal: replica.Ordinal}]; waited {
 		since = was.since
 	}
 	for _, planned := range replica.Pods {
@@ -128,9 +127,9 @@ func (s *Scheduler) observePlaced(o gang.Observation, r *gang.Request, replica p
 	timeToPlacement.WithLabelValues(classes.label(class)).Observe(waited.Seconds())
 }
 
-// observeBound counts how long a released pod took to be bound. Called with the lock held.
-func (s *Scheduler) observeBound(id string) {
-	if took, known := s.inFlight.bound(id, s.options.Clock.Now()); known {
+// observeBound counts how long a released pod took to be bound.
+func (l *ledger) observeBound(id string) {
+	if took, known := l.pods.bound(id, l.clock.Now()); known {
 		releaseToBound.Observe(took.Seconds())
 	}
 }

@@ -113,7 +113,7 @@ func (silent) Release(context.Context, *corev1.Pod, gang.Pin) error { return nil
 func waitingGraphs(t testing.TB, sizes ...int32) *bench {
 	b := newBench(t, Options{})
 	all := graphs{}
-	b.s.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
+	b.s.objects.reader, b.s.providers = all, provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{silent{}}})
 	b.taken("a0", "a1", "b0", "b1")
 	for rack := range 50 {
 		for i := range 4 {
@@ -168,7 +168,7 @@ func TestAFreedHostWakesWhomItConcerns(t *testing.T) {
 			if _, waits := b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: tc.first}]; waits {
 				t.Errorf("%s is not placed", tc.first)
 			}
-			if placed := len(b.s.inFlight.domains); placed != min(tc.most, 1) {
+			if placed := b.releasing(); placed != min(tc.most, 1) {
 				t.Errorf("%d pods were placed", placed)
 			}
 			b.pass(refreshAfter)
@@ -209,9 +209,9 @@ func TestFreedCapacityWakesTheLoop(t *testing.T) {
 	}{
 		"a pod ends":         {func(b *bench) { b.gone("a0") }, true},
 		"a pod needs less":   {func(b *bench) { b.s.podSet(nil, smaller) }, true},
-		"a release fails":    {func(b *bench) { b.s.giveBack(asking(1, 1, 0).Pods[0]) }, true},
+		"a release fails":    {func(b *bench) { b.s.ledger.notReleased(asking(1, 1, 0).Pods[0], false, nil) }, true},
 		"a hold ends":        {func(b *bench) { b.pass(time.Hour) }, true},
-		"a node is deleted":  {func(b *bench) { b.s.nodeGone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a0"}}) }, true},
+		"a node is deleted":  {func(b *bench) { b.s.ledger.nodeGone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a0"}}) }, true},
 		"a pod is added":     {func(b *bench) { b.s.podSet(nil, onNode("new", "b1", begin, 0)) }, false},
 		"a pod is unchanged": {func(b *bench) { b.s.podSet(nil, onNode("on-b0", "b0", begin, 0)) }, false},
 	} {
@@ -219,7 +219,7 @@ func TestFreedCapacityWakesTheLoop(t *testing.T) {
 			b := newBench(t, Options{})
 			b.taken("a0", "b0")
 			b.ask(asking(1, 1, 0))
-			b.s.holds.add(b.s.cluster, types.NamespacedName{Name: "x"}, hold{node: "b1", shape: topology.ShapeOf(smaller), until: begin.Add(time.Hour)})
+			b.s.ledger.holds.add(b.s.ledger.cluster, types.NamespacedName{Name: "x"}, hold{node: "b1", shape: topology.ShapeOf(smaller), until: begin.Add(time.Hour)})
 			b.s.wakeFreed()
 			for len(b.s.queue.signal) > 0 {
 				<-b.s.queue.signal
@@ -239,10 +239,10 @@ func TestAJudgedNodeIsNews(t *testing.T) {
 		Allocatable: corev1.ResourceList{"gpu": resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("10")},
 	}}
 	old := node.DeepCopy()
-	b.s.nodeSet(nil, old)
+	b.s.ledger.nodeChanged(nil, old)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
-	b.s.nodeSet(old, node)
-	if _, why := b.s.cluster.Why("n", topology.ShapeOf(withGPU(&corev1.Pod{}))); !why {
+	b.s.ledger.nodeChanged(old, node)
+	if _, why := b.s.ledger.cluster.Why("n", topology.ShapeOf(withGPU(&corev1.Pod{}))); !why {
 		t.Error("a node that is not ready takes pods")
 	}
 }
@@ -255,12 +255,12 @@ func TestWakesWhenItCannotTell(t *testing.T) {
 	}{
 		"plainly": {func(*bench) {}, 0},
 		"a hold of its own": {func(b *bench) {
-			b.s.holds.byPod[types.NamespacedName{Name: "x"}] = held("g1")
+			b.s.ledger.holds.byPod[types.NamespacedName{Name: "x"}] = held("g1")
 		}, 1},
 		"somebody's hold": {func(b *bench) {
-			b.s.holds.byPod[types.NamespacedName{Name: "x"}] = held("g2")
+			b.s.ledger.holds.byPod[types.NamespacedName{Name: "x"}] = held("g2")
 		}, 0},
-		"reserved hosts":         {func(b *bench) { b.s.reserver.current = &domainReservation{} }, 1},
+		"reserved hosts":         {func(b *bench) { b.s.ledger.reserver.current = &domainReservation{} }, 1},
 		"pods of lower priority": {func(b *bench) { b.preemptible("h0-0") }, 1},
 		"a reason of another kind": {func(b *bench) {
 			w := b.s.queue.waiting[types.NamespacedName{Namespace: "ns", Name: "g1"}]
@@ -288,7 +288,7 @@ func (b *bench) preemptible(host string) {
 	lowest := int32(-5)
 	pod := withGPU(&corev1.Pod{})
 	pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName, pod.Spec.Priority = "other", host, "low", host, &lowest
-	b.s.cluster.SetPod(pod)
+	b.s.ledger.cluster.SetPod(pod)
 }
 
 // When much changes at once, comparing costs more than planning.

@@ -29,7 +29,7 @@ func TestPodsStillToBeMadeAreLikeThoseThatAre(t *testing.T) {
 				pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
 				o.Pods = append(o.Pods, pod)
 			}
-			releases := b.s.decide(t.Context(), o).releases
+			releases := b.decide(o).releases
 			if len(releases) != int(made) {
 				t.Fatalf("%d pods released, want %d", len(releases), made)
 			}

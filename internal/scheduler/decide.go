@@ -1,0 +1,186 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// Reasons of events about where a replica is placed.
+const (
+	// EventPreempting means that a gang gets capacity which others have to free.
+	EventPreempting = "Preempting"
+	// EventMoved means that a replica that was lost comes back, whole, in another domain than it had been in.
+	EventMoved = "ReplicaMoved"
+)
+
+// decide plans and reserves what it decides.
+func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
+	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
+	r, failed := l.request(&o, &d)
+	gang.Reserve(l.cluster, o)
+	d.result = gang.Result{
+		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
+	}
+	l.endRefused(r, failed, &d)
+	if l.findElsewhere(o, &d); len(d.evicted) > 0 {
+		return d
+	}
+	if !r.HasWaiting() {
+		if r.AllBound() {
+			l.backoffs.end(d.graph)
+		}
+		d.wakeWaiting(l.reserver.leave(d.graph, false, l.clock.Now()))
+		return d
+	}
+	if code, why := l.pauses(o, failed, &d); code != "" {
+		l.reserver.pause(d.graph)
+		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(code, why)...)
+		return d
+	}
+	l.plan(ctx, o, r, &d)
+	return d
+}
+
+// request adds what is remembered to what is observed of a graph, and makes the planner's question of it. It returns the failures of its releases, too.
+func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backoff) {
+	l.endIdleReservations(*o, d)
+	l.pods.resume(o.Pods)
+	o.Releasing, o.Idle = l.pods.observed(o.Pods)
+	o.Failing = l.failures[d.graph].why()
+	o.Preempting, o.NotEnding, o.Avoid = l.preemptingOf(o.Pods), l.notEnding(o.Pods, d), l.avoided.of(d.graph, l.cluster)
+	r := gang.NewRequest(*o)
+	return r, l.failureOf(*o, r)
+}
+
+// pauses says why nothing of a graph is planned now although something waits; "" when it is planned.
+func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, why string) {
+	now := l.clock.Now()
+	if o.Bars != "" {
+		return gang.CodeProviderNotReady, o.Bars
+	}
+	if wait, backsOff := l.backoffs.of(d.graph, now); backsOff {
+		d.lookAt(wait.until)
+		return gang.CodeRequeued, wait.message
+	}
+	if failed.pauses(now) {
+		d.lookAt(failed.until)
+		return gang.CodeReleaseRefused, failed.message
+	}
+	return "", ""
+}
+
+// plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
+func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
+	l.holds.lift(l.cluster, o.DGD.Namespace, r.Graph.Services)
+	l.reserver.liftFor(o.DGD, r)
+	l.cluster.Begin()
+	l.liftRest(r)
+	started := l.clock.Now()
+	planned := placement.PlanGraph(l.cluster, r.Graph, placement.Options{})
+	planSeconds.Observe(l.clock.Since(started).Seconds())
+	l.reserver.restore()
+	d.waits.preemptsBelow = r.PreemptsBelow()
+	if r.WaitsForCreation(&planned) {
+		l.cluster.Rollback()
+		l.holds.restore(l.cluster)
+		l.reserver.pause(d.graph) // whether there is capacity is not known
+		d.result.Waiting = append(d.result.Waiting, r.AllWaiting(gang.CodeCreating, gang.BeingCreated)...)
+		return
+	}
+	l.cluster.Commit()
+	answer := r.Answer(&planned)
+	for _, replica := range answer.Unmade {
+		for _, pod := range replica.Pods {
+			l.cluster.Forget(pod.ID)
+		}
+	}
+	d.parted = r.Parted(answer)
+	l.place(ctx, o, r, &planned, answer.Placed, d)
+	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), answer.Surplus
+	d.waits.unmet = answer.Unmet
+	l.holds.end(l.cluster, r.Planned(&answer))
+	l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
+	if d.result.Domain == nil && o.Failing == "" {
+		d.result.Domain = planned.Domain
+	}
+	if len(d.releases) > 0 {
+		placementScore.Observe(planned.Score)
+		logger(ctx, o.DGD).Info("placed", "domain", d.result.Domain.String(), "pods", len(d.releases), "replicas", d.result.Placed, "waiting", len(d.result.Waiting))
+	}
+	slices.SortStableFunc(d.result.Waiting, func(a, b gang.Waiting) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+}
+
+// place decides the releases of replicas that the planner has found capacity for, and reports what is remarkable about them.
+func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result, placed []placement.ReplicaResult, d *decision) {
+	base, baseReported := r.BaseName(planned), false
+	_, again := l.failures[d.graph] // what is tried again was reported and measured before
+	for _, replica := range placed {
+		d.countPlaced(o, r, replica)
+		if !again {
+			l.observePlaced(o, r, replica)
+			if p := replica.Preempts; p != nil && (!replica.Base || !baseReported) {
+				baseReported = baseReported || replica.Base
+				d.reportPreemption(ctx, o.DGD, replica)
+			}
+			d.reportMove(ctx, o.DGD, replica, r.Moved(l.cluster, replica))
+		}
+		for _, release := range r.Releases(l.cluster, replica, base) {
+			l.pods.begin(release, l.clock.Now())
+			d.releases = append(d.releases, release)
+		}
+	}
+}
+
+// countPlaced counts a replica as placed, or, when releases of its graph fail time and again, as waiting until one works.
+func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
+	surplus := r.Surplus(replica.Service, replica.Ordinal)
+	switch {
+	case replica.Preempts != nil && o.Failing == "" && !surplus:
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodePreempting, Message: gang.Preempts(replica),
+		})
+	case o.Failing == "" && !surplus:
+		d.result.Placed++
+	case o.Failing != "" && !surplus:
+		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+			Service: replica.Service, Ordinal: replica.Ordinal, Code: gang.CodeReleaseRefused, Message: o.Failing,
+		})
+	}
+}
+
+// reportPreemption says who has to free capacity for a replica, or for the base gang it is of.
+func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult) {
+	name := "the base gang"
+	if !replica.Base {
+		name = fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
+	}
+	preemptionsPlanned.Inc()
+	who := gang.Victims(replica.Preempts)
+	logger(ctx, dgd).Info("preempting", "replica", name, "domain", replica.Domain.String(), "pods", replica.Preempts.Pods, "of", who)
+	d.report(EventPreempting, "%s goes to %s, where pods of lower priority have to free capacity: %d of %s",
+		name, gang.OrCluster(replica.Domain), replica.Preempts.Pods, who)
+}
+
+// reportMove says that a replica comes back elsewhere, and why; "" when it does not.
+func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult, move string) {
+	if move == "" {
+		return
+	}
+	name := fmt.Sprintf("%s-%d", replica.Service, replica.Ordinal)
+	replicasMoved.Inc()
+	logger(ctx, dgd).Info("moving a replica as a whole", "replica", name, "move", move)
+	d.report(EventMoved, "%s moves as a whole %s", name, move)
+}

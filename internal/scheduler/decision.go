@@ -1,0 +1,97 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
+)
+
+// decision is what a look at a graph comes to.
+type decision struct {
+	graph    types.NamespacedName
+	releases []gang.Release
+	result   gang.Result
+	// waits is what the graph waits for.
+	waits waiting
+	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
+	evicted map[string]eviction
+	// parted are released pods the rest of whose replica is refused, and why.
+	parted map[string]string
+	// wake is whom the decision concerns, events what it reports on the graph.
+	wake   wake
+	events []event
+}
+
+// event is an event about the place of a graph.
+type event struct{ reason, note string }
+
+func (d *decision) evict(gang string, why eviction) {
+	if d.evicted == nil {
+		d.evicted = map[string]eviction{}
+	}
+	d.evicted[gang] = why
+}
+
+// lookAt has the graph evaluated again at a time.
+func (d *decision) lookAt(at time.Time) { d.wake.at(d.graph, at) }
+
+// wakeWaiting has all graphs that wait for capacity evaluated again, if so.
+func (d *decision) wakeWaiting(so bool) { d.wake.waiting = d.wake.waiting || so }
+
+func (d *decision) report(reason, format string, args ...any) {
+	d.events = append(d.events, event{reason, fmt.Sprintf(format, args...)})
+}
+
+// eviction is why a gang is evicted, for the metrics and in words.
+type eviction struct{ reason, why string }
+
+// wake is the graphs that an event or a decision concerns: they are evaluated again.
+type wake struct {
+	// now are those to evaluate now, later those to evaluate at a time.
+	now   []types.NamespacedName
+	later []look
+	// waiting: all graphs that wait for capacity.
+	waiting bool
+}
+
+type look struct {
+	graph types.NamespacedName
+	at    time.Time
+}
+
+func (w *wake) at(graph types.NamespacedName, at time.Time) {
+	w.later = append(w.later, look{graph, at})
+}
+
+// waiting is what a graph waits for.
+type waiting struct {
+	// preemptsBelow is the priority below which bound pods are capacity for the graph.
+	preemptsBelow int32
+	// unmet is what its refused gangs ask for; nil when a change of any node may matter.
+	unmet *placement.Unmet
+}
+
+// earlier is the first of two times.
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// logger names the graph in each line.
+func logger(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) logr.Logger {
+	return log.FromContext(ctx).WithValues("graph", client.ObjectKeyFromObject(dgd))
+}

@@ -1,0 +1,194 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Indexes of the cache that the loop reads by; AddIndexes makes them.
+const (
+	// IndexPodsByGraph finds the pods of a graph by the value of their graph label.
+	IndexPodsByGraph = "trellis.graph"
+	// IndexGroupsByGraph finds the scaling groups that a graph's UID owns.
+	IndexGroupsByGraph = "trellis.owner"
+)
+
+// AddIndexes registers the indexes.
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string {
+		if name := o.GetLabels()[graph.LabelGraph]; name != "" {
+			return []string{name}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing pods: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &trellisv1alpha1.ScalingGroup{}, IndexGroupsByGraph, func(o client.Object) []string {
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("indexing scaling groups: %w", err)
+	}
+	return nil
+}
+
+// objects reads the API's objects from the cache. They are the cache's own, to be looked at only: every event of a pod has its graph read, and copying
+// what is read would be most of the loop's work.
+type objects struct {
+	reader client.Reader
+	// admission is what pods that are still to be made go through.
+	admission admission
+}
+
+// observe reads everything about one graph.
+func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, error) {
+	o := gang.Observation{DGD: dgd}
+	groups := &trellisv1alpha1.ScalingGroupList{}
+	owned := client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}
+	if err := c.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), owned, client.UnsafeDisableDeepCopy); err != nil {
+		return o, err
+	}
+	for i := range groups.Items {
+		if groups.Items[i].DeletionTimestamp == nil {
+			o.Groups = append(o.Groups, &groups.Items[i])
+		}
+	}
+	var err error
+	if o.Pods, err = c.pods(ctx, dgd.Namespace, graph.LabelValue(dgd.Name)); err != nil {
+		return o, err
+	}
+	if o.Profile, err = c.profile(ctx, o.Groups); err != nil {
+		return o, err
+	}
+	o.Admission, err = c.admission.of(ctx, c.reader, dgd.Namespace, o.Groups)
+	return o, err
+}
+
+// pods lists the pods of a graph, by the value of its label.
+func (c *objects) pods(ctx context.Context, namespace, label string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := c.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{IndexPodsByGraph: label}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+func (c *objects) profile(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (*grovev1alpha1.ClusterTopology, error) {
+	for _, sg := range groups {
+		if sg.Spec.Topology == nil || sg.Spec.Topology.Profile == "" {
+			continue
+		}
+		profile := &grovev1alpha1.ClusterTopology{}
+		err := c.reader.Get(ctx, types.NamespacedName{Name: sg.Spec.Topology.Profile}, profile)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return profile, err
+	}
+	return nil, nil
+}
+
+// groupOf is the scaling group of a pod; nil when it has none, or it is not in the cache yet.
+func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
+	name, uid, ok := graph.GroupOf(pod)
+	if !ok {
+		return nil
+	}
+	sg := &trellisv1alpha1.ScalingGroup{}
+	if err := c.reader.Get(context.Background(), types.NamespacedName{Namespace: pod.Namespace, Name: name}, sg); err != nil || sg.UID != uid {
+		return nil
+	}
+	return sg
+}
+
+// followed returns the graph of a pod that is gone when the pod's replica will be recreated.
+func (c *objects) followed(gone *corev1.Pod) (types.NamespacedName, bool) {
+	sg := c.groupOf(gone)
+	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !graph.Gated(sg) {
+		return types.NamespacedName{}, false
+	}
+	left, err := c.pods(context.Background(), sg.Namespace, gone.Labels[graph.LabelGraph])
+	if err != nil {
+		return types.NamespacedName{}, false
+	}
+	left = slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return !graph.Member(pod, sg) || pod.UID == gone.UID })
+	return types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, gang.WillBeFollowed(sg, gone, left)
+}
+
+// priorities are those of the most important pod of each graph.
+func (c *objects) priorities(ctx context.Context, graphs []*nvidiav1beta1.DynamoGraphDeployment) map[types.UID]int32 {
+	out := map[types.UID]int32{}
+	for _, dgd := range graphs {
+		pods, err := c.pods(ctx, dgd.Namespace, graph.LabelValue(dgd.Name))
+		if err != nil {
+			log.FromContext(ctx).Error(err, "listing the pods of a graph", "graph", client.ObjectKeyFromObject(dgd))
+			continue
+		}
+		for i, pod := range pods {
+			if p := topology.PriorityOf(pod); i == 0 || p > out[dgd.UID] {
+				out[dgd.UID] = p
+			}
+		}
+	}
+	return out
+}
+
+// treeUse is what one tree of the cluster cache is made for.
+type treeUse struct {
+	levels   topology.Levels
+	selector map[string]string
+}
+
+// treesInUse reports which trees are in use: of levels that a ClusterTopology has, or that a graph was created with. The one without levels, of graphs
+// without a topology, always is.
+func (c *objects) treesInUse(ctx context.Context) (func(topology.Levels, map[string]string) bool, error) {
+	used := []treeUse{{}}
+	profiles, groups := &grovev1alpha1.ClusterTopologyList{}, &trellisv1alpha1.ScalingGroupList{}
+	for _, list := range []client.ObjectList{profiles, groups} {
+		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+	}
+	is := func(levels topology.Levels, selector map[string]string) bool {
+		return slices.ContainsFunc(used, func(u treeUse) bool { return slices.Equal(u.levels, levels) && maps.Equal(u.selector, selector) })
+	}
+	add := func(levels topology.Levels, selector map[string]string) { // each once
+		if !is(levels, selector) {
+			used = append(used, treeUse{levels, selector})
+		}
+	}
+	for i := range profiles.Items {
+		add(gang.LevelsOfProfile(&profiles.Items[i]), profiles.Items[i].Spec.NodeSelector)
+	}
+	for i := range groups.Items {
+		if t := groups.Items[i].Spec.Topology; t != nil {
+			add(gang.LevelsOf(t), t.NodeSelector)
+		}
+	}
+	return is, nil
+}

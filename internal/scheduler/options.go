@@ -1,0 +1,41 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
+)
+
+// Defaults of Options.
+const (
+	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued (docs/providers.md#when-a-gang-is-not-bound).
+	DefaultRequeueAfter = 30 * time.Second
+	// DefaultReserveDomainFor is how long hosts of a domain are reserved for a gang, where that is asked for, and DefaultReserveShare the share
+	// of a topology's nodes that may be reserved.
+	DefaultReserveDomainFor = 30 * time.Minute
+	DefaultReserveShare     = 0.1
+	// DefaultHoldFor is how long the capacity of a lost replica is held for its successor (docs/placement.md#when-something-breaks).
+	DefaultHoldFor = time.Minute
+)
+
+// Options of the loop; the zero value is the default.
+type Options struct {
+	RequeueAfter, HoldFor time.Duration
+	// ReserveDomainAfter is how long a gang that small ones would starve waits before hosts are reserved for it; 0 and less: none are.
+	// ReserveDomainFor is how long they are reserved.
+	ReserveDomainAfter, ReserveDomainFor time.Duration
+	// ReserveShare is the largest share of a topology's nodes that is reserved, 0 < share <= 1. A gang that needs more gets no reservation.
+	ReserveShare float64
+	// MetricResources are what the metrics by level count, such as nvidia.com/gpu; MetricGraphs is how many graphs have metrics of their own.
+	MetricResources []string
+	MetricGraphs    int
+	// IgnoredResources are what the kube-scheduler ignores: names of resources, and groups of them.
+	IgnoredResources []string
+	// Mapper knows what the API server serves; nil: nothing that it may not serve is looked for.
+	Mapper meta.RESTMapper
+	Clock  clock.Clock
+}

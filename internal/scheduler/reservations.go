@@ -1,0 +1,81 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// liftRest gives the capacity that gated pods have kept, of gangs that are released in part, to the plan that is made now for them.
+func (l *ledger) liftRest(r *gang.Request) {
+	for id := range r.Gated {
+		l.cluster.Forget(id)
+	}
+}
+
+// trackParted notes since when the plan has refused the rest of replicas that were never whole: when it stays so, stuckGangs has their gang evicted.
+func (l *ledger) trackParted(o gang.Observation, d *decision) {
+	now := l.clock.Now()
+	for _, pod := range o.Pods {
+		id := topology.PodID(pod)
+		l.pods.setParted(id, d.parted[id], now)
+	}
+	if len(d.parted) > 0 {
+		d.lookAt(now.Add(l.options.RequeueAfter))
+	}
+}
+
+// begin has pods keep their capacity when their release fails: their gang has begun. Pods that are gone have none.
+func (l *ledger) begin(pods []gang.Release) {
+	for _, r := range pods {
+		if id := topology.PodID(r.Pod); l.pods.of(id).releasing {
+			l.pods.change(id, func(r *released) { r.begun = true })
+		}
+	}
+}
+
+// giveBack ends the reservation of a pod that was not released.
+func (l *ledger) giveBack(id string) {
+	l.pods.notReleased(id)
+	l.cluster.Forget(id)
+}
+
+// reserveReleased reserves for pods that an earlier leader released and that are not bound yet.
+func (l *ledger) reserveReleased(o gang.Observation) { gang.Reserve(l.cluster, o) }
+
+// reserveRest reserves for what is still gated of replicas of which pods are released.
+func (l *ledger) reserveRest(o gang.Observation) {
+	for _, id := range gang.ReserveRest(l.cluster, o) {
+		l.pods.change(id, func(r *released) { r.begun = true })
+	}
+}
+
+// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from the first of both on, and only
+// once: when an ended pod is deleted, others may have the capacity.
+func (l *ledger) uncount(pod *corev1.Pod, id string) {
+	if len(gang.NodesOf(l.cluster, id)) > 0 {
+		l.holdCapacityOf(pod)
+	}
+	l.cluster.DeletePod(id)
+	l.victimGone(pod)
+}
+
+// onItsWay reports whether the release of a pod is under way.
+func (l *ledger) onItsWay(pod *corev1.Pod) bool { return l.pods.of(topology.PodID(pod)).releasing }
+
+// mayUse reports whether a waiting graph, which holds capacity or not, may be placed after a change of a node.
+func (l *ledger) mayUse(holds bool, w waiting, node string) bool {
+	if holds || w.unmet == nil || l.reserver.current != nil {
+		return true // it may have more than what is free for everybody
+	}
+	if w.preemptsBelow > math.MinInt32 && l.cluster.AnyBelow(w.preemptsBelow) {
+		return true
+	}
+	return w.unmet.MayFit(l.cluster, node)
+}
