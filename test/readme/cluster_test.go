@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,8 +140,11 @@ func (r *reader) serveRelease(folder string) {
 	r.env = append(r.env, "RELEASE="+server.URL+"/release")
 }
 
-// rendered are the manifests of a kustomization. For all webhooks they name the port at which the sandbox's operator serves them, which is no
-// Service's: only then do they agree with what is installed.
+// leaderElection is a line of the operator's arguments.
+var leaderElection = regexp.MustCompile(`(?m)^ *- --leader-elect\n`)
+
+// rendered are the manifests of a kustomization, as they agree with what is installed: for all webhooks they name the port at which the sandbox's operator
+// serves them, which is no Service's, and that operator elects no leader.
 func (r *reader) rendered(folder string) string {
 	r.Helper()
 	port, err := strconv.Atoi(r.run("kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[0].webhooks[0].clientConfig.service.port}'"))
@@ -164,7 +168,7 @@ func (r *reader) rendered(folder string) string {
 		if err != nil {
 			r.Fatal(err)
 		}
-		all.WriteString("---\n" + string(text))
+		all.WriteString("---\n" + leaderElection.ReplaceAllString(string(text), ""))
 	}
 	return all.String()
 }
