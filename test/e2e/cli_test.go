@@ -193,7 +193,8 @@ var _ = Describe("kubectl trellis", func() {
 
 	// Somebody who may see one namespace gets what there is to see in it, and the name of the right that would show more.
 	It("shows a user what may be seen, and names the right that would show more", func(ctx SpecContext) {
-		w := newWorld(ctx, "plugin-rights", racks(1, 8, "a/r0")...)
+		w := newWorld(ctx, "plugin-rights", racks(2, 8, "a/r0")...)
+		w.occupy("train", "a-r0-1", 8)
 		w.create(w.graphOf("g", "", services{"Worker": worker(1, 2, 8, "rack")}))
 		w.hasCondition("g", nvidiav1alpha1.ConditionPlaced, metav1.ConditionFalse, "InsufficientCapacity", "1 of 2")
 		w.create(&rbacv1.Role{

@@ -24,7 +24,7 @@ var _ = Describe("A cluster where nothing changes", func() {
 		w.create(w.graphOf("g", "zone", services{"Worker": withAdapter(worker(1, 2, 8, "rack")), "Frontend": frontend(1)}))
 		w.ready("g")
 		w.create(w.graphOf("waits", "zone", services{"Worker": worker(1, 3, 8, "rack")}))
-		w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "NeverFits", "no rack has 3 hosts")
+		w.hasCondition("waits", nvidiav1alpha1.ConditionPlaced, "False", "NeverFits", "no zone has 3 hosts: the largest has 2")
 		// What follows from that is still being written; it ends.
 
 		changes := make(chan string, 100)
