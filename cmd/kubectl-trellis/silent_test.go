@@ -116,7 +116,7 @@ func (c *cluster) fitsTerminals(t *testing.T) {
 		for _, line := range []string{
 			"explain chat", "plan --cluster dgd chat", "queue", "queue -n nope", "status chat", "topology suggest", "tree", "tree --free 8 --level zone", "version",
 		} {
-			got := onTerminal(t, columns, append(strings.Fields(line), "--as", "planner", "--kubeconfig", c.kubeconfig)...)
+			got, _ := onTerminal(t, columns, append(strings.Fields(line), "--as", "planner", "--kubeconfig", c.kubeconfig)...)
 			if len(got) < 10 {
 				t.Errorf("%s at %d columns: %q", line, columns, got)
 			}

@@ -4,18 +4,13 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
-
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
-	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
 
 // planned are the arguments of a plan in which something is not placed.
@@ -45,23 +40,10 @@ func TestOnATerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("NO_COLOR", tc.noColor)
 			t.Setenv("TERM", "xterm")
-			tty, screen := terminal.Open(t)
-			if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: tc.columns, Row: 50}); err != nil {
-				t.Fatal(err)
-			}
-			read := make(chan string)
-			go func() {
-				var all bytes.Buffer
-				_, _ = all.ReadFrom(screen) // it ends with an error when the terminal is closed
-				read <- all.String()
-			}()
-			cmd := newRootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: tty, ErrOut: tty})
-			cmd.SetArgs(append(planned(), tc.args...))
-			if code, _ := cli.ExitCode(cmd.ExecuteContext(t.Context())); code != 2 {
+			got, err := onTerminal(t, tc.columns, append(planned(), tc.args...)...)
+			if code, _ := cli.ExitCode(err); code != 2 {
 				t.Errorf("exit code %d", code)
 			}
-			_ = tty.Close()
-			got := strings.ReplaceAll(<-read, "\r\n", "\n")
 			if color.MatchString(got) != tc.colored {
 				t.Errorf("colours %v, want %v in\n%s", !tc.colored, tc.colored, got)
 			}

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
 
-// onTerminal runs the plugin on a terminal of so many columns and returns what it shows.
-func onTerminal(t *testing.T, columns uint16, args ...string) string {
+// onTerminal runs the plugin on a terminal of so many columns and returns what it shows, and how it ends.
+func onTerminal(t *testing.T, columns uint16, args ...string) (shown string, err error) {
 	t.Helper()
 	tty, screen := terminal.Open(t)
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 50}); err != nil {
@@ -33,9 +33,9 @@ func onTerminal(t *testing.T, columns uint16, args ...string) string {
 	}()
 	cmd := newRootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: tty, ErrOut: tty})
 	cmd.SetArgs(args)
-	_ = cmd.ExecuteContext(t.Context()) // an unknown command shows its usage as well
+	err = cmd.ExecuteContext(t.Context())
 	_ = tty.Close()
-	return strings.ReplaceAll(<-read, "\r\n", "\n")
+	return strings.ReplaceAll(<-read, "\r\n", "\n"), err
 }
 
 // paths are the arguments that lead to each command that is shown.
@@ -62,7 +62,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 				if slices.Equal(path, []string{"options"}) || slices.Equal(path, []string{"nonsense"}) {
 					args = path
 				}
-				got := onTerminal(t, columns, args...)
+				got, _ := onTerminal(t, columns, args...) // an unknown command shows its usage as well
 				if !strings.Contains(got, "Usage:") && path[0] != "options" {
 					t.Errorf("%v: no usage in\n%s", args, got)
 				}

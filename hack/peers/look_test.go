@@ -68,7 +68,7 @@ func (w *world) says(name, kind string, status metav1.ConditionStatus, reasons, 
 	})
 }
 
-// pods are the living pods of a service of a deployment, of all for "".
+// pods are the running pods of a service of a deployment, of all for "".
 func (w *world) pods(name, service string) []corev1.Pod {
 	w.Helper()
 	pods := &corev1.PodList{}

@@ -91,7 +91,7 @@ func TestWaitingMessage(t *testing.T) {
 		if len(message) > MaxWaitingMessage {
 			t.Errorf("%s: %d bytes", tc.title, len(message))
 		}
-		if strings.HasPrefix(tc.title, "the anchor is what binds") && !strings.Contains(message, "living pods anchor the graph") {
+		if strings.HasPrefix(tc.title, "the anchor is what binds") && !strings.Contains(message, "running pods anchor the graph") {
 			t.Errorf("%s: the message does not say so: %s", tc.title, message)
 		}
 		for cause, twice := range map[string]string{"a replica": "Worker-0: Worker-0 needs", "the base gang": "base gang: base gang"} {

@@ -24,15 +24,12 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	webhookserver "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
-	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
-	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -134,14 +131,7 @@ const readsPerSecond = 200
 
 var _ = Describe("One replica after the other that is replaced", func() {
 	It("fails no read that needs a conversion", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		env := &envtest.Environment{}
-		config, err := apiserver.Launch(env)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(env.Stop)
-		config.QPS = -1
-		server := conversion.Serve()
-		DeferCleanup(server.Close)
-		Expect(server.Install(config, filepath.Join("..", "..", "config", "crd", "bases"))).To(Succeed())
+		config := launch(filepath.Join("..", "..", "config", "crd", "bases"))
 		paced := rest.CopyConfig(config)
 		paced.QPS, paced.Burst = readsPerSecond, 8
 		c, err := client.New(paced, client.Options{Scheme: NewScheme()})

@@ -34,6 +34,14 @@ func TestOperator(t *testing.T) { suite.Run(t, "Operator", suite.Default) }
 var shared *rest.Config
 
 var _ = BeforeSuite(func() {
+	dir := GinkgoTB().TempDir()
+	Expect(writeBoundless(dir)).To(Succeed())
+	shared = launch(dir)
+})
+
+// launch starts an API server with the definitions of a folder, and what converts their objects.
+func launch(definitions string) *rest.Config {
+	GinkgoHelper()
 	env := &envtest.Environment{}
 	config, err := apiserver.Launch(env)
 	Expect(err).NotTo(HaveOccurred())
@@ -41,11 +49,9 @@ var _ = BeforeSuite(func() {
 	config.QPS = -1
 	server := conversion.Serve()
 	DeferCleanup(server.Close)
-	dir := GinkgoTB().TempDir()
-	Expect(writeBoundless(dir)).To(Succeed())
-	Expect(server.Install(config, dir)).To(Succeed())
-	shared = config
-})
+	Expect(server.Install(config, definitions)).To(Succeed())
+	return config
+}
 
 // What the operators of these specs ask for is what their rights allow.
 var (

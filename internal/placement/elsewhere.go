@@ -33,12 +33,12 @@ func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 }
 
 // anchored is elsewhereText without the names of domains.
-const anchored = "another domain has capacity, but living pods anchor the graph: a Parallel restart moves it"
+const anchored = "another domain has capacity, but running pods anchor the graph: a Parallel restart moves it"
 
 // elsewhereText says that the anchor is what binds.
 func (r *Refusal) elsewhereText() string {
 	if len(r.Elsewhere) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s has capacity, but living pods anchor the graph in %s: a Parallel restart moves it", pathText(r.Elsewhere), pathText(r.Within))
+	return fmt.Sprintf("%s has capacity, but running pods anchor the graph in %s: a Parallel restart moves it", pathText(r.Elsewhere), pathText(r.Within))
 }

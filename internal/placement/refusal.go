@@ -45,7 +45,7 @@ type Refusal struct {
 	Closest *Closest
 	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and fewer.
 	OthersEqual, OthersFewer int
-	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its living pods; empty when
+	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its running pods; empty when
 	// none was found.
 	Elsewhere topology.Path
 	// Beside are nodes that suit pods of which none of the topology's nodes suits any: its node selector, NodeSelector, leaves them out.

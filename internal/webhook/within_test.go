@@ -71,7 +71,7 @@ func TestHalfARequestEnds(t *testing.T) {
 }
 
 // A caller that does not take its answer keeps neither.
-func TestAnswerThatNobodyTakesEnds(t *testing.T) {
+func TestAnswerThatNoOneTakesEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	call := callers(t, func(w http.ResponseWriter, _ *http.Request) {
 		for large := strings.Repeat("x", 1<<20); ; {

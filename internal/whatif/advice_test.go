@@ -108,7 +108,7 @@ func TestAdviceHelps(t *testing.T) {
 		p.Begin()
 		g, err := p.Plan(dgd)
 		if err != nil {
-			rt.Skip(err)
+			rt.Fatal(err)
 		}
 		for _, r := range g.Replicas {
 			if r.Reason == nil || r.Reason.Refusal == nil {

@@ -29,7 +29,7 @@ type facts struct {
 	taken map[string]int
 }
 
-// graphFacts are the living pods of one graph.
+// graphFacts are the running pods of one graph.
 type graphFacts struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	living []*corev1.Pod

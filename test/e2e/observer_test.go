@@ -208,7 +208,7 @@ func ownerOf(o metav1.Object) types.UID {
 	return ""
 }
 
-// zones are those in which living pods of a pod's graph were released.
+// zones are those in which running pods of a pod's graph were released.
 func (o *observer) zones(of *corev1.Pod) []string {
 	found, name := map[string]bool{}, o.graphOf(of)
 	for _, pod := range o.pods {

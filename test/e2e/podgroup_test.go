@@ -73,7 +73,7 @@ var _ = Describe("A graph under PodGroup", func() {
 		w.ready("g")
 		w.replaced("Worker", 4, func() { w.deletePod("g-worker-0-1"); w.deletePod("g-worker-1-1") })
 		w.ready("g")
-		w.until("only the groups of living pods are left", func() error {
+		w.until("only the groups of running pods are left", func() error {
 			if n := len(w.groups("Worker")); n != 2 {
 				return fmt.Errorf("%d groups", n)
 			}
