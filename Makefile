@@ -151,6 +151,7 @@ test-planner: the requests of the Dynamo planner, by Python's Kubernetes client,
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
+test-versions: the core scenarios on Kubernetes 1.30 and 1.33 (builds these control planes)
 test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test-all tries a part of each
 soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test-all runs a small one for 15 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
@@ -175,6 +176,17 @@ MANIFESTS ?= $(SHARED)/manifests
 test-manifests: build control-plane ## Bring every manifest below MANIFESTS up in a sandbox (../shared/manifests), with what it presupposes
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_MANIFESTS="$(abspath $(MANIFESTS))" \
 		$(SCENARIO) --label-filter=manifests $(GINKGOFLAGS) $(SCENARIOS)
+
+# The releases of Kubernetes, other than the one of all other tests, that the core scenarios run on: hack/versions has a file for each.
+VERSIONS ?= 1.30 1.33
+
+.PHONY: test-versions
+test-versions: build control-plane ## Run the core scenarios on control planes of other releases of Kubernetes (VERSIONS="1.30 1.33"; builds them)
+	@for version in $(VERSIONS); do \
+		echo "Kubernetes $$version"; \
+		assets=$$(hack/versions/build.sh "$$version" "$$(bin/kubectl-trellis sandbox binaries)") || exit 1; \
+		KUBEBUILDER_ASSETS="$$assets" TRELLIS_TESTS=core $(SCENARIO) --label-filter=core $(GINKGOFLAGS) $(SCENARIOS) || exit 1; \
+	done
 
 # The Python that has the Kubernetes client: the one in PATH, or Debian's own.
 PYTHON = $(shell for python in python3 /usr/bin/python3; do $$python -c 'import kubernetes' 2> /dev/null && { echo $$python; break; }; done)
