@@ -60,12 +60,27 @@ func commandsIn(t *testing.T, page, script string) [][]string {
 	return out
 }
 
-// TestTargetsExist: every target of make in a shell block is in the Makefile.
-func TestTargetsExist(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+// makefiles are the Makefile and what it includes.
+func makefiles(t *testing.T) []byte {
+	t.Helper()
+	included, err := filepath.Glob(filepath.Join(root, "make", "*.mk"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all []byte
+	for _, file := range append(included, filepath.Join(root, "Makefile")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text...)
+	}
+	return all
+}
+
+// TestTargetsExist: every target of make in a shell block is in the Makefile or in what it includes.
+func TestTargetsExist(t *testing.T) {
+	makefile := makefiles(t)
 	found := 0
 	for page, content := range pages(t) {
 		for _, script := range scripts(content) {

@@ -1,0 +1,20 @@
+##@ Measure
+
+.PHONY: bench
+bench: build control-plane bin/trellis-bench ## Measure against Kueue, the in-tree scheduler and brute force: one table, and bin/bench.json
+	@bin/trellis-bench -out bin/bench.json
+
+# Anything in SMALL measures 3 gangs of 2 on 20 nodes, which shows that all works; its figures mean nothing.
+.PHONY: bench-peers
+bench-peers: build ## Measure the providers against each other on the real KAI Scheduler and Grove (needs PEERS_SRC and PEERS_BIN; SMALL=1 is fast)
+	@why="$$(bin/kubectl-trellis sandbox peers KAI Grove 2>&1)" || { echo "skipped: $${why#Error: }"; exit 0; }; \
+		$(MAKE) --no-print-directory control-plane bin/trellis-bench && bin/trellis-bench -peers $(if $(SMALL),-smoke) -out bin/bench-peers.json
+
+.PHONY: bench-smoke
+bench-smoke: bin/trellis-bench ## The same on small sizes and without a control plane: every answer is checked, no time is
+	@cd hack/bench && go test ./...
+	@bin/trellis-bench -smoke -sandbox=false -out bin/bench-smoke.json
+
+.PHONY: bin/trellis-bench
+bin/trellis-bench:
+	@cd hack/bench && go build -o ../../$@ .

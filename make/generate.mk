@@ -1,0 +1,29 @@
+##@ Generate
+
+.PHONY: generate
+generate: ## Regenerate every generated file
+	@go run ./hack/crdgen
+	@$(TOOL) controller-gen rbac:roleName=trellis-manager-role paths="./internal/...;./cmd/..." output:rbac:dir=config/rbac
+	@$(TOOL) crd-ref-docs --source-path=./api --config=hack/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md --log-level=ERROR
+	@cd hack/dashboards && go run . ../../config/grafana/trellis.json
+	@go run ./hack/chartcrds
+	@go run ./hack/docmap
+
+.PHONY: verify
+verify: ## Check that generated files are up to date
+	@hack/verify-generated.sh
+
+# Two clones may be linted at once, on a machine of any speed.
+LINTFLAGS ?= --allow-parallel-runners --timeout 0
+
+.PHONY: lint
+lint: ## Run golangci-lint
+	@# Its cache holds paths: shared between two clones, one would get the other's lines.
+	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run $(LINTFLAGS)
+	@for module in bench browser dashboards peers release; do \
+		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run $(LINTFLAGS)) || exit 1; \
+	done
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)
+	@$(TOOL) govulncheck ./...

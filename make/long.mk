@@ -1,0 +1,140 @@
+##@ Test what make test leaves out
+
+# Targets with checks that make test leaves out, one a line: TARGET: what it checks. Each is a target of its own below or above.
+define NOT_RUN
+test-all: all scenarios, samples of crashes, random lives and a small soak; the chart and the manifests by Helm; README, demo; smoke runs of bench, release, dashboards
+lint: golangci-lint (builds it)
+verify: that generated files are up to date (builds their generators)
+test-browser: the map drawn in a headless Chromium, of a sandbox too, equals what tree says (needs Chromium)
+test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
+test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test-all brings up a part of them
+test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
+test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
+bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
+test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
+test-versions: the core scenarios on Kubernetes 1.30 and 1.33 (builds these control planes)
+test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test-all tries a part of each
+soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test-all runs a small one for 15 seconds
+fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
+test-input: every field of what users write with every value made from its schema; make test-all tries a sample
+test-release: make a release of all platforms twice, run its image in a sandbox, install its plugin with krew
+vulncheck: known vulnerabilities in what is linked (needs the vulnerability database)
+endef
+export NOT_RUN
+
+# What tests use when it lies beside the repository: real deployments, and the peers' own custom resource definitions.
+SHARED := $(abspath ../shared)
+
+.PHONY: test-definitions
+test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/integration/peers/...
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) -run MovesIn ./internal/operator
+
+# A folder of manifests, at any depth, that make test-manifests brings up.
+MANIFESTS ?= $(SHARED)/manifests
+
+.PHONY: test-manifests
+test-manifests: build control-plane ## Bring every manifest below MANIFESTS up in a sandbox (../shared/manifests), with what it presupposes
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_MANIFESTS="$(abspath $(MANIFESTS))" \
+		$(SCENARIO) --label-filter=manifests $(GINKGOFLAGS) $(SCENARIOS)
+
+# The releases of Kubernetes, other than the one of all other tests, that the core scenarios run on: hack/versions has a file for each.
+VERSIONS ?= 1.30 1.33
+
+.PHONY: test-versions
+test-versions: build control-plane ## Run the core scenarios on control planes of other releases of Kubernetes (VERSIONS="1.30 1.33"; builds them)
+	@for version in $(VERSIONS); do \
+		echo "Kubernetes $$version"; \
+		assets=$$(hack/versions/build.sh "$$version" "$$(bin/kubectl-trellis sandbox binaries)") || exit 1; \
+		KUBEBUILDER_ASSETS="$$assets" TRELLIS_TESTS=core $(SCENARIO) --label-filter=core $(GINKGOFLAGS) $(SCENARIOS) || exit 1; \
+	done
+
+# The Python that has the Kubernetes client: the one in PATH, or Debian's own.
+PYTHON = $(shell for python in python3 /usr/bin/python3; do $$python -c 'import kubernetes' 2> /dev/null && { echo $$python; break; }; done)
+
+.PHONY: test-planner
+test-planner: build control-plane python3-kubernetes ## Send the Dynamo planner's requests by Python's Kubernetes client to a sandbox
+	@$(PYTHON) -W ignore::ResourceWarning hack/planner/planner_test.py -v
+
+.PHONY: python3-kubernetes
+python3-kubernetes:
+	@test -n "$(PYTHON)" || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq python3-kubernetes; } || \
+		{ echo "make test-planner needs Python's Kubernetes client, and can install it (apt-get install python3-kubernetes) only as root" >&2; exit 1; }
+
+# The tier whose omissions not-run lists.
+TIER ?= test
+
+.PHONY: not-run
+not-run: ## List the checks that make test leaves out (TIER=test-all: those that make test-all leaves out)
+	@echo "Not run by make $(TIER):"
+	@echo "$$NOT_RUN" | grep -v '^$(TIER):' | sed 's/^/  make /'
+	@test -d $(SHARED)/manifests || echo "  tests on real deployments ($(SHARED)/manifests is not there)"
+
+# How long the lives of test-faults are.
+STEPS ?= 100
+
+.PHONY: test-faults
+test-faults: build control-plane ## Kill the operator at every write of every scene; long random lives (STEPS=100); 200 graphs at once
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all TRELLIS_LIFE_STEPS=$(STEPS) TRELLIS_CROWD=200 \
+		$(SCENARIO) --label-filter=faults $(GINKGOFLAGS) $(SCENARIOS)
+
+# What make soak runs on, and for how long faults are on. SEED repeats the order of what is done.
+DURATION ?= 40m
+GRAPHS   ?= 300
+NODES    ?= 1000
+
+.PHONY: soak
+soak: build control-plane ## Let GRAPHS (300) live on NODES (1000) for DURATION (40m) with faults on, and check the invariants throughout (SEED repeats one)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_SOAK=$(DURATION) TRELLIS_SOAK_GRAPHS=$(GRAPHS) TRELLIS_SOAK_NODES=$(NODES) \
+		TRELLIS_SOAK_SEED=$(SEED) $(call GINKGO,-v) --label-filter=soak $(GINKGOFLAGS) $(SCENARIOS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a while (FUZZTIME=1m); what is found is kept in testdata/fuzz of the package
+	@grep -rlE --include='*_test.go' '^func Fuzz' api internal | sort | while read -r file; do \
+		sed -nE 's/^func (Fuzz[A-Za-z0-9]*)\(.*/\1/p' "$$file" | while read -r target; do \
+			echo "$$(dirname "$$file") $$target" && \
+			go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -timeout 60m $(GOTESTFLAGS) </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+# Which fields test-input tries: all, or those whose kind and path have a text, e.g. FIELDS=spec.services{}.resources
+FIELDS ?= all
+
+.PHONY: test-input
+test-input: build control-plane ## Set, change and unset every field of the definitions on an API server with admission (FIELDS=spec.restart)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_INPUT="$(FIELDS)" $(TOOL) ginkgo -p --timeout=24h ./test/input
+
+.PHONY: test-peers
+test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
+	@bin/kubectl-trellis sandbox peers --clone || { echo "skipped: the real peers are not there"; exit 0; }; \
+		$(MAKE) --no-print-directory control-plane && cd hack/peers && go test -count=1 -p 1 -timeout 60m -v $(GOTESTFLAGS) ./...
+
+.PHONY: test-release
+test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew
+	@cd hack/release && KUBEBUILDER_ASSETS="$$(../../bin/kubectl-trellis sandbox binaries)" go test -count=1 -timeout 60m -run '^TestRelease$$' -v .
+
+.PHONY: release-smoke
+release-smoke: ## The parts of a release on small files: image, archives, manifests, changelog, workflows
+	@cd hack/release && go test -short ./...
+
+.PHONY: test-dashboards
+test-dashboards: build control-plane bin/prometheus ## Run every expression of dashboard and alerts on a Prometheus that scrapes a sandbox's operator
+	@cd hack/dashboards && go test -count=1 -timeout 15m -run '^TestOnPrometheus$$' -v .
+
+.PHONY: dashboards-smoke
+dashboards-smoke: ## Alerts by Prometheus' own rules, expressions by its parser, and that every metric is there and documented
+	@cd hack/dashboards && go test -short ./...
+
+# Prometheus finds its targets by Kubernetes' API here; leaving the other ways out makes it half as large.
+.PHONY: bin/prometheus
+bin/prometheus:
+	@cd hack/dashboards && go build -tags remove_all_sd,enable_kubernetes_sd,netgo -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
+
+.PHONY: test-browser
+test-browser: build control-plane chromium ## Open the map of made-up and running clusters in a headless Chromium; screenshots are kept in bin/map (needs Chromium; not part of make test)
+	@cd hack/browser && go test -timeout 10m $(GOTESTFLAGS) ./...
+
+.PHONY: chromium
+chromium:
+	@command -v chromium chromium-browser google-chrome > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } || \
+		{ echo "make test-browser needs Chromium, and can install it (apt-get install chromium) only as root" >&2; exit 1; }

@@ -1,0 +1,89 @@
+##@ Test
+
+.PHONY: check
+check: ## What takes a minute: formatting, go vet, and that docs keep to their rules
+	@unformatted="$$(gofmt -l .)" && test -z "$$unformatted" || { echo "not formatted; run: gofmt -w $$unformatted" >&2; exit 1; }
+	@go test -vet=off -skip '^(TestMigrationCommands|TestReadsWithoutTheOperator)$$' ./docs # which need an API server
+	@go vet ./...
+
+# How many packages are tested at once: as many as there are CPUs (GOMAXPROCS), which is the default of go test.
+PACKAGES ?=
+# The packages that take the longest begin first, so that none of them is alone at the end.
+LONGEST  := ./internal/operator ./test/integration/peers ./test/install
+# Control planes of tests are small and live briefly: collecting their garbage less often saves a sixth of the CPU time.
+GARBAGE  ?= 300
+
+# The packages with Ginkgo suites. ginkgo runs their specs, suite by suite, in as many processes as there are CPUs, or PACKAGES; go test runs what else
+# they have, for these processes show nothing of it. Scenarios in a sandbox wait more than they compute: they have four processes for each CPU.
+SUITE_FILES := $(shell grep -rl --include='*_test.go' 'suite\.Run.t, ' internal test)
+SCENARIOS   := ./test/e2e
+SUITES      := $(filter-out $(SCENARIOS),$(patsubst %/,./%,$(sort $(dir $(SUITE_FILES)))))
+SUITE_TESTS := $(shell awk '/^func Test/ {match($$2, /^[A-Za-z0-9]+/); name = substr($$2, 1, RLENGTH)} /suite\.Run.t, / {printf "%s%s", sep, name; sep = "|"}' $(SUITE_FILES) /dev/null)
+GINKGOFLAGS ?=
+# ginkgo in some processes, on some packages.
+GINKGO = $(TOOL) ginkgo $(1) --keep-going --require-suite --silence-skips --vet=off --timeout=24h $$(test -t 1 || echo --no-color)
+WITH_SPECS  = $(GINKGOFLAGS) $(1) -- -test.run '^($(SUITE_TESTS))$$'
+RUN_SPECS   = $(call GINKGO,$(if $(PACKAGES),--procs=$(PACKAGES),-p)) --output-dir=bin/reports --junit-report=specs.xml $(call WITH_SPECS,$(SPECS))
+RUN_SCENARIOS = $(SCENARIO) --output-dir=bin/reports --junit-report=scenarios.xml $(call WITH_SPECS,$(SCENARIOS))
+
+# The scenarios of a label are $(SCENARIO) --label-filter=LABEL $(SCENARIOS).
+CPUS     := $(or $(PACKAGES),$(GOMAXPROCS),$(shell getconf _NPROCESSORS_ONLN))
+SCENARIO  = $(call GINKGO,--procs=$(shell n=$$((4 * $(CPUS))); echo $$((n < 32 ? n : 32))))
+
+# What is tested: everything, or the packages in SUITE.
+SUITE  ?=
+TESTED  = $(or $(SUITE),$(LONGEST) ./...)
+SPECS   = $(if $(SUITE),$(filter $(SUITE),$(SUITES)),$(SUITES))
+PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
+
+# Tests with the control plane: Go tests by gotestsum, then specs and scenarios by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = trap 'exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
+	rm -rf bin/reports && mkdir -p bin/reports; \
+	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
+		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) || failed=1; \
+	$(if $(SPECS),$(RUN_SPECS) || failed=1;) \
+	$(if $(PLAYED),$(RUN_SCENARIOS) || failed=1;) \
+	for kind in tests $(if $(SPECS),specs) $(if $(PLAYED),scenarios); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
+		/<testcase name="\[[^I]/ { n["tests="]-- } \
+		END { printf "%s: %d run, %d failed (bin/reports/%s.xml)\n", kind, n["tests="] - n["disabled="], n["failures="] + n["errors="], kind }' bin/reports/$$kind.xml; done; \
+	exit $$failed
+
+.PHONY: test
+test: control-plane compile-tests ## The core tier: unit, property, golden and docs tests, API servers, the core scenarios in a sandbox
+	@export TRELLIS_TESTS=core RAPID_SEED=1; $(RUN_TESTS)
+	@$(MAKE) --no-print-directory not-run
+
+# Properties draw the same cases in every make test, and others in every make test-all. The seed repeats a run.
+SEED ?= $(shell date +%s)
+
+.PHONY: test-all
+test-all: control-plane compile-tests ## Every test that needs Go alone: also all scenarios, crashes, lives, manifests, the chart, README, demo, bench, release, dashboards
+	@echo "seed of the properties: $(SEED) (make test-all SEED=$(SEED))"
+	@export TRELLIS_TESTS=all RAPID_SEED=$(SEED); $(RUN_TESTS)
+	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
+	@$(MAKE) --no-print-directory not-run TIER=test-all
+
+# What make deflake repeats, beside processes that take every CPU: SUITE or everything, in the tier TESTS, ROUNDS times.
+ROUNDS ?= 20
+TESTS  ?= core
+
+.PHONY: deflake
+deflake: compile-tests ## Repeat tests in random order on a machine with no CPU to spare, until one fails or ROUNDS (20) are over (SUITE=./internal/webhook TESTS=all)
+	@for cpu in $$(seq "$$(getconf _NPROCESSORS_ONLN)"); do (while :; do :; done) & done; trap 'kill $$(jobs -p)' EXIT; \
+	for round in $$(seq $(ROUNDS)); do \
+		echo "round $$round of $(ROUNDS)"; \
+		$(MAKE) --no-print-directory round || { echo "failed in round $$round of $(ROUNDS)"; exit 1; }; \
+	done
+
+.PHONY: round
+round: GOTESTFLAGS += -count=1 -shuffle=on
+round: GINKGOFLAGS += --randomize-all
+round:
+	@export TRELLIS_TESTS=$(TESTS); $(RUN_TESTS)
+
+# Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
+.PHONY: compile-tests
+compile-tests: control-plane
+	@$(TOOL) gotestsum --version > /dev/null
+	@$(TOOL) ginkgo version > /dev/null
+	@go list -export -test ./... > /dev/null
