@@ -6,6 +6,7 @@ package operator
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -61,7 +62,7 @@ var _ = Describe("Accounts and Roles of others", func() {
 		const own = "g-k8s-service-discovery"
 		const planner = "planner-serviceaccount"
 		const elsewhere = "elsewhere: " + planner + "; "
-		b := newBare(ctx)
+		b := newBareWith(ctx, client.New, func(o *Options) { o.retries.Unwatched = 200 * time.Millisecond })
 		named := func(namespace, name string) metav1.ObjectMeta {
 			return metav1.ObjectMeta{Namespace: namespace, Name: name}
 		}

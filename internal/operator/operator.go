@@ -100,14 +100,14 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		func() error {
 			return (&graphcontroller.Reconciler{
 				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
-				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph,
+				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries,
 			}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&scalingadapter.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		},
 		func() error {
-			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor}).SetupWithManager(ctx, mgr)
+			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor, Retries: o.retries}).SetupWithManager(ctx, mgr)
 		},
 		func() error {
 			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)

@@ -16,6 +16,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -78,6 +79,8 @@ type Options struct {
 	answerWithin time.Duration
 	// ownWritesWithin replaces the constant of that name, for tests; 0 in production.
 	ownWritesWithin time.Duration
+	// retries of the controllers, for tests; zero in production.
+	retries blocked.Retries
 }
 
 // AddFlags makes every setting a flag, with its default.

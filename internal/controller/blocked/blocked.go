@@ -6,6 +6,7 @@
 package blocked
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,17 +18,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The first retry of what failed comes after minRetry, each further one after twice the time of the one before, up to MaxRetry.
+// Defaults of Retries.
 const (
-	minRetry = 5 * time.Millisecond
-	MaxRetry = 30 * time.Second
+	minRetry  = 5 * time.Millisecond
+	MaxRetry  = 30 * time.Second
+	unwatched = 30 * time.Second
 )
 
+// Retries are the times after which a controller tries again without an event. Zero values are the defaults; tests set others.
+type Retries struct {
+	// First retry of what failed. Each further one comes after twice the time of the one before, up to MaxRetry.
+	First time.Duration
+	// Unwatched is when objects are read again that are not watched.
+	Unwatched time.Duration
+}
+
+// AfterUnwatched is when objects that are not watched are read again.
+func (r Retries) AfterUnwatched() time.Duration { return cmp.Or(r.Unwatched, unwatched) }
+
 // Options are those of a controller that reconciles this many objects at a time.
-func Options(workers int) controller.Options {
+func Options(workers int, retries Retries) controller.Options {
+	first := cmp.Or(retries.First, minRetry)
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, MaxRetry),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, max(first, MaxRetry)),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // However often it failed, it is tried again within MaxRetry.
 func TestRetriesAreBounded(t *testing.T) {
-	limiter := Options(1).RateLimiter
+	limiter := Options(1, Retries{}).RateLimiter
 	request := reconcile.Request{}
 	for range 60 {
 		if got := limiter.When(request); got > MaxRetry {

@@ -78,7 +78,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
 		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, spaced(profileOf), builder.WithPredicates(profileChanged)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
-		WithOptions(blocked.Options(1)).
+		WithOptions(blocked.Options(1, blocked.Retries{})).
 		Complete(r)
 }
 

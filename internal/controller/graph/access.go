@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,9 +18,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
-
-// accessAgain is when accounts and roles of others are looked at again: they are not watched.
-const accessAgain = 30 * time.Second
 
 // access is which of the graph's accounts and roles exist and were made by somebody else. No such Role is bound, and no such account is given
 // a Role: whoever may create objects in a namespace would otherwise have the operator grant rights for him.

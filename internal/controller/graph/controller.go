@@ -62,6 +62,8 @@ type Reconciler struct {
 	MaxPods int64
 	// Platform is where pods reach what all graphs share.
 	Platform graph.Platform
+	// Retries of what failed, and of accounts and Roles of others, which are not watched.
+	Retries blocked.Retries
 
 	written  pace.Writes
 	uncached uncached
@@ -107,7 +109,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(topologyChanged())).
 		WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
-		WithOptions(blocked.Options(workers)).
+		WithOptions(blocked.Options(workers, r.Retries)).
 		Complete(r)
 }
 
@@ -198,7 +200,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case waitsForLeftovers(err):
 		again = leftoversAgain
 	case err == nil && o.prerequisites.access.any():
-		again = accessAgain
+		again = r.Retries.AfterUnwatched()
 	}
 	if waitsForLeftovers(err) {
 		err = nil

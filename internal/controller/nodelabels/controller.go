@@ -42,7 +42,7 @@ type Reconciler struct{ Client client.Client }
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodelabels").
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(asks))).
-		WithOptions(blocked.Options(workers)).
+		WithOptions(blocked.Options(workers, blocked.Retries{})).
 		Complete(r)
 }
 

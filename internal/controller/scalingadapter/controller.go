@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&nvidiav1beta1.DynamoGraphDeployment{}).
 		Owns(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, handler.EnqueueRequestsFromMapFunc(DeploymentOf)).
-		WithOptions(blocked.Options(4)).
+		WithOptions(blocked.Options(4, blocked.Retries{})).
 		Complete(r)
 }
 

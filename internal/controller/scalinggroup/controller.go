@@ -54,6 +54,8 @@ type Reconciler struct {
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
+	// Retries of what failed.
+	Retries blocked.Retries
 
 	refusals refusals
 	written  pace.Writes
@@ -70,6 +72,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	r.refusals.first = r.Retries.First
 	nodeChanged := predicate.Funcs{ // or not ready any more, or ready again
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -84,7 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.refusedIn), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.groupsOnNode), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
-		WithOptions(blocked.Options(16)). // they wait for the API server most of the time
+		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
 		Complete(r)
 }
 

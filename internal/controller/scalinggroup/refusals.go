@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type allowance struct {
 type refusals struct {
 	mu      sync.Mutex
 	byGroup map[types.NamespacedName]refusal
+	// first replaces firstDelay, when it is not 0.
+	first time.Duration
 	// now replaces the clock, for tests.
 	now func() time.Time
 }
@@ -54,9 +57,9 @@ func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, err error) {
 		delete(r.byGroup, key)
 		return
 	}
-	delay := firstDelay
+	delay := cmp.Or(r.first, firstDelay)
 	if last, ok := r.byGroup[key]; ok && last.uid == sg.UID && last.generation == sg.Generation {
-		delay = min(2*last.delay, maxDelay)
+		delay = min(2*last.delay, max(delay, maxDelay))
 	}
 	if r.byGroup == nil {
 		r.byGroup = map[types.NamespacedName]refusal{}
