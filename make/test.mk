@@ -36,12 +36,15 @@ TESTED  = $(or $(SUITE),$(LONGEST) ./...)
 SPECS   = $(if $(SUITE),$(filter $(SUITE),$(SUITES)),$(SUITES))
 PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
 
-# Tests with the control plane: Go tests by gotestsum, then specs and scenarios by ginkgo, then a line for each. TRELLIS_TESTS chooses the tier.
-RUN_TESTS = trap 'exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
+# Tests with the control plane: Go tests by gotestsum while ginkgo runs the specs, which wait more than they compute, then the scenarios, then a line for
+# each. With PACKAGES=1 one after the other. TRELLIS_TESTS chooses the tier.
+RUN_TESTS = trap 'kill $$(jobs -p) 2> /dev/null; exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
 	rm -rf bin/reports && mkdir -p bin/reports; \
 	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
-		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) || failed=1; \
+		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) $(if $(SPECS),> bin/reports/tests.log 2>&1) & tests=$$!; \
+	$(if $(filter 1,$(PACKAGES)),wait $$tests || failed=1; tests=;) \
 	$(if $(SPECS),$(RUN_SPECS) || failed=1;) \
+	wait $$tests || failed=1; $(if $(SPECS),cat bin/reports/tests.log;) \
 	$(if $(PLAYED),$(RUN_SCENARIOS) || failed=1;) \
 	for kind in tests $(if $(SPECS),specs) $(if $(PLAYED),scenarios); do awk -F'"' -v kind=$$kind '/<testsuites / { for (i = 1; i < NF; i += 2) { sub(/.* /, "", $$i); n[$$i] = $$(i + 1) } } \
 		/<testcase name="\[[^I]/ { n["tests="]-- } \
