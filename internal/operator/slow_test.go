@@ -257,10 +257,10 @@ func (s *served) conversionHangs() {
 	}
 	AddReportEntry("20 reads of v1beta1", took(func() { // what needs a conversion fails, or does not end
 		for range 20 {
-			Expect(s.c.Get(s.ctx, client.ObjectKey{Namespace: "slow", Name: "g"}, &nvidiav1beta1.DynamoGraphDeployment{}), ReportEntryVisibilityFailureOrVerbose).To(Succeed())
+			Expect(s.c.Get(s.ctx, client.ObjectKey{Namespace: "slow", Name: "g"}, &nvidiav1beta1.DynamoGraphDeployment{})).To(Succeed())
 			Expect(s.c.List(s.ctx, &nvidiav1beta1.DynamoGraphDeploymentList{}, client.InNamespace("slow"))).To(Succeed())
 		}
-	}))
+	}), ReportEntryVisibilityFailureOrVerbose)
 	Expect(s.scale("old", 2)).To(Succeed())
 	Expect(s.scale("g", 2)).To(Succeed())
 	Expect(s.setReplicas("g", "Worker", 2)).To(Succeed())
