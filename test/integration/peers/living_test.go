@@ -54,7 +54,7 @@ g needs 2 in one zone
 			w.serves()
 		},
 		grove: func(w *world) {
-			w.documented("a replica that comes back returns to its domain", "Grove", "Grove decides")
+			w.documented("a recreated replica returns to its domain", "Grove", "Grove decides")
 		},
 	},
 	"7 a replica moves whole when its rack is full": {
@@ -68,7 +68,7 @@ g needs 2 in one zone
 			w.tree(inZoneRacks1)
 		},
 		grove: func(w *world) {
-			w.documented("a replica that comes back returns to its domain", "Grove", "Grove decides")
+			w.documented("a recreated replica returns to its domain", "Grove", "Grove decides")
 		},
 	},
 	"7 with all members gone the graph is free": {
@@ -165,7 +165,7 @@ g needs 2 in one rack
 			w.serves()
 		},
 		grove: func(w *world) {
-			w.documented("all or nothing when pods are bound", "Grove", "whole")
+			w.documented("all or nothing when pods are bound", "Grove", "as a unit")
 		},
 	},
 	"15 a rolling update stays where it is": {
