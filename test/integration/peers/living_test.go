@@ -128,7 +128,7 @@ g in one zone
 			w.groveSays("True", "ClusterTopologyLevelsUnavailable", false)
 			w.is(placed, no, "TopologyLevelsUnavailable", "Grove: ClusterTopologyLevelsUnavailable: in Grove's words; pods placed from now on are not constrained")
 			w.set(groveZoneRacks1)
-			w.documented("a topology or level that disappears", "Grove", "Grove places new pods without it, so Trellis reports it at once")
+			w.documented("a topology or level that disappears", "Grove", "Grove places new pods without the constraint, so Trellis reports the loss immediately")
 		},
 	},
 	"9 capacity is counted per node": {
