@@ -54,7 +54,7 @@ g needs 2 in one zone
 			w.serves()
 		},
 		grove: func(w *world) {
-			w.documented("a replica that comes back returns to its domain", "Grove", "Grove decides")
+			w.documented("a recreated replica returns to its domain", "Grove", "Grove decides")
 		},
 	},
 	"7 a replica moves whole when its rack is full": {
@@ -68,7 +68,7 @@ g needs 2 in one zone
 			w.tree(inZoneRacks1)
 		},
 		grove: func(w *world) {
-			w.documented("a replica that comes back returns to its domain", "Grove", "Grove decides")
+			w.documented("a recreated replica returns to its domain", "Grove", "Grove decides")
 		},
 	},
 	"7 with all members gone the graph is free": {
@@ -128,7 +128,7 @@ g in one zone
 			w.groveSays("True", "ClusterTopologyLevelsUnavailable", false)
 			w.is(placed, no, "TopologyLevelsUnavailable", "Grove: ClusterTopologyLevelsUnavailable: in Grove's words; pods placed from now on are not constrained")
 			w.set(groveZoneRacks1)
-			w.documented("a topology or level that disappears", "Grove", "Grove places new pods without it, so Trellis reports it at once")
+			w.documented("a topology or level that disappears", "Grove", "Grove places new pods without the constraint, so Trellis reports the loss immediately")
 		},
 	},
 	"9 capacity is counted per node": {
@@ -165,7 +165,7 @@ g needs 2 in one rack
 			w.serves()
 		},
 		grove: func(w *world) {
-			w.documented("all or nothing when pods are bound", "Grove", "whole")
+			w.documented("all or nothing when pods are bound", "Grove", "as a unit")
 		},
 	},
 	"15 a rolling update stays where it is": {

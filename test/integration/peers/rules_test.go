@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,18 +83,52 @@ func (w *world) expectNothing() {
 	Expect(w.podGroupNow()).To(BeEmpty(), "what KAI got")
 }
 
-// documented: the page on providers says this of a provider, in the item that begins so.
+// documented: the page on providers has this in the row of a guarantee, in the column of a provider or in a note that the cell refers to.
 func (w *world) documented(row, provider, want string) {
 	GinkgoHelper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "providers.md"))
 	Expect(err).NotTo(HaveOccurred())
-	_, item, found := strings.Cut(string(raw), "\n- **"+row+"**\n")
-	Expect(found).To(BeTrue(), "docs/providers.md has no item %q", row)
-	item, _, _ = strings.Cut(item, "\n- ")
-	_, says, found := strings.Cut("\n"+item, "\n  - "+provider+": ")
-	says, _, _ = strings.Cut(says, "\n  - ")
-	Expect(found).To(BeTrue(), "docs/providers.md says nothing of %q under %s", row, provider)
-	Expect(strings.Join(strings.Fields(says), " ")).To(ContainSubstring(want), "what docs/providers.md says of %q under %s", row, provider)
+	guarantee, found := guaranteeIn(string(raw), row, provider)
+	Expect(found).To(BeTrue(), "docs/providers.md has no row %q with a column %s", row, provider)
+	Expect(guarantee).To(ContainSubstring(want), "docs/providers.md, row %q, column %s", row, provider)
+}
+
+// guaranteeIn is the cell of a row of the first table with a column for the provider that has such a row, and the notes that the cell refers to.
+func guaranteeIn(page, row, provider string) (guarantee string, found bool) {
+	column, inTable := -1, false
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch isRow := len(cells) > 2 && cells[0] == ""; {
+		case isRow && !inTable: // the header
+			column = slices.Index(cells, provider)
+		case isRow && column >= 0 && cells[1] == row:
+			return cells[column] + notesOf(page, cells[column]), true
+		}
+		inTable = strings.HasPrefix(line, "|")
+	}
+	return "", false
+}
+
+var (
+	noteNumber = regexp.MustCompile(`\((\d+)\)`)
+	nextNote   = regexp.MustCompile(`\n\d+\. `)
+)
+
+// notesOf are the notes of the page that a cell refers to by their numbers, each in one line.
+func notesOf(page, cell string) string {
+	GinkgoHelper()
+	_, notes, _ := strings.Cut(page, "\n**Notes**\n")
+	notes, _, _ = strings.Cut(notes, "\n#")
+	out := ""
+	for _, number := range noteNumber.FindAllStringSubmatch(cell, -1) {
+		_, note, found := strings.Cut(notes, "\n"+number[1]+". ")
+		Expect(found).To(BeTrue(), "docs/providers.md has no note %s", number[1])
+		out += "\n" + strings.Join(strings.Fields(nextNote.Split(note, 2)[0]), " ")
+	}
+	return out
 }
 
 // providers under which the rules are checked: what a deployment is annotated with, and how the rule is checked there.
