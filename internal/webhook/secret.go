@@ -26,8 +26,8 @@ var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(inSync) }
 
-// Collectors returns the metrics of the certificate, to be read about.
-func Collectors() []prometheus.Collector { return []prometheus.Collector{inSync} }
+// Collectors returns the metrics of the webhooks, for those that compare them with the docs.
+func Collectors() []prometheus.Collector { return []prometheus.Collector{inSync, turnedAway} }
 
 // createWithin bounds the requests of a start, which is not worth more: it is repeated.
 const createWithin = 10 * time.Second
