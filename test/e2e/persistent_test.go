@@ -8,8 +8,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"syscall"
+	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -73,7 +76,34 @@ func repeat(ctx context.Context, again, done func(error) bool, call func() error
 }
 
 // timedOut: the API server gave the call up, since it or a webhook that it asked took too long.
-func timedOut(err error) bool { return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) }
+func timedOut(err error) bool {
+	late := apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "context deadline exceeded")
+	return late || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// What a webhook refuses, or an API server that is not there, is no call that took too long.
+func TestTimedOut(t *testing.T) {
+	webhook := func(why string) error {
+		return apierrors.NewInternalError(errors.New(`failed calling webhook "validate.example": failed to call webhook: Post "https://example": ` + why))
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":                     {nil, false},
+		"the API server is late":       {apierrors.NewTimeoutError("late", 1), true},
+		"a webhook is late":            {webhook("context deadline exceeded"), true},
+		"a webhook is not there":       {webhook("dial tcp 127.0.0.1:1: connect: connection refused"), false},
+		"a webhook refuses":            {apierrors.NewForbidden(schema.GroupResource{}, "g", errors.New("denied")), false},
+		"the call's own time is over":  {context.DeadlineExceeded, false},
+		"the API server is not there":  {syscall.ECONNREFUSED, false},
+		"the API server has no answer": {apierrors.NewInternalError(errors.New("context deadline exceeded")), false},
+	} {
+		if got := timedOut(c.err); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
 
 // unanswered: the API server, or a webhook that it asked, is not there, or cannot read what it needs.
 func unanswered(err error) bool {
