@@ -13,7 +13,7 @@ test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and 
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-versions: the core scenarios on Kubernetes 1.30 and 1.33 (builds these control planes)
-test-faults: crashes at every write of every scene, long random lives, 200 graphs at once; make test-all tries a part of each
+test-faults: crashes at every write of every scene, under each provider and LeaderWorkerSet, long random lives, 200 graphs at once; make test-all tries a part of each
 soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test-all runs a small one for 15 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
 test-input: every field of what users write with every value made from its schema; make test-all tries a sample
@@ -27,8 +27,9 @@ SHARED := $(abspath ../shared)
 
 .PHONY: test-definitions
 test-definitions: build control-plane ## Test against the peers' own definitions instead of those derived from them (in ../shared/crds)
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) ./test/integration/peers/...
-	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds go test -count=1 -timeout 20m $(GOTESTFLAGS) -run MovesIn ./internal/operator
+	@export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_PEER_DEFINITIONS=$(SHARED)/crds; \
+		go test -count=1 $(GOTESTFLAGS) ./test/integration/peers/definitions && $(call GINKGO,-p) $(GINKGOFLAGS) ./test/integration/peers && \
+		$(call GINKGO,-p) --focus='What the Dynamo operator stored' $(GINKGOFLAGS) ./internal/operator
 
 # A folder of manifests, at any depth, that make test-manifests brings up.
 MANIFESTS ?= $(SHARED)/manifests
@@ -74,9 +75,11 @@ not-run: ## List the checks that make test leaves out (TIER=test-all: those that
 STEPS ?= 100
 
 .PHONY: test-faults
-test-faults: build control-plane ## Kill the operator at every write of every scene; long random lives (STEPS=100); 200 graphs at once
+test-faults: build control-plane ## Kill the operator at every write of every scene, on the peers' definitions, too; long random lives (STEPS=100); 200 graphs at once
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all TRELLIS_LIFE_STEPS=$(STEPS) TRELLIS_CROWD=200 \
 		$(SCENARIO) --label-filter=faults $(GINKGOFLAGS) $(SCENARIOS)
+	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all \
+		$(call GINKGO,-p) --label-filter=faults $(GINKGOFLAGS) ./test/integration/peers
 
 # What make soak runs on, and for how long faults are on. SEED repeats the order of what is done.
 DURATION ?= 40m
