@@ -110,7 +110,7 @@ test-input: build control-plane ## Set, change and unset every field of the defi
 .PHONY: test-peers
 test-peers: build ## Check the rules on the real KAI Scheduler, Grove and LeaderWorkerSet (clones their sources; needs PEERS_BIN: docs/development.md)
 	@bin/kubectl-trellis sandbox peers --clone || { echo "skipped: the real peers are not there"; exit 0; }; \
-		$(MAKE) --no-print-directory control-plane && cd hack/peers && go test -count=1 -p 1 -timeout 60m -v $(GOTESTFLAGS) ./...
+		$(MAKE) --no-print-directory control-plane && $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/peers ./hack/peers/up
 
 .PHONY: test-release
 test-release: build control-plane ## Make a release of the last commit twice, compare, run its image in a sandbox, install its plugin with krew

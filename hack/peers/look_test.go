@@ -11,27 +11,29 @@ import (
 	"strconv"
 	"strings"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
+	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
 func (w *world) dgd(name string) *nvidiav1alpha1.DynamoGraphDeployment {
-	w.Helper()
+	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
-	if err := api.Get(w.Context(), client.ObjectKey{Namespace: w.name, Name: name}, dgd); err != nil {
-		w.Fatal(err)
-	}
+	w.answered(func() error { return api.Get(w.ctx, client.ObjectKey{Namespace: w.name, Name: name}, dgd) })
 	return dgd
 }
 
 func (w *world) condition(name, kind string) metav1.Condition {
-	w.Helper()
+	GinkgoHelper()
 	if c := meta.FindStatusCondition(w.dgd(name).Status.Conditions, kind); c != nil {
 		return *c
 	}
@@ -40,12 +42,12 @@ func (w *world) condition(name, kind string) metav1.Condition {
 
 // ready waits until a deployment is Ready for what it says today, with all its pods bound.
 func (w *world) ready(name string) {
-	w.Helper()
+	GinkgoHelper()
 	w.until(name+" is Ready", func() error {
 		dgd := w.dgd(name)
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1alpha1.ConditionReady)
 		if c == nil || c.Status != metav1.ConditionTrue || dgd.Status.ObservedGeneration != dgd.Generation {
-			return fmt.Errorf("state %s, Ready %+v, Placed %s", dgd.Status.State, c, w.condition(name, nvidiav1alpha1.ConditionPlaced).Message)
+			return fmt.Errorf("state %s, Ready %+v, Placed %s", dgd.Status.State, c, w.condition(name, placed).Message)
 		}
 		for _, pod := range w.pods(name, "") {
 			if pod.Status.Phase != corev1.PodRunning {
@@ -58,7 +60,7 @@ func (w *world) ready(name string) {
 
 // says waits for a condition with one of some reasons and with words in its message.
 func (w *world) says(name, kind string, status metav1.ConditionStatus, reasons, words string) {
-	w.Helper()
+	GinkgoHelper()
 	w.until(fmt.Sprintf("%s of %s is %s/%s with %q", kind, name, status, reasons, words), func() error {
 		c := w.condition(name, kind)
 		if c.Status != status || !slices.Contains(strings.Split(reasons, "|"), c.Reason) || !strings.Contains(c.Message, words) {
@@ -68,21 +70,29 @@ func (w *world) says(name, kind string, status metav1.ConditionStatus, reasons, 
 	})
 }
 
+// listed are all pods of the world.
+func (w *world) listed() *corev1.PodList {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	w.answered(func() error { return api.List(w.ctx, pods, client.InNamespace(w.name)) })
+	return pods
+}
+
 // pods are the running pods of a service of a deployment, of all for "".
 func (w *world) pods(name, service string) []corev1.Pod {
-	w.Helper()
-	pods := &corev1.PodList{}
-	if err := api.List(w.Context(), pods, client.InNamespace(w.name), client.MatchingLabels{graph.LabelGraph: graph.LabelValue(name)}); err != nil {
-		w.Fatal(err)
-	}
-	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		return p.DeletionTimestamp != nil || service != "" && p.Labels[graph.LabelComponent] != service
-	})
+	GinkgoHelper()
+	return slices.DeleteFunc(w.listed().Items, func(p corev1.Pod) bool { return !isOf(&p, name, service) })
+}
+
+// isOf: a pod is a running one of a service of a deployment, of any for "".
+func isOf(p *corev1.Pod, name, service string) bool {
+	return p.DeletionTimestamp == nil && p.Labels[graph.LabelGraph] == graph.LabelValue(name) &&
+		(service == "" || p.Labels[graph.LabelComponent] == service)
 }
 
 // replicas are the pods of a service by replica.
 func (w *world) replicas(service string) map[int][]corev1.Pod {
-	w.Helper()
+	GinkgoHelper()
 	out := map[int][]corev1.Pod{}
 	for _, pod := range w.pods("g", service) {
 		ordinal, _, _ := graph.ReplicaOf(&pod)
@@ -97,11 +107,14 @@ func (w *world) replicas(service string) map[int][]corev1.Pod {
 
 // domains are those of a level, as paths from the zone down, that pods are in.
 func (w *world) domains(level string, pods ...corev1.Pod) []string {
-	w.Helper()
+	GinkgoHelper()
 	found := map[string]bool{}
 	for i := range pods {
 		node := &corev1.Node{}
-		if err := api.Get(w.Context(), client.ObjectKey{Name: cmp.Or(pods[i].Spec.NodeName, "none")}, node); err != nil {
+		w.answered(func() error {
+			return client.IgnoreNotFound(api.Get(w.ctx, client.ObjectKey{Name: cmp.Or(pods[i].Spec.NodeName, "none")}, node))
+		})
+		if node.Name == "" {
 			found["no node"] = true
 			continue
 		}
@@ -116,34 +129,56 @@ func (w *world) domains(level string, pods ...corev1.Pod) []string {
 
 // eachInOne: each replica of a service has size pods in one rack.
 func (w *world) eachInOne(service string, size, replicas int) {
-	w.Helper()
+	GinkgoHelper()
 	got := w.replicas(service)
-	if len(got) != replicas {
-		w.Errorf("%d replicas, want %d", len(got), replicas)
-	}
+	Expect(slices.Collect(maps.Keys(got))).To(HaveLen(replicas), "replicas of %s", service)
 	for ordinal, pods := range got {
-		if in := w.domains("rack", pods...); len(in) != 1 || len(pods) != size {
-			w.Errorf("%s-%d: %d pods in %v, want %d in one rack", service, ordinal, len(pods), in, size)
-		}
+		Expect(count(pods, size)).To(Succeed(), "%s-%d", service, ordinal)
+		Expect(w.domains("rack", pods...)).To(HaveLen(1), "racks of %s-%d", service, ordinal)
 	}
 }
 
 func (w *world) in(service, level string, want ...string) {
-	w.Helper()
-	if got := w.domains(level, w.pods("g", service)...); !slices.Equal(got, want) {
-		w.Errorf("%q is in %v, want %v", service, got, want)
+	GinkgoHelper()
+	Expect(w.domains(level, w.pods("g", service)...)).To(Equal(want), "domains of %q", service)
+}
+
+// bound are the pods of a service that have a node.
+func (w *world) bound(service string) []corev1.Pod {
+	GinkgoHelper()
+	return slices.DeleteFunc(w.pods("g", service), func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
+}
+
+// stay: these pods are all there still.
+func (w *world) stay(pods []corev1.Pod) {
+	GinkgoHelper()
+	now := graphs.UIDs(w.pods("g", ""))
+	for _, pod := range pods {
+		Expect(now).To(HaveKey(pod.UID), "%s is gone", pod.Name)
 	}
 }
 
-// noneBound: no pod of a service has a node, for a while.
-func (w *world) noneBound(service string) {
-	w.Helper()
-	w.always("nothing is bound", func() error {
-		for _, pod := range w.pods("g", service) {
-			if pod.Spec.NodeName != "" {
-				return fmt.Errorf("%s is on %s", pod.Name, pod.Spec.NodeName)
-			}
+// lacks is nil when the deployment has no pod of this UID.
+func (w *world) lacks(uid types.UID) error {
+	GinkgoHelper()
+	for _, pod := range w.pods("g", "") {
+		if pod.UID == uid {
+			return fmt.Errorf("%s is there", pod.Name)
 		}
-		return nil
-	})
+	}
+	return nil
+}
+
+func said(c metav1.Condition, words string) error {
+	if !strings.Contains(c.Message, words) {
+		return fmt.Errorf("it says %s/%s: %s", c.Status, c.Reason, c.Message)
+	}
+	return nil
+}
+
+func count(pods []corev1.Pod, want int) error {
+	if len(pods) != want {
+		return fmt.Errorf("%d pods, want %d", len(pods), want)
+	}
+	return nil
 }

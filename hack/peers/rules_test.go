@@ -6,12 +6,14 @@ package peers
 import (
 	"maps"
 	"slices"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const placed = nvidiav1alpha1.ConditionPlaced
@@ -25,8 +27,6 @@ type rule struct {
 	// short: it does not fit at first. narrow: Grove's scheduler may choose too small a domain.
 	short, narrow bool
 	after         func(w *world)
-	// only under these providers; nil for all.
-	only []string
 }
 
 var rules = map[string]rule{
@@ -74,7 +74,7 @@ var rules = map[string]rule{
 		nodes: racks(2, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")}, short: true,
 		after: func(w *world) {
 			w.noneBound("Worker")
-			if w.provider == "Grove" { // the words of its scheduler, on the pods
+			if w.underGrove() { // the words of its scheduler, on the pods
 				w.says("g", placed, metav1.ConditionFalse, "WaitsForGrove", "only 2 of 3 required pods")
 			} else {
 				w.says("g", placed, metav1.ConditionFalse, "NeverFits", "no rack has 3 hosts: the largest has 2")
@@ -98,12 +98,12 @@ var rules = map[string]rule{
 			first := w.domains("zone", w.pods("g", "")...)
 			other := "b"
 			if first[0] == "b" { // Grove's scheduler need not take the tighter zone
-				w.cordon("b/r0", true)
-				w.cordon("b/r1", true)
+				w.cordon("b/r0")
+				w.cordon("b/r1")
 				other = "a"
 			}
 			w.scale("Worker", 2)
-			if w.provider == "Grove" {
+			if w.underGrove() {
 				w.says("g", placed, metav1.ConditionFalse, "OutsideGraphDomain", "Worker-1 in "+other)
 				w.eachInOne("Worker", 2, 2)
 				return
@@ -121,7 +121,7 @@ var rules = map[string]rule{
 			first := w.domains("rack", w.pods("g", "Worker")...)
 			w.lost(2, w.removeOne)
 			w.ready("g")
-			if w.provider != "Grove" {
+			if !w.underGrove() {
 				w.in("Worker", "rack", first...)
 			}
 			w.eachInOne("Worker", 2, 1)
@@ -133,7 +133,7 @@ var rules = map[string]rule{
 			first := w.domains("rack", w.pods("g", "")...)
 			w.lost(2, func(pod *corev1.Pod) { w.loseNode(pod.Spec.NodeName) })
 			w.ready("g")
-			if w.provider != "Grove" {
+			if !w.underGrove() {
 				w.in("", "rack", first...)
 			}
 		},
@@ -142,50 +142,49 @@ var rules = map[string]rule{
 		nodes: racks(2, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
 		after: func(w *world) {
 			first := w.domains("rack", w.pods("g", "")...)
-			w.cordon(first[0], true)
+			w.cordon(first[0])
 			w.lost(2, w.removeOne)
-			if w.provider == "Grove" {
+			if w.underGrove() {
 				w.says("g", placed, metav1.ConditionFalse, "OutsideReplicaDomain", "Worker-0 is in rack")
 				return
 			}
 			w.ready("g")
-			if now := w.domains("rack", w.pods("g", "")...); len(now) != 1 || slices.Equal(now, first) {
-				w.Errorf("the replica was in %v and is in %v", first, now)
-			}
+			Expect(w.domains("rack", w.pods("g", "")...)).To(And(HaveLen(1), Not(Equal(first))))
 		},
 	},
 }
 
-func TestRules(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(rules)) {
-		for _, provider := range slices.Sorted(maps.Keys(providers)) {
-			check(t, name, provider, rules[name])
-		}
+var _ = Describe("The rules of providers", Serial, func() { eachUnderEach(rules) })
+
+// eachUnderEach has the specs of some rules, under every provider whose peers run.
+func eachUnderEach(rules map[string]rule) {
+	for _, p := range running() {
+		Context("under "+p.name, p.labels, func() {
+			for _, name := range slices.Sorted(maps.Keys(rules)) {
+				It(name, func(ctx SpecContext) {
+					rules[name].check(newWorld(ctx, p, rules[name].nodes...))
+				}, SpecTimeout(suite.Timeout()))
+			}
+		})
 	}
 }
 
-func check(t *testing.T, name, provider string, r rule) {
-	if r.only != nil && !slices.Contains(r.only, provider) {
-		return
+func (r rule) check(w *world) {
+	dgd := w.graph("g", r.level, r.services)
+	dgd.Spec.TopologyConstraint.PreferredPackDomain = r.preferred
+	w.create(dgd)
+	switch {
+	case r.short:
+		w.says("g", placed, metav1.ConditionFalse, "NeverFits|InsufficientCapacity|WaitsForGrove", "")
+	case r.narrow && w.underGrove():
+		w.until("Grove's scheduler has chosen", func() error {
+			if len(w.bound("Worker")) == 2 {
+				return nil
+			}
+			return said(w.condition("g", placed), "can allocate only 0 of 1 required pods")
+		})
+	default:
+		w.ready("g")
 	}
-	t.Run(provider+"/"+name, func(t *testing.T) {
-		w := newWorld(t, provider, r.nodes...)
-		dgd := w.graph("g", r.level, r.services)
-		dgd.Spec.TopologyConstraint.PreferredPackDomain = r.preferred
-		w.create(dgd)
-		switch {
-		case r.short:
-			w.says("g", placed, metav1.ConditionFalse, "NeverFits|InsufficientCapacity|WaitsForGrove", "")
-		case r.narrow && provider == "Grove":
-			w.until("Grove's scheduler has chosen", func() error {
-				if len(w.bound("Worker")) == 2 {
-					return nil
-				}
-				return said(w.condition("g", placed), "can allocate only 0 of 1 required pods")
-			})
-		default:
-			w.ready("g")
-		}
-		r.after(w)
-	})
+	r.after(w)
 }

@@ -4,27 +4,24 @@
 package peers
 
 import (
-	"context"
-	"flag"
+	"errors"
 	"fmt"
-	"log"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/zap/zapcore"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
+	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 // root of the repository.
@@ -33,68 +30,61 @@ var root = filepath.Join("..", "..")
 // requeueAfter is shorter than in production, so that a gang that cannot bind is soon evicted.
 const requeueAfter = 20 * time.Second
 
+// What the first process has, which runs all specs: they are Serial.
 var (
+	set     *peers.Set
+	scratch string
 	cluster *sandbox.Sandbox
 	api     client.WithWatch
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	names := peers.Chosen()
-	set, err := peers.Find(root, names...)
-	if err != nil {
+func TestPeers(t *testing.T) {
+	var err error
+	if set, err = peers.Find(root, peers.Chosen()...); err != nil {
 		fmt.Println("skipped:", err)
-		return
+		t.SkipNow()
 	}
-	maps.DeleteFunc(providers, func(name string, _ map[string]string) bool {
-		return slices.ContainsFunc(strings.Split(name, " with "), func(peer string) bool { return !slices.Contains(names, peer) })
-	})
-	ctrllog.SetLogger(zap.New(zap.Level(zapcore.ErrorLevel), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(os.Stderr)))
-	os.Exit(run(m, set))
+	if err := untested(); err != nil {
+		t.Fatal(err)
+	}
+	suite.Run(t, "Real peers", suite.Default)
 }
 
-func run(m *testing.M, set *peers.Set) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "trellis-peers")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if root, err = filepath.Abs(root); err != nil {
-		log.Fatal(err)
-	}
-	logs := filepath.Join(dir, "logs")
+var _ = SynchronizedBeforeSuite(start, func() { DeferOnFailure(keepLogs) }, NodeTimeout(suite.Timeout()))
+
+// start brings the sandbox with the peers up, and reports their versions.
+func start(ctx SpecContext) {
+	absolute, err := filepath.Abs(root)
+	Expect(err).NotTo(HaveOccurred())
+	scratch, err = os.MkdirTemp("", "trellis-peers")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = os.Remove(scratch) }) // which leaves logs that were kept
+	AddReportEntry("The peers", strings.Join(set.Versions(ctx), "; "))
 	cluster, err = sandbox.Up(ctx, sandbox.Options{
-		Name: "peers", Dir: filepath.Join(dir, "s"), Root: root, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
-		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}}, Peers: set.Beside(progress.Discard),
+		Name: "peers", Dir: filepath.Join(scratch, "s"), Root: absolute,
+		Shape:    sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
+		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
+		Peers: set.Beside(progress.Discard),
 	})
-	if err != nil {
-		log.Print("bringing the sandbox up: ", err)
-		return 1
-	}
-	defer func() {
-		if code != 0 {
-			if err := os.CopyFS(logs, os.DirFS(filepath.Dir(cluster.LogFile(sandbox.DefaultManager)))); err != nil {
-				log.Print("keeping the logs: ", err)
-			}
-			log.Print("the logs are in ", logs)
-		}
-		if err := cluster.Down(context.Background()); err != nil {
-			log.Print("taking the sandbox down: ", err)
-			code = 1
-		}
-		if code == 0 {
-			_ = os.RemoveAll(dir)
-		}
-	}()
-	fmt.Println("on " + strings.Join(set.Versions(ctx), "; "))
+	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
+	DeferCleanup(cluster.Down, NodeTimeout(suite.Timeout()))
 	config, err := cluster.RESTConfig()
-	if err != nil {
-		log.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
-	if api, err = client.NewWithWatch(config, client.Options{Scheme: operator.NewScheme()}); err != nil {
-		log.Fatal(err)
+	Eventually(ctx, func() error {
+		api, err = client.NewWithWatch(config, client.Options{Scheme: operator.NewScheme()})
+		return err
+	}).Should(Succeed(), "connecting to the API server")
+}
+
+// keepLogs adds the end of the operator's log to the report of a spec that fails, and copies the logs of all programs, which are deleted
+// with the sandbox.
+func keepLogs() error {
+	if cluster == nil {
+		return nil
 	}
-	return m.Run()
+	log, kept := cluster.LogFile(sandbox.DefaultManager), filepath.Join(scratch, "logs")
+	AddReportEntry("the end of "+log, strings.TrimSpace(proc.Tail(log, 60)), ReportEntryVisibilityFailureOrVerbose)
+	AddReportEntry("the logs of all programs are in", kept, ReportEntryVisibilityFailureOrVerbose)
+	return errors.Join(os.RemoveAll(kept), os.CopyFS(kept, os.DirFS(filepath.Dir(log))))
 }

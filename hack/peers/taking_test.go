@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"maps"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
-// taking are the rows about what one takes from another: pods that are evicted, and numbers that somebody else writes.
+// taking are the rows about what one deployment takes from another.
 var taking = map[string]rule{
 	"preemption takes no more than it needs": {
 		nodes: racks(2, "a/r0", "a/r1", "a/r2"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
@@ -31,68 +35,76 @@ var taking = map[string]rule{
 			for _, name := range []string{"g", "h", "i"} {
 				before[name] = graphs.UIDs(w.pods(name, ""))
 			}
-			high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Value: 90}
-			w.create(high)
-			defer w.remove(high)
-			urgent := w.graph("urgent", "zone", services{"Worker": worker(1, 2, 8, "rack")})
-			urgent.Spec.PriorityClassName = high.Name
-			w.create(urgent)
-			w.ready("urgent")
-			w.always("one graph lost its pods, and the others none", func() error {
-				var evicted []string
-				for name, pods := range before {
-					if !maps.Equal(pods, graphs.UIDs(w.pods(name, ""))) {
-						evicted = append(evicted, name)
-					}
-				}
-				if len(evicted) != 1 {
-					return fmt.Errorf("pods of %v were evicted for a gang that fills one rack", evicted)
-				}
-				return nil
-			})
-		},
-	},
-	"Grove's own scaling": {
-		nodes: racks(2, "a/r0", "a/r1"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)},
-		only: []string{"Grove"},
-		after: func(w *world) {
-			group, clique := w.made(grove.PodCliqueScalingGroupKind, "g-0-worker"), w.made(grove.PodCliqueKind, "g-0-frontend")
-			w.scale("Worker", 2)
-			w.scale("Frontend", 2)
-			w.ready("g")
-			w.has(group, 2)
-			w.has(clique, 2)
-			w.eachInOne("Worker", 2, 2)
-			before := w.pods("g", "Frontend")
-
-			// Somebody scales what Grove made, as an autoscaler of Grove's own would: the number is the deployment's.
-			for object, replicas := range map[*unstructured.Unstructured]int64{group: 1, clique: 3} {
-				patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-				if err := api.SubResource("scale").Patch(w.Context(), object.DeepCopy(), patch); err != nil {
-					w.Fatal(err)
-				}
-			}
-			w.has(group, 2)
-			w.has(clique, 2)
-			w.ready("g")
-			w.eachInOne("Worker", 2, 2)
-			w.stay(before[:1])
+			w.createUrgent()
+			Expect(w.evicted(before)).To(HaveLen(1), "graphs that lost pods to a gang that fills one rack")
+			w.pass(func(*corev1.Pod) error { return nil })
+			Expect(w.evicted(before)).To(HaveLen(1), "graphs that lost pods in a later pass")
 		},
 	},
 }
 
+// createUrgent creates a deployment of one rack whose priority is above that of the others, and waits until it is Ready.
+func (w *world) createUrgent() *nvidiav1alpha1.DynamoGraphDeployment {
+	GinkgoHelper()
+	high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Value: 90}
+	w.createOutside(high)
+	urgent := w.graph("urgent", "zone", services{"Worker": worker(1, 2, 8, "rack")})
+	urgent.Spec.PriorityClassName = high.Name
+	w.create(urgent)
+	w.ready("urgent")
+	return urgent
+}
+
+// evicted are the deployments that have not exactly the pods they had before.
+func (w *world) evicted(before map[string]map[types.UID]bool) []string {
+	GinkgoHelper()
+	var out []string
+	for name, pods := range before {
+		if !maps.Equal(pods, graphs.UIDs(w.pods(name, ""))) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+var _ = Describe("What one deployment takes from another", Serial, func() { eachUnderEach(taking) })
+
+// Somebody scales what Grove made, as an autoscaler of Grove's own would.
+var _ = DescribeTable("The replicas of Grove's objects are the deployment's", Serial, func(ctx SpecContext, p provider) {
+	w := newWorld(ctx, p, racks(2, "a/r0", "a/r1")...)
+	w.create(w.graph("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+	w.ready("g")
+	group, clique := w.made(grove.PodCliqueScalingGroupKind, "g-0-worker"), w.made(grove.PodCliqueKind, "g-0-frontend")
+	asDeployed := func() {
+		w.has(group, 2)
+		w.has(clique, 2)
+		w.ready("g")
+		w.eachInOne("Worker", 2, 2)
+	}
+	w.scale("Worker", 2)
+	w.scale("Frontend", 2)
+	asDeployed()
+	before := w.pods("g", "Frontend")
+	for object, replicas := range map[*unstructured.Unstructured]int64{group: 1, clique: 3} {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+		Expect(api.SubResource("scale").Patch(w.ctx, object.DeepCopy(), patch)).To(Succeed())
+	}
+	asDeployed()
+	w.stay(before[:1])
+}, ifRunning(underGrove))
+
 // made waits for an object of Grove's in the world, and returns it.
 func (w *world) made(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	w.Helper()
+	GinkgoHelper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
-	w.until(kind.Kind+" "+name+" is there", func() error { return api.Get(w.Context(), client.ObjectKey{Namespace: w.name, Name: name}, object) })
+	w.until(kind.Kind+" "+name+" is there", func() error { return api.Get(w.ctx, client.ObjectKey{Namespace: w.name, Name: name}, object) })
 	return object
 }
 
 // has waits until an object of Grove's is to have so many replicas.
 func (w *world) has(object *unstructured.Unstructured, want int64) {
-	w.Helper()
+	GinkgoHelper()
 	w.until(fmt.Sprintf("%s has %d replicas", object.GetName(), want), func() error {
 		now, _, _ := unstructured.NestedInt64(w.made(object.GroupVersionKind(), object.GetName()).Object, "spec", "replicas")
 		if now != want {

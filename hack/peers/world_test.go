@@ -8,16 +8,14 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"testing"
-	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -25,14 +23,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
 const (
 	zoneKey = "topology.kubernetes.io/zone"
 	rackKey = "topology.trellis.dev/rack"
 	poolKey = "peers.trellis.dev/pool"
-	// patience with one step: KAI and Grove work in cycles, and a lost node is noticed by Kubernetes after its own while.
-	patience = time.Minute
 )
 
 type services = graphs.Services
@@ -41,115 +38,82 @@ var worker, frontend = graphs.Worker, graphs.Frontend
 
 // world is one scenario's cluster: its nodes are all there are, since Grove's scheduler knows no pools.
 type world struct {
-	testing.TB
+	// ctx ends with the spec.
+	ctx      context.Context
 	name     string
-	provider string
-}
-
-// providers are the annotations that choose them. The words of a name are the peers it needs.
-var providers = map[string]map[string]string{
-	"KAI":                      {graph.AnnotationProvider: specs.KAI.Name},
-	"Grove":                    {graph.AnnotationProvider: specs.Grove.Name, "nvidia.com/kai-scheduler-queue": "default-queue"},
-	"LeaderWorkerSet":          {graph.AnnotationProvider: specs.Gates.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
-	"KAI with LeaderWorkerSet": {graph.AnnotationProvider: specs.KAI.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
+	provider provider
 }
 
 var scenarios int
 
-func newWorld(t *testing.T, provider string, hosts ...host) *world {
-	t.Helper()
+func newWorld(ctx context.Context, p provider, hosts ...host) *world {
+	GinkgoHelper()
 	scenarios++
-	w := &world{TB: t, name: fmt.Sprintf("%s-%d", strings.ToLower(provider[:3]), scenarios), provider: provider}
+	w := &world{ctx: ctx, name: fmt.Sprintf("%s-%d", strings.ToLower(p.name[:3]), scenarios), provider: p}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	t.Cleanup(w.tearDown)
+	DeferOnFailure(w.describe, NodeTimeout(suite.Patience()))
+	DeferCleanup(w.removeCluster, NodeTimeout(suite.Patience()))
+	DeferCleanup(w.removeGraphs, NodeTimeout(2*suite.Patience())) // which comes first
 	w.addHosts(hosts...)
 	w.create(w.topology())
 	return w
 }
 
-func (w *world) tearDown() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if w.Failed() {
-		w.Log(w.describe(ctx))
-	}
-	_ = api.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(w.name))
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+// underGrove: Grove places the world's deployments, and Trellis does not.
+func (w *world) underGrove() bool { return w.provider.name == specs.Grove.Name }
+
+// removeGraphs deletes the deployments, of which no pod may be left.
+func (w *world) removeGraphs(ctx SpecContext) {
+	Expect(api.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(w.name))).To(Succeed())
+	Eventually(ctx, func() error {
 		pods := &corev1.PodList{}
-		err := api.List(ctx, pods, client.InNamespace(w.name), client.HasLabels{graph.LabelGraph})
-		return err == nil && len(pods.Items) == 0, nil
-	})
-	if err != nil {
-		w.Error("pods are left when the deployments are deleted")
-	}
+		if err := api.List(ctx, pods, client.InNamespace(w.name), client.HasLabels{graph.LabelGraph}); err != nil {
+			return err
+		}
+		return count(pods.Items, 0)
+	}).Should(Succeed(), "waiting until no pods are left of the deployments")
+}
+
+func (w *world) removeCluster(ctx SpecContext) {
 	_ = api.Delete(ctx, w.topology())
 	_ = api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	_ = api.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{poolKey: w.name})
 }
 
-// describe is what one would want to see of a scenario that failed.
-func (w *world) describe(ctx context.Context) string {
-	var b strings.Builder
-	dgds := &nvidiav1alpha1.DynamoGraphDeploymentList{}
-	_ = api.List(ctx, dgds, client.InNamespace(w.name))
-	for i := range dgds.Items {
-		status, _ := yaml.Marshal(dgds.Items[i].Status)
-		fmt.Fprintf(&b, "dgd %s:\n%s", dgds.Items[i].Name, status)
-	}
-	pods := &corev1.PodList{}
-	_ = api.List(ctx, pods, client.InNamespace(w.name))
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		fmt.Fprintf(&b, "pod %s node=%s phase=%s gates=%v selector=%v deleting=%v\n", p.Name, p.Spec.NodeName, p.Status.Phase, p.Spec.SchedulingGates, p.Spec.NodeSelector, p.DeletionTimestamp != nil)
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
-				fmt.Fprintf(&b, "    %s: %s\n", c.Reason, c.Message)
-			}
-		}
-	}
-	events := &eventsv1.EventList{}
-	_ = api.List(ctx, events, client.InNamespace(w.name))
-	for i := range events.Items {
-		e := &events.Items[i]
-		fmt.Fprintf(&b, "event %s %s/%s %s: %s\n", e.Type, e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note)
-	}
-	return b.String()
-}
-
 func (w *world) create(o client.Object) {
-	w.Helper()
-	w.until("it is created", func() error { return api.Create(w.Context(), o) }) // the peers' webhooks start a moment after their programs
+	GinkgoHelper()
+	w.until("it is created", func() error { return api.Create(w.ctx, o) }) // the peers' webhooks start a moment after their programs
 }
 
+// createOutside creates an object that no namespace has, for as long as the spec runs.
+func (w *world) createOutside(o client.Object) {
+	GinkgoHelper()
+	w.create(o)
+	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(api.Delete(ctx, o)) }, NodeTimeout(suite.Patience()))
+}
+
+// until waits for a state; the error of the last look says what is missing.
 func (w *world) until(what string, look func() error) {
-	w.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		last = look()
-		return last == nil, nil
-	})
-	if err != nil {
-		w.Fatalf("waiting until %s: %v", what, last)
-	}
+	GinkgoHelper()
+	Eventually(w.ctx, look).Should(Succeed(), "waiting until "+what)
 }
 
-// always checks for a while that nothing changes.
-func (w *world) always(what string, look func() error) {
-	w.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(w.Context(), 250*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
-		last = look()
-		return last != nil, nil
-	})
-	if err == nil {
-		w.Fatalf("%s: %v", what, last)
-	}
+// answered repeats a call that the API server does not answer, as on a busy machine. What it answers counts.
+func (w *world) answered(call func() error) {
+	GinkgoHelper()
+	Eventually(w.ctx, func() error {
+		err := call()
+		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+			return StopTrying("the API server refuses it").Wrap(err)
+		}
+		return err
+	}).Should(Succeed())
 }
 
 // graph returns a deployment for the world's provider.
 func (w *world) graph(name, packDomain string, services services) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Annotations: maps.Clone(providers[w.provider])},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Annotations: maps.Clone(w.provider.annotations)},
 		Spec: nvidiav1alpha1.DynamoGraphDeploymentSpec{
 			TopologyConstraint: &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: w.name, PackDomain: packDomain},
 			Services:           services,
@@ -185,50 +149,57 @@ func racks(hosts int, paths ...string) []host {
 }
 
 func (w *world) addHosts(hosts ...host) {
-	w.Helper()
+	GinkgoHelper()
 	for _, h := range hosts {
 		node := sandbox.NewNode(w.name+"-"+h.name, h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
-		if err := cluster.AddNodes(w.Context(), node); err != nil {
-			w.Fatalf("adding node %s: %v", node.Name, err)
-		}
+		Expect(cluster.AddNodes(w.ctx, node)).To(Succeed(), "adding node %s", node.Name)
 	}
 }
 
 func (w *world) patch(o client.Object, change string) {
-	w.Helper()
-	if err := api.Patch(w.Context(), o, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
-		w.Fatal(err)
-	}
+	GinkgoHelper()
+	w.answered(func() error { return api.Patch(w.ctx, o, client.RawPatch(types.MergePatchType, []byte(change))) })
 }
 
 func (w *world) scale(service string, replicas int) {
-	w.Helper()
+	GinkgoHelper()
 	w.patch(w.dgd("g"), fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, service, replicas))
 }
 
 func (w *world) remove(o client.Object) {
-	w.Helper()
-	if err := api.Delete(w.Context(), o); err != nil {
-		w.Fatal(err)
-	}
+	GinkgoHelper()
+	Expect(api.Delete(w.ctx, o)).To(Succeed())
+}
+
+// setLevels changes the levels of the world's topology.
+func (w *world) setLevels(levels []grovev1alpha1.TopologyLevel) {
+	GinkgoHelper()
+	w.until("the levels are changed", func() error {
+		topology := &grovev1alpha1.ClusterTopology{}
+		if err := api.Get(w.ctx, client.ObjectKeyFromObject(w.topology()), topology); err != nil {
+			return err
+		}
+		topology.Spec.Levels = levels
+		return api.Update(w.ctx, topology)
+	})
 }
 
 // cordon the nodes of a rack, "zone/rack".
-func (w *world) cordon(path string, on bool) {
-	w.Helper()
+func (w *world) cordon(path string) {
+	GinkgoHelper()
 	zone, rack, _ := strings.Cut(path, "/")
 	nodes := &corev1.NodeList{}
-	if err := api.List(w.Context(), nodes, client.MatchingLabels{poolKey: w.name, zoneKey: zone, rackKey: rack}); err != nil {
-		w.Fatal(err)
-	}
+	w.answered(func() error {
+		return api.List(w.ctx, nodes, client.MatchingLabels{poolKey: w.name, zoneKey: zone, rackKey: rack})
+	})
 	for i := range nodes.Items {
-		w.patch(&nodes.Items[i], fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, on))
+		w.patch(&nodes.Items[i], `{"spec":{"unschedulable":true}}`)
 	}
 }
 
 // replaced waits until a deployment has n pods of a service of which none was there before.
 func (w *world) replaced(service string, n int, do func()) {
-	w.Helper()
+	GinkgoHelper()
 	before := graphs.UIDs(w.pods("g", service))
 	do()
 	w.until("the pods are new", func() error { return graphs.AllNew(before, w.pods("g", service), n) })

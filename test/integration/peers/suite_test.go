@@ -49,9 +49,9 @@ const namespace = "default"
 
 // Labels of specs: whose API they are about.
 var (
-	labelGrove = Label("grove")
-	labelKAI   = Label("kai")
-	labelLWS   = Label("lws")
+	labelGrove = suite.Grove
+	labelKAI   = suite.KAI
+	labelLWS   = suite.LWS
 )
 
 var (

@@ -37,6 +37,10 @@ var (
 	Slow = ginkgo.Label("slow")
 	// Faults specs kill processes or break hosts: make test leaves them out, unless they are Core, too.
 	Faults = ginkgo.Label("faults")
+	// KAI, Grove and LWS (LeaderWorkerSet) are the peers that specs are about.
+	KAI   = ginkgo.Label("kai")
+	Grove = ginkgo.Label("grove")
+	LWS   = ginkgo.Label("lws")
 )
 
 // Filter is the label filter of the core tier.

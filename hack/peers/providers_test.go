@@ -1,0 +1,68 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/provider/kai"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// provider is one that specs run under, alone or with LeaderWorkerSet.
+type provider struct {
+	name string
+	// annotations of a deployment choose it.
+	annotations map[string]string
+	// needs are the peers that have to run.
+	needs  []string
+	labels Labels
+}
+
+var (
+	underGrove = provider{
+		name: specs.Grove.Name, needs: peers.Needed(sandbox.Grove), labels: suite.Grove,
+		annotations: map[string]string{graph.AnnotationProvider: specs.Grove.Name, graph.AnnotationQueue: kai.DefaultQueue},
+	}
+	underKAI = provider{
+		name: specs.KAI.Name, needs: peers.Needed(sandbox.KAI), labels: suite.KAI,
+		annotations: map[string]string{graph.AnnotationProvider: specs.KAI.Name},
+	}
+	providers = []provider{underGrove, underKAI, {
+		name: "KAI with LeaderWorkerSet", labels: slices.Concat(suite.KAI, suite.LWS),
+		needs:       slices.Concat(peers.Needed(sandbox.KAI), peers.Needed(sandbox.LeaderWorkerSet)),
+		annotations: map[string]string{graph.AnnotationProvider: specs.KAI.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
+	}, {
+		name: specs.LeaderWorkerSet, labels: suite.LWS, needs: peers.Needed(sandbox.LeaderWorkerSet),
+		annotations: map[string]string{graph.AnnotationProvider: specs.Gates.Name, graph.AnnotationWorkload: specs.LeaderWorkerSet},
+	}}
+)
+
+// runs reports whether all peers that the provider needs are chosen.
+func (p provider) runs() bool {
+	return !slices.ContainsFunc(p.needs, func(peer string) bool { return !slices.Contains(peers.Chosen(), peer) })
+}
+
+// running are the providers that specs run under.
+func running() []provider {
+	return slices.DeleteFunc(slices.Clone(providers), func(p provider) bool { return !p.runs() })
+}
+
+// untested says which of the chosen peers no provider that runs needs.
+func untested() error {
+	for _, peer := range peers.Chosen() {
+		if !slices.ContainsFunc(running(), func(p provider) bool { return slices.Contains(p.needs, peer) }) {
+			return fmt.Errorf("PEERS=%s tests nothing on %s: Grove needs KAI", strings.Join(peers.Chosen(), ","), peer)
+		}
+	}
+	return nil
+}
