@@ -58,7 +58,7 @@ func saysOfCreate(t *testing.T, version, spec, worker string) string {
 // TestBothVersions: the rules of new objects, each in both versions, with the path in the version the user wrote.
 func TestBothVersions(t *testing.T) {
 	const vllm = "backendFramework: vllm"
-	for _, cases := range []map[string]inBoth{pickerCases, deviceCases, checkpointCases, otherCases} {
+	for _, cases := range []map[string]inBoth{pickerCases, deviceCases, checkpointCases, otherCases, roleCases} {
 		for name, tc := range cases {
 			for version, c := range map[string][2]string{"v1alpha1": {tc.alpha, tc.saysAlpha}, "v1beta1": {tc.beta, tc.saysBeta}} {
 				if c[0] == "" {
@@ -217,10 +217,6 @@ var otherCases = map[string]inBoth{
 	"an override of other fields": both(mainAlpha+", "+strings.Replace(groveOverride, "{topology", "{replicas: 3, topology", 1), "providerOverride.value",
 		mainBeta+", "+strings.Replace(groveOverride, "{topology", "{replicas: 3, topology", 1), "providerOverride.value",
 		"Invalid value: must hold topologyConstraint and nothing else, with topologyName and pack {required, preferred}"),
-	"an override of leaders": {
-		beta:     mainBeta + ", multinode: {leader: {providerOverride: {apiVersion: a, value: {}}}}",
-		saysBeta: worker0 + `multinode.leader.providerOverride.apiVersion: Invalid value: "a": must be grove.io/v1alpha1`,
-	},
 	"an override of no form": {alpha: mainAlpha + ", providerOverride: {kind: x}"},
 	"a version that is none": {alpha: mainAlpha + ", runtimeVersionOverride: latest"},
 }

@@ -8,6 +8,7 @@
 package v1alpha1
 
 import (
+	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -1087,6 +1088,13 @@ func (in *ServiceSpec) DeepCopyInto(out *ServiceSpec) {
 		in, out := &in.Multinode, &out.Multinode
 		*out = new(MultinodeSpec)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Roles != nil {
+		in, out := &in.Roles, &out.Roles
+		*out = make([]v1beta1.ComponentRole, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.ScalingAdapter != nil {
 		in, out := &in.ScalingAdapter, &out.ScalingAdapter

@@ -15,7 +15,7 @@ import (
 // Fields with the same name and form in both versions.
 var (
 	sameInSpec    = []string{"annotations", "labels", "backendFramework", "restart", "priorityClassName"}
-	sameInService = []string{"globalDynamoNamespace", "modelRef", "replicas", "minAvailable", "eppConfig"}
+	sameInService = []string{"globalDynamoNamespace", "modelRef", "replicas", "minAvailable", "eppConfig", "roles"}
 )
 
 // toBeta translates a spec of v1alpha1. What v1beta1's schema would refuse is left out.
