@@ -176,6 +176,8 @@ var checkpointCases = map[string]inBoth{
 	"a checkpoint beside shared devices": device("checkpoint: {enabled: true}, gpuMemoryService: {enabled: true}", "checkpoint: {enabled: true}, gpuMemoryService: {}", "", ""),
 	"a checkpoint of devices between pods": device("checkpoint: {enabled: true}, gpuMemoryService: {enabled: true, mode: interPod}", "checkpoint: {enabled: true}, gpuMemoryService: {mode: InterPod}",
 		"checkpoint", "Forbidden: cannot be combined with gpuMemoryService of mode interPod; remove one of the two"),
+	"a checkpoint that exists": device("checkpoint: {enabled: true, checkpointRef: a, startupPolicy: WaitForCheckpoint}",
+		"checkpoint: {enabled: true, checkpointRef: a, startupPolicy: WaitForCheckpoint}", "", ""),
 	"a job beside a checkpoint that exists": device("checkpoint: {enabled: true, checkpointRef: a, job: {}}", "checkpoint: {enabled: true, checkpointRef: a, job: {}}",
 		"checkpoint.job", "Forbidden: cannot be set beside checkpointRef: nothing is to be made; remove one of the two"),
 	"a job whose clients share nothing": device("checkpoint: {enabled: true, job: {gmsClientContainers: [main]}}", "checkpoint: {enabled: true, job: {gmsClientContainers: [main]}}",

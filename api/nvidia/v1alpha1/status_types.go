@@ -208,6 +208,15 @@ type ServiceStatus struct {
 	// RuntimeNamespace is the Dynamo namespace of the service's pods.
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
+	// GPUsPerEngine is the number of GPUs of the main containers of one replica, of all its pods together. 0: it has none. Absent: it is
+	// not known, or not for the spec of today.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	GPUsPerEngine *int64 `json:"gpusPerEngine,omitempty"`
+	// GPUsPerReplica is the number of GPUs that all pods of one replica hold: main containers, sidecars and init containers.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	GPUsPerReplica *int64 `json:"gpusPerReplica,omitempty"`
 	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first, and fewer where all
 	// of the deployment's take more than 256 KiB: see the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64

@@ -1176,6 +1176,16 @@ func (in *ServiceStatus) DeepCopyInto(out *ServiceStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.GPUsPerEngine != nil {
+		in, out := &in.GPUsPerEngine, &out.GPUsPerEngine
+		*out = new(int64)
+		**out = **in
+	}
+	if in.GPUsPerReplica != nil {
+		in, out := &in.GPUsPerReplica, &out.GPUsPerReplica
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Placements != nil {
 		in, out := &in.Placements, &out.Placements
 		*out = make([]ReplicaPlacement, len(*in))

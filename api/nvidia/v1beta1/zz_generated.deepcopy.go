@@ -213,6 +213,16 @@ func (in *ComponentStatus) DeepCopyInto(out *ComponentStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.GPUsPerEngine != nil {
+		in, out := &in.GPUsPerEngine, &out.GPUsPerEngine
+		*out = new(int64)
+		**out = **in
+	}
+	if in.GPUsPerReplica != nil {
+		in, out := &in.GPUsPerReplica, &out.GPUsPerReplica
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Placements != nil {
 		in, out := &in.Placements, &out.Placements
 		*out = make([]ReplicaPlacement, len(*in))

@@ -148,6 +148,8 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
+	// shapes are the GPUs of the replicas that are wanted, known once the deployment is resolved.
+	shapes shapes
 }
 
 // Reconcile observes, decides, applies the children, and reports.
@@ -184,6 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if o.prerequisites, err = r.lookForPrerequisites(ctx, dgd, wanted); err != nil {
 			return ctrl.Result{}, err
 		}
+		o.shapes = r.countGPUs(ctx, wanted)
 		if err = r.apply(ctx, o, wanted); err == nil {
 			r.reportAdopted(o, wanted)
 		}
@@ -199,6 +202,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		again = leftoversAgain
 	case err == nil && o.prerequisites.access.any():
 		again = accessAgain
+	case err == nil && o.shapes.claims:
+		again = claimsAgain
 	}
 	if waitsForLeftovers(err) {
 		err = nil
