@@ -36,6 +36,9 @@ const (
 	ConditionWithinPodLimit = "WithinPodLimit"
 	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted.
 	ConditionOrphansAdopted = "OrphansAdopted"
+	// ConditionOwnershipConflict is True while an object that the deployment needs has another controller: it is neither changed nor deleted. It
+	// is False once that is over, and absent where it never was.
+	ConditionOwnershipConflict = "OwnershipConflict"
 	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
 	// and are ignored.
 	ConditionMemoryReadable = "MemoryReadable"
@@ -104,6 +107,12 @@ const ReasonCreationRefused = "CreationRefused"
 
 // ReasonOrphansLeft says that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
 const ReasonOrphansLeft = "OrphansLeft"
+
+// Reasons of ConditionOwnershipConflict.
+const (
+	ReasonOwnershipConflict         = "OwnershipConflict"
+	ReasonOwnershipConflictResolved = "OwnershipConflictResolved"
+)
 
 // ReasonPlacementsShortened says that fewer places are listed (ConditionPlacementsComplete).
 const ReasonPlacementsShortened = "PlacementsShortened"

@@ -28,6 +28,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
@@ -148,6 +149,8 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
+	// taken are scaling adapters of the deployment's names that somebody else controls.
+	taken []*adoption.Conflict
 	// shapes are the GPUs of the replicas that are wanted, known once the deployment is resolved.
 	shapes shapes
 }
@@ -234,6 +237,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if err != nil {
 		return o, err
 	}
+	o.taken = takenAdapters(dgd, adapters)
 	o.settled, o.overLimit = replicas.Bound(settle(o, adapters), o.groups, r.MaxPods)
 	if len(o.groups) == 0 && !constraint.Stated(dgd) {
 		topologies := &grovev1alpha1.ClusterTopologyList{}
