@@ -218,6 +218,17 @@ func status(list string, one, updated string, extra map[string]generator) genera
 	})
 }
 
+// writers of an object, as the API server keeps them; none of one that it compares.
+var writers = oneOf([]any{}, []any{writer(Beta, "")}, []any{writer(Beta, "")}, []any{writer(Beta, ""), writer(Alpha, "status")}, []any{writer(Beta, ""), writer(Alpha, "")})
+
+func writer(version, subresource string) object {
+	out := object{"manager": "m", "operation": "Update", "apiVersion": group + version, "fieldsV1": object{}}
+	if subresource != "" {
+		out["subresource"] = subresource
+	}
+	return out
+}
+
 // deployment draws a whole object of a version.
 func deployment(version string) *rapid.Generator[object] {
 	spec, stat := alphaSpec(), status("services", "Odd", "updatedServices", map[string]generator{"componentName": oneOf("", "n", "z"), "componentKind": oneOf("Odd", "Deployment")})
@@ -226,6 +237,9 @@ func deployment(version string) *rapid.Generator[object] {
 	}
 	return rapid.Custom(func(t *rapid.T) object {
 		out := object{"apiVersion": group + version, "kind": KindDeployment, "metadata": object{"name": "llm"}}
+		if list := writers(t).([]any); len(list) > 0 {
+			out["metadata"].(object)["managedFields"] = list
+		}
 		drawn := spec(t).(object)
 		dropDangling(drawn) // admission refuses a frontend sidecar without a container
 		out["spec"] = drawn
