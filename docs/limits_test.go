@@ -66,11 +66,15 @@ spec:
       providerOverride: {apiVersion: grove.io/v1alpha1, target: PodCliqueScalingGroupConfig, value: {topologyConstraint: {packDomain: rack}}}
       multinode:
         nodeCount: 2
-        leader: {providerOverride: {apiVersion: grove.io/v1alpha1, target: PodCliqueTemplateSpec, value: {topologyConstraint: {packDomain: rack}}}}
-        worker: {providerOverride: {apiVersion: grove.io/v1alpha1, target: PodCliqueTemplateSpec, value: {topologyConstraint: {packDomain: rack}}}}
+      roles:
+      - {name: leader, providerOverride: {apiVersion: grove.io/v1alpha1, target: PodCliqueTemplateSpec, value: {topologyConstraint: {packDomain: rack}}}}
+      - {name: worker, providerOverride: {apiVersion: grove.io/v1alpha1, target: PodCliqueTemplateSpec, value: {topologyConstraint: {packDomain: rack}}}}
 `
 
-var fieldOfService = regexp.MustCompile(`^spec\.(services\[\w+\]\.)?`)
+var (
+	fieldOfService = regexp.MustCompile(`^spec\.(services\[\w+\]\.)?`)
+	roleName       = regexp.MustCompile(`roles\[\w+\]`)
+)
 
 // actingOn says for each field that some provider does nothing about which providers act on it.
 func actingOn(t *testing.T) map[string][]string {
@@ -92,8 +96,8 @@ func actingOn(t *testing.T) map[string][]string {
 			}
 		}
 		for _, path := range graph.NotActedOn(dgd, only, provider.Name) {
-			field := fieldOfService.ReplaceAllString(path, "")
-			if _, key, annotation := strings.Cut(field, "["); annotation {
+			field := roleName.ReplaceAllString(fieldOfService.ReplaceAllString(path, ""), "roles[]")
+			if _, key, annotation := strings.Cut(field, "annotations["); annotation {
 				field = strings.TrimSuffix(key, "]")
 			}
 			if !slices.Contains(ignoring[field], provider.Name) {

@@ -48,6 +48,7 @@ func finish(root *schema) {
 		boundNumbers(s)
 		refuseLists(s)
 	})
+	shortenEmbedded(root)
 	spec := root.Properties["spec"]
 	walk("spec", &spec, func(name string, s *schema) {
 		allowNulls(s)
@@ -82,6 +83,25 @@ func stripBelow(s *schema) {
 		child.Default = nil
 	})
 	s.Description = own
+}
+
+// shortenEmbedded leaves out what Kubernetes' own types say and nothing reads: the texts of apiVersion and kind, and the format of whole numbers
+// inside pods, whose bounds say the same.
+func shortenEmbedded(root *schema) {
+	for _, name := range []string{"apiVersion", "kind"} {
+		child := root.Properties[name]
+		child.Description = ""
+		root.Properties[name] = child
+	}
+	walk("", root, func(name string, s *schema) {
+		if slices.Contains(coreFields, name) {
+			walk("", s, func(_ string, child *schema) {
+				if child.Type == "integer" {
+					child.Format = ""
+				}
+			})
+		}
+	})
 }
 
 // relaxPodSpec makes a whole pod spec one that is merged into another: nothing at its top is required, the main container

@@ -105,7 +105,10 @@ func FuzzOverride(f *testing.F) {
 		o := &nvidiav1beta1.ProviderOverride{APIVersion: version, Target: target, Value: nvidiav1beta1.FreeObject{RawExtension: runtime.RawExtension{Raw: value}}}
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 		dgd.Spec.ProviderOverride = o
-		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "A", ProviderOverride: o, Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: 2, Leader: &nvidiav1beta1.MultinodeRole{ProviderOverride: o}}}}
+		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{
+			Name: "A", ProviderOverride: o, Multinode: &nvidiav1beta1.MultinodeSpec{NodeCount: 2},
+			Roles: []nvidiav1beta1.ComponentRole{{Name: nvidiav1beta1.RoleLeader, ProviderOverride: o}},
+		}}
 		overrides, problems := GroveOverrides(dgd), OverrideProblems(dgd)
 		understood := []json.RawMessage{overrides.Set, overrides.Services["A"].Unit, overrides.Services["A"].Leader}
 		for _, part := range understood {

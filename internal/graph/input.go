@@ -50,7 +50,7 @@ type alphaInput struct {
 func (t *templater) input() *trellisv1alpha1.TemplateInput {
 	component := *t.spec
 	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil
-	component.TopologyConstraint, component.ProviderOverride = nil, nil
+	component.TopologyConstraint, component.ProviderOverride, component.Roles = nil, nil, nil
 	if template := component.PodTemplate; template != nil {
 		copied := *template
 		copied.Annotations = withoutRollout(template.Annotations)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
@@ -49,6 +50,9 @@ func TestInput(t *testing.T) {
 		"topology": {change: func(d *nvidiav1alpha1.DynamoGraphDeployment, a *nvidiav1alpha1.ServiceSpec) {
 			d.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: hallOne(t).Name, PackDomain: "zone"}
 			a.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}
+		}},
+		"roles as they are without a list": {change: func(_ *nvidiav1alpha1.DynamoGraphDeployment, a *nvidiav1alpha1.ServiceSpec) {
+			a.Roles = []nvidiav1beta1.ComponentRole{{Name: "worker", Replicas: ptr.To[int32](1)}, {Name: "leader"}}
 		}},
 		"ingress": {change: func(_ *nvidiav1alpha1.DynamoGraphDeployment, a *nvidiav1alpha1.ServiceSpec) {
 			a.Ingress = &nvidiav1alpha1.IngressSpec{Enabled: true}

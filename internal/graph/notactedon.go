@@ -104,14 +104,19 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, add func(set bool, field string)) {
 	_, known := unitOverride(spec)
 	add(spec.ProviderOverride != nil && (!acts || !known), "providerOverride")
-	leader, worker := (*nvidiav1beta1.MultinodeRole)(nil), (*nvidiav1beta1.MultinodeRole)(nil)
-	if spec.Multinode != nil {
-		leader, worker = spec.Multinode.Leader, spec.Multinode.Worker
+	for _, role := range []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker} {
+		former := formerRole(spec, role)
+		override := formerOverride(former)
+		_, known = ofClique.constraintIn(override)
+		r := spec.Role(role)
+		replaced := r != nil && r.ProviderOverride != nil
+		add(former != nil && (!acts || override == nil || !known || replaced), "multinode."+role)
 	}
-	_, known = roleOverride(leader)
-	add(leader != nil && (!acts || !known), "multinode.leader")
-	_, known = roleOverride(worker)
-	add(worker != nil && (!acts || !known), "multinode.worker")
+	for i := range spec.Roles {
+		r := &spec.Roles[i]
+		_, known = ofClique.constraintIn(r.ProviderOverride)
+		add(r.ProviderOverride != nil && (!acts || !known), "roles["+r.Name+"].providerOverride")
+	}
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start. alpha is what only v1alpha1 can say of the deployment.

@@ -45,7 +45,7 @@ spec:
       scalingAdapter: {enabled: true}
       annotations: {nvidia.com/workload-provider: grove}
       eppConfig: {config: {a: b}}
-      checkpoint: {a: b}
+      checkpoint: {enabled: true, checkpointRef: a}
       gpuMemoryService: {enabled: true}
       failover: {enabled: true}
       providerOverride: {a: b}

@@ -40,10 +40,8 @@ func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 	for _, c := range Components(dgd) {
 		var s ServiceOverrides
 		s.Unit, _ = unitOverride(c)
-		if c.Multinode != nil {
-			s.Leader, _ = roleOverride(c.Multinode.Leader)
-			s.Worker, _ = roleOverride(c.Multinode.Worker)
-		}
+		s.Leader, _ = ofClique.constraintIn(roleOverride(c, nvidiav1beta1.RoleLeader))
+		s.Worker, _ = ofClique.constraintIn(roleOverride(c, nvidiav1beta1.RoleWorker))
 		out.Services[c.Name] = s
 	}
 	return out
@@ -77,15 +75,8 @@ func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProble
 		if o := c.ProviderOverride; o != nil && (o.Target != targetGroup || c.Experimental == nil || c.Experimental.Grove == nil) {
 			add(servicePath(c.Name), o, placeOf(c))
 		}
-		if c.Multinode != nil {
-			for _, role := range []struct {
-				name string
-				*nvidiav1beta1.MultinodeRole
-			}{{"leader", c.Multinode.Leader}, {"worker", c.Multinode.Worker}} {
-				if role.MultinodeRole != nil {
-					add(servicePath(c.Name)+".multinode."+role.name, role.ProviderOverride, ofClique)
-				}
-			}
+		for i := range c.Roles {
+			add(servicePath(c.Name)+".roles["+c.Roles[i].Name+"]", c.Roles[i].ProviderOverride, ofClique)
 		}
 	}
 	return problems
@@ -119,14 +110,38 @@ func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
 	return placeOf(c).constraintIn(c.ProviderOverride)
 }
 
-func roleOverride(role *nvidiav1beta1.MultinodeRole) (json.RawMessage, bool) {
-	switch {
-	case role == nil:
-		return nil, true
-	case role.ProviderOverride == nil:
-		return nil, false
+// roleOverride is the override of a role, from roles or else from where it was before roles. nil: none, or none that can be read.
+func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.ProviderOverride {
+	if r := c.Role(role); r != nil && r.ProviderOverride != nil {
+		return r.ProviderOverride
 	}
-	return ofClique.constraintIn(role.ProviderOverride)
+	return formerOverride(formerRole(c, role))
+}
+
+// formerRole is multinode.leader or multinode.worker, which roles has replaced.
+func formerRole(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.FreeObject {
+	switch {
+	case c.Multinode == nil:
+		return nil
+	case role == nvidiav1beta1.RoleLeader:
+		return c.Multinode.Leader
+	}
+	return c.Multinode.Worker
+}
+
+func formerOverride(former *nvidiav1beta1.FreeObject) *nvidiav1beta1.ProviderOverride {
+	if former == nil {
+		return nil
+	}
+	var settings struct {
+		ProviderOverride *nvidiav1beta1.ProviderOverride `json:"providerOverride"`
+	}
+	strict := json.NewDecoder(bytes.NewReader(former.Raw))
+	strict.DisallowUnknownFields()
+	if strict.Decode(&settings) != nil {
+		return nil
+	}
+	return settings.ProviderOverride
 }
 
 // constraintIn is the topology constraint in an override that has no problem.

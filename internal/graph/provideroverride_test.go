@@ -39,10 +39,24 @@ spec:
       leader: {providerOverride: {apiVersion: grove.io/v2, value: {topologyConstraint: {packDomain: host}}}}
       worker: {providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {spread: host}}}}
 `
+	const (
+		atLeader, atWorker = "spec.services[A].roles[leader].providerOverride", "spec.services[A].roles[worker].providerOverride"
+		roles              = `
+spec:
+  components:
+  - name: A
+    multinode: {nodeCount: 2, leader: {providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {packDomain: host}}}}}
+    roles:
+    - {name: leader, providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {packDomain: rack}}}}
+    - {name: worker, providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {spread: host}}}}
+`
+	)
 	for name, c := range map[string]struct {
 		text, provider string
 		want           []string
 	}{
+		"roles, Grove":          {roles, specs.Grove.Name, []string{leader, atWorker}},
+		"roles, Gates":          {roles, specs.Gates.Name, []string{leader, atLeader, atWorker}},
 		"understood, Grove":     {good, specs.Grove.Name, nil},
 		"understood, Gates":     {good, specs.Gates.Name, []string{"metadata.annotations[nvidia.com/grove-update-strategy]", root, unit, leader, worker}},
 		"not understood, Grove": {strange, specs.Grove.Name, []string{root, unit, leader, worker}},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -52,8 +53,8 @@ func checkStrictly[T any](t *testing.T, document []byte) {
 	}
 }
 
-// TestConvertedGivesTheSameObjects: so does what is translated to v1alpha1 without the memory of what it was: our examples and, where they lie
-// beside the repository, what users wrote.
+// TestConvertedGivesTheSameObjects: so does what is translated to v1alpha1 without the memory of what it was, also in the form that it has where
+// nobody has written in v1alpha1: our examples and, where they lie beside the repository, what users wrote.
 func TestConvertedGivesTheSameObjects(t *testing.T) {
 	for _, pattern := range []string{"testdata/pairs/*.v1beta1.yaml", "../../../shared/manifests/v1beta1/*.yaml"} {
 		files, _ := filepath.Glob(pattern)
@@ -63,14 +64,32 @@ func TestConvertedGivesTheSameObjects(t *testing.T) {
 					if bytes.Contains(document, []byte(`"frontendSidecar":`)) {
 						continue // v1alpha1 remembers that a container is one: it cannot say all that this container does
 					}
-					alpha := withoutMemory(t, convertJSON(t, document, "v1alpha1"))
-					if diff := cmp.Diff(objectsOf(t, document), objectsOf(t, alpha)); diff != "" {
-						t.Errorf("(-v1beta1 +v1alpha1):\n%s", diff)
+					want := objectsOf(t, document)
+					for form, written := range map[string][]byte{"as it is": document, "with its writer": writtenInBeta(t, document)} {
+						alpha := withoutMemory(t, convertJSON(t, written, "v1alpha1"))
+						if diff := cmp.Diff(want, objectsOf(t, alpha)); diff != "" {
+							t.Errorf("%s (-v1beta1 +v1alpha1):\n%s", form, diff)
+						}
 					}
 				}
 			})
 		}
 	}
+}
+
+// writtenInBeta is a document as the API server has it that was written in v1beta1 alone.
+func writtenInBeta(t *testing.T, document []byte) []byte {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(document); err != nil {
+		t.Fatal(err)
+	}
+	out.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: nvidiav1beta1.GroupVersion.String()}})
+	raw, err := out.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 func withoutMemory(t *testing.T, document []byte) []byte {

@@ -59,7 +59,7 @@ func TestRulesRatchet(t *testing.T) {
 		"back to an early picker":                  {"v1beta1", pickerBeta("d:1.5.0", ""), pickerBeta("d:1.4.0", config), ""},
 		"back by the image alone":                  {"v1alpha1", pickerAlpha("d:1.5.0", ""), pickerAlpha("d:1.4.0", ""), workerOf + "eppConfig: Required"},
 		"devices of a frontend that was stored":    {"v1beta1", "type: frontend, experimental: {gpuMemoryService: {}}", "type: frontend, replicas: 2, experimental: {gpuMemoryService: {}}", ""},
-		"devices for a frontend":                   {"v1beta1", gpuBeta, strings.Replace(gpuBeta, "worker", "frontend", 1) + ", experimental: {gpuMemoryService: {}}", worker0 + "experimental.gpuMemoryService: Forbidden"},
+		"devices for a frontend":                   {"v1beta1", strings.Replace(gpuBeta, "type: worker, ", "", 1), strings.Replace(gpuBeta, "worker", "frontend", 1) + ", experimental: {gpuMemoryService: {}}", worker0 + "experimental.gpuMemoryService: Forbidden"},
 		"a frontend of several nodes that was":     {"v1alpha1", mainAlpha + ", componentType: frontend, multinode: {nodeCount: 2}", mainAlpha + ", componentType: frontend, replicas: 2, multinode: {nodeCount: 2}", ""},
 		"more nodes of it":                         {"v1alpha1", mainAlpha + ", componentType: frontend, multinode: {nodeCount: 2}", mainAlpha + ", componentType: frontend, multinode: {nodeCount: 3}", workerOf + "multinode: Invalid"},
 		"a type for several nodes":                 {"v1beta1", mainBeta + ", multinode: {nodeCount: 2}", mainBeta + ", type: planner, multinode: {nodeCount: 2}", worker0 + "multinode: Invalid"},

@@ -58,7 +58,7 @@ func saysOfCreate(t *testing.T, version, spec, worker string) string {
 // TestBothVersions: the rules of new objects, each in both versions, with the path in the version the user wrote.
 func TestBothVersions(t *testing.T) {
 	const vllm = "backendFramework: vllm"
-	for _, cases := range []map[string]inBoth{pickerCases, deviceCases, checkpointCases, otherCases} {
+	for _, cases := range []map[string]inBoth{pickerCases, deviceCases, checkpointCases, otherCases, roleCases} {
 		for name, tc := range cases {
 			for version, c := range map[string][2]string{"v1alpha1": {tc.alpha, tc.saysAlpha}, "v1beta1": {tc.beta, tc.saysBeta}} {
 				if c[0] == "" {
@@ -176,6 +176,8 @@ var checkpointCases = map[string]inBoth{
 	"a checkpoint beside shared devices": device("checkpoint: {enabled: true}, gpuMemoryService: {enabled: true}", "checkpoint: {enabled: true}, gpuMemoryService: {}", "", ""),
 	"a checkpoint of devices between pods": device("checkpoint: {enabled: true}, gpuMemoryService: {enabled: true, mode: interPod}", "checkpoint: {enabled: true}, gpuMemoryService: {mode: InterPod}",
 		"checkpoint", "Forbidden: cannot be combined with gpuMemoryService of mode interPod; remove one of the two"),
+	"a checkpoint that exists": device("checkpoint: {enabled: true, checkpointRef: a, startupPolicy: WaitForCheckpoint}",
+		"checkpoint: {enabled: true, checkpointRef: a, startupPolicy: WaitForCheckpoint}", "", ""),
 	"a job beside a checkpoint that exists": device("checkpoint: {enabled: true, checkpointRef: a, job: {}}", "checkpoint: {enabled: true, checkpointRef: a, job: {}}",
 		"checkpoint.job", "Forbidden: cannot be set beside checkpointRef: nothing is to be made; remove one of the two"),
 	"a job whose clients share nothing": device("checkpoint: {enabled: true, job: {gmsClientContainers: [main]}}", "checkpoint: {enabled: true, job: {gmsClientContainers: [main]}}",
@@ -217,10 +219,6 @@ var otherCases = map[string]inBoth{
 	"an override of other fields": both(mainAlpha+", "+strings.Replace(groveOverride, "{topology", "{replicas: 3, topology", 1), "providerOverride.value",
 		mainBeta+", "+strings.Replace(groveOverride, "{topology", "{replicas: 3, topology", 1), "providerOverride.value",
 		"Invalid value: must hold topologyConstraint and nothing else, with topologyName and pack {required, preferred}"),
-	"an override of leaders": {
-		beta:     mainBeta + ", multinode: {leader: {providerOverride: {apiVersion: a, value: {}}}}",
-		saysBeta: worker0 + `multinode.leader.providerOverride.apiVersion: Invalid value: "a": must be grove.io/v1alpha1`,
-	},
 	"an override of no form": {alpha: mainAlpha + ", providerOverride: {kind: x}"},
 	"a version that is none": {alpha: mainAlpha + ", runtimeVersionOverride: latest"},
 }

@@ -4,7 +4,9 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -50,17 +52,27 @@ func ofChanges(dgd Written) field.ErrorList {
 
 // changeChecks are those of ofChanges about each service.
 var changeChecks = []func(service) field.ErrorList{
-	powerLimit, containerResources, multinodeType, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
+	powerLimit, containerResources, multinodeType, formerRoles, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
 }
 
-// multinodeType: the pods of a frontend or a planner form no program.
+// multinodeType: only the pods of workers form one program. A service without a type may be one, and endpointPicker speaks of its own type.
 func multinodeType(s service) field.ErrorList {
-	if !s.multinode() || s.Type != nvidiav1beta1.ComponentTypeFrontend && s.Type != nvidiav1beta1.ComponentTypePlanner {
+	kind := s.explicitType()
+	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
 		return nil
 	}
 	return one(field.Invalid(s.path.Child("multinode"), s.nodes(), fmt.Sprintf(
-		"a replica of componentType %s cannot span several nodes; remove multinode and raise replicas, or set componentType worker", s.Type)))
+		"a replica of componentType %s cannot span several nodes; remove multinode and raise replicas, or set componentType worker", short(kind))))
 }
+
+// multinodeTypes may have multinode, or are refused it by another rule.
+var multinodeTypes = []string{
+	"", string(nvidiav1beta1.ComponentTypeWorker), string(nvidiav1beta1.ComponentTypePrefill), string(nvidiav1beta1.ComponentTypeDecode),
+	string(nvidiav1beta1.ComponentTypeEPP),
+}
+
+// explicitType is the type of the service, of v1alpha1 also one that v1beta1 does not have; "" for none.
+func (s service) explicitType() string { return cmp.Or(string(s.Type), s.alpha.ComponentType) }
 
 func sharedMemorySign(s service) field.ErrorList {
 	if size := s.SharedMemorySize; s.alpha.SharedMemory == nil && size != nil && size.Sign() < 0 {

@@ -41,6 +41,7 @@ var serviceChecks = []struct {
 	{"service annotations", serviceAnnotations},
 	{"replicas", replicas},
 	{"node count", nodeCount},
+	{"roles", roles},
 	{"resources", resources},
 	{"scheduling", scheduling},
 	{"compared lists", comparedLists},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 func TestServiceRules(t *testing.T) {
@@ -109,6 +110,19 @@ func TestServiceRules(t *testing.T) {
 		"service constraint: format": {
 			change: worker(func(s *serviceSpec) { s.TopologyConstraint.PackDomain = "-rack" }),
 			want:   []string{`spec.services[Worker].topologyConstraint.packDomain: Invalid value: "-rack": packDomain "-rack" ` + badDomain},
+		},
+		"roles: of one node": {
+			change: worker(func(s *serviceSpec) { s.Multinode, s.Roles = nil, []nvidiav1beta1.ComponentRole{} }),
+			want:   []string{`spec.services[Worker].roles: Forbidden: only a multinode service has roles; remove the list`},
+		},
+		"roles: workers alone, too many": {
+			change: worker(func(s *serviceSpec) {
+				s.Roles = []nvidiav1beta1.ComponentRole{{Name: "worker", Replicas: ptr.To[int32](4)}}
+			}),
+			want: []string{
+				`spec.services[Worker].roles[worker].replicas: Invalid value: 4: must equal 3 for multinode role "worker"; change nodeCount, or leave replicas out`,
+				`spec.services[Worker].roles: Required value: must contain the "leader" role`,
+			},
 		},
 		"ingress: host": {
 			change: worker(func(s *serviceSpec) { s.Ingress = &nvidiav1alpha1.IngressSpec{Enabled: true} }),

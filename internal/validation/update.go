@@ -31,6 +31,8 @@ var immutabilityChecks = []struct {
 	{"power limit is immutable", powerImmutable},
 	{"minAvailable is immutable", minAvailableImmutable},
 	{"transfer policy is immutable", transferImmutable},
+	{"type is immutable", typeKept},
+	{"roles are kept", rolesKept},
 }
 
 // GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
@@ -22,6 +23,7 @@ var graphWarnings = []struct {
 	{"topology without placement", topologyWithoutPlacement},
 	{"preferred key without effect", preferredKeyWithoutEffect},
 	{"multinode on one host", multinodeOnHost},
+	{"multinode without a type", multinodeWithoutType},
 	{"nodes outside of the topology", nodesOutside},
 	{"mounts of unlisted claims", unlistedClaims},
 }
@@ -39,6 +41,10 @@ var deprecatedFields = []struct {
 		"was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts"},
 	{"serviceName", func(s service) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
 		"is ignored: the key in spec.services is the service's name"},
+	{"multinode.leader", func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleLeader) },
+		"is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it"},
+	{"multinode.worker", func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleWorker) },
+		"is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it"},
 }
 
 // GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists, by path, the fields that have no
@@ -138,6 +144,20 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []str
 		return nil
 	}
 	return []string{line("packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes", names)}
+}
+
+// multinodeWithoutType: the Dynamo operator takes multinode only beside a type of workers.
+func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
+	var names []string
+	for _, s := range dgd.services() {
+		if s.multinode() && s.explicitType() == "" {
+			names = append(names, short(s.name))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{line("multinode beside no componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode", names)}
 }
 
 // isHost says whether a level is single nodes, by its label key or else by its name.

@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
-// deploymentDefaulter sets replicas to 1 where they are left out, lets scaling adapters keep theirs, and keeps what the other version of the API
+// deploymentDefaulter sets replicas to 1 where they are left out, and those of roles to what nodeCount makes them, lets scaling adapters keep theirs, and keeps what the other version of the API
 // alone can say, and a minAvailable of 1.
 //
 // It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
@@ -41,8 +42,12 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	if err != nil {
 		return err
 	}
+	old := oldComponents(req)
+	for name, component := range componentsOf(dgd) {
+		defaultRoles(component, old[name])
+	}
 	keepMemory(req, dgd)
-	keepMinAvailable(req, dgd)
+	keepMinAvailable(old, dgd)
 	lines := keepReplicas(req, d.scalingUsers, dgd)
 	if len(lines) > 0 && isBeta(dgd) {
 		lines = validation.WordingOfComponents(namesOf(dgd)).Lines(lines)
@@ -80,17 +85,54 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 }
 
 // keepMinAvailable gives a component back a minAvailable of 1 that an update leaves out. It is the default, and immutable.
-func keepMinAvailable(req admission.Request, updated *unstructured.Unstructured) {
-	old := &unstructured.Unstructured{}
-	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
-		return
-	}
-	before := componentsOf(old)
+func keepMinAvailable(before map[string]map[string]any, updated *unstructured.Unstructured) {
 	for name, component := range componentsOf(updated) {
 		if was := before[name]["minAvailable"]; component["minAvailable"] == nil && was == int64(1) {
 			component["minAvailable"] = was
 		}
 	}
+}
+
+// oldComponents are the components of the object before an update, by name; none before a create.
+func oldComponents(req admission.Request) map[string]map[string]any {
+	old := &unstructured.Unstructured{}
+	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
+		return nil
+	}
+	return componentsOf(old)
+}
+
+// defaultRoles sets the replicas of the roles of a component where they are left out, and where they are what another nodeCount before the
+// update made them: a write of nodeCount alone changes both.
+func defaultRoles(component, before map[string]any) {
+	nodes, was := nodesOf(component), nodesOf(before)
+	list, _ := component["roles"].([]any)
+	if nodes < 2 {
+		return // no multinode component, or none that is valid
+	}
+	for _, value := range list {
+		role := asMap(value)
+		switch replicas := role["replicas"]; {
+		case role == nil:
+		case role["name"] == nvidiav1beta1.RoleLeader && replicas == nil:
+			role["replicas"] = int64(1)
+		case role["name"] == nvidiav1beta1.RoleWorker && (replicas == nil || was >= 2 && replicas == was-1):
+			role["replicas"] = nodes - 1
+		}
+	}
+}
+
+// nodesOf a component as it is written; 0 of one without multinode.
+func nodesOf(component map[string]any) int64 {
+	multinode, ok := component["multinode"].(map[string]any)
+	if !ok {
+		return 0
+	}
+	if multinode["nodeCount"] == nil {
+		return 2 // the default of the API
+	}
+	nodes, _ := multinode["nodeCount"].(int64)
+	return nodes
 }
 
 func namesOf(dgd *unstructured.Unstructured) []string {

@@ -104,7 +104,7 @@ func (v *deploymentValidator) update(ctx context.Context, req admission.Request,
 	if apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil, errs
 	}
-	return v.warn(ctx, is, nil), errs
+	return v.warn(ctx, is, nil, validation.NodeCountWarnings(updated, old)...), errs
 }
 
 // wording is that of the version in which the user wrote the deployment.
@@ -116,14 +116,15 @@ func wording(req admission.Request, dgd validation.Written) validation.Wording {
 	return validation.WordingOf(dgd.DynamoGraphDeployment, version)
 }
 
-func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology) admission.Warnings {
-	var notActedOn, more []string
+// warn returns what the user should know of a deployment. more is what else.
+func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology, more ...string) admission.Warnings {
+	var notActedOn []string
 	alpha := dgd.AlphaOnly()
 	if v.notActedOn != nil {
 		notActedOn = v.notActedOn(dgd.DynamoGraphDeployment, alpha)
 	}
 	if v.warnings != nil {
-		more = v.warnings(dgd.DynamoGraphDeployment, alpha)
+		more = append(more, v.warnings(dgd.DynamoGraphDeployment, alpha)...)
 	}
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {

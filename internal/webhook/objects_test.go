@@ -27,6 +27,7 @@ spec:
   services:
     Frontend: {componentType: frontend}
     Worker:
+      componentType: worker
       replicas: 2
       multinode: {nodeCount: 4}
       topologyConstraint: {packDomain: rack}

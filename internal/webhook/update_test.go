@@ -20,13 +20,18 @@ var _ = Describe("A change", func() {
 	passing := map[string]string{
 		"replicas":                `{"spec":{"services":{"Worker":{"replicas":5}}}}`,
 		"replicas left out again": `{"spec":{"services":{"Worker":{"replicas":null}}}}`,
-		"nodeCount":               `{"spec":{"services":{"Worker":{"multinode":{"nodeCount":8}}}}}`,
 		"labels":                  `{"metadata":{"labels":{"a":"b"}}}`,
 	}
 	DescribeTable("passes without a warning, of", func(ctx SpecContext, patch string) {
 		e := newEdited(ctx)
 		e.wantWarnings(func() error { return e.change(patch) })
 	}, suite.Entries(passing, SpecTimeout(suite.Timeout())))
+
+	It("of nodeCount is warned of", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		e := newEdited(ctx)
+		e.wantWarnings(func() error { return e.change(`{"spec":{"services":{"Worker":{"multinode":{"nodeCount":8}}}}}`) },
+			"spec.services[Worker].multinode.nodeCount changes, so every replica is replaced; the Dynamo operator after 1.5 refuses such a change")
+	})
 
 	type refusal struct{ patch, path, text string }
 	refused := map[string]refusal{

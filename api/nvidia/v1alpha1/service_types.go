@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // Component types that have defaults of their own. Any other text is accepted and gets none.
@@ -25,6 +27,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
 // +kubebuilder:validation:XValidation:rule="has(self.multinode) == has(oldSelf.multinode)",fieldPath=".multinode",reason=FieldValueForbidden,message="cannot change node topology (between single-node and multi-node) after creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.componentType) || oldSelf.componentType.size() == 0 || (has(self.componentType) && self.componentType == oldSelf.componentType)",fieldPath=".componentType",reason=FieldValueForbidden,message="componentType is immutable after it is set"
 type ServiceSpec struct {
 	// Annotations of the service's objects.
 	// +optional
@@ -36,7 +39,7 @@ type ServiceSpec struct {
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 	// ComponentType chooses the defaults: frontend, worker, prefill, decode, planner and epp have some; any other label value
-	// (main, default, nothing) is accepted and has none.
+	// (main, default, nothing) is accepted and has none. Once set it is immutable.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	// +optional
@@ -105,6 +108,13 @@ type ServiceSpec struct {
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
+	// Roles of the pods of a multinode service: leader and worker, both or no list. Without a list each role is as multinode makes it. The
+	// order has no meaning. From Dynamo 1.5.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Roles []v1beta1.ComponentRole `json:"roles,omitzero"`
 	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter, which begins with the replicas written here.
 	// +optional
 	ScalingAdapter *ScalingAdapter `json:"scalingAdapter,omitempty"`
@@ -189,10 +199,10 @@ type MultinodeSpec struct {
 	// +kubebuilder:validation:Maximum=4096
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
-	// Leader holds a providerOverride of the leader's pods, from Dynamo 1.5. The provider Grove acts on its topology constraint.
+	// Leader is deprecated and refused where it is new: write the providerOverride of the leader into roles.
 	// +optional
 	Leader *FreeObject `json:"leader,omitempty"`
-	// Worker holds a providerOverride of the workers' pods, from Dynamo 1.5. The provider Grove acts on its topology constraint.
+	// Worker is deprecated and refused where it is new: write the providerOverride of the workers into roles.
 	// +optional
 	Worker *FreeObject `json:"worker,omitempty"`
 }

@@ -36,6 +36,9 @@ const (
 	ConditionWithinPodLimit = "WithinPodLimit"
 	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted.
 	ConditionOrphansAdopted = "OrphansAdopted"
+	// ConditionOwnershipConflict is True while an object that the deployment needs has another controller: it is neither changed nor deleted. It
+	// is False once that is over, and absent where it never was.
+	ConditionOwnershipConflict = "OwnershipConflict"
 	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
 	// and are ignored.
 	ConditionMemoryReadable = "MemoryReadable"
@@ -104,6 +107,12 @@ const ReasonCreationRefused = "CreationRefused"
 
 // ReasonOrphansLeft says that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
 const ReasonOrphansLeft = "OrphansLeft"
+
+// Reasons of ConditionOwnershipConflict.
+const (
+	ReasonOwnershipConflict         = "OwnershipConflict"
+	ReasonOwnershipConflictResolved = "OwnershipConflictResolved"
+)
 
 // ReasonPlacementsShortened says that fewer places are listed (ConditionPlacementsComplete).
 const ReasonPlacementsShortened = "PlacementsShortened"
@@ -208,6 +217,15 @@ type ServiceStatus struct {
 	// RuntimeNamespace is the Dynamo namespace of the service's pods.
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
+	// GPUsPerEngine is the number of GPUs of the main containers of one replica, of all its pods together. 0: it has none. Absent: it is
+	// not known, or not for the spec of today.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	GPUsPerEngine *int64 `json:"gpusPerEngine,omitempty"`
+	// GPUsPerReplica is the number of GPUs that all pods of one replica hold: main containers, sidecars and init containers.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	GPUsPerReplica *int64 `json:"gpusPerReplica,omitempty"`
 	// Placements says where each replica sits; at most 64 are listed, lowest ordinals first, and fewer where all
 	// of the deployment's take more than 256 KiB: see the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64

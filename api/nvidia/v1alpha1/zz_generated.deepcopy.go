@@ -8,6 +8,7 @@
 package v1alpha1
 
 import (
+	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -1088,6 +1089,13 @@ func (in *ServiceSpec) DeepCopyInto(out *ServiceSpec) {
 		*out = new(MultinodeSpec)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Roles != nil {
+		in, out := &in.Roles, &out.Roles
+		*out = make([]v1beta1.ComponentRole, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.ScalingAdapter != nil {
 		in, out := &in.ScalingAdapter, &out.ScalingAdapter
 		*out = new(ScalingAdapter)
@@ -1166,6 +1174,16 @@ func (in *ServiceStatus) DeepCopyInto(out *ServiceStatus) {
 	if in.ScheduledReplicas != nil {
 		in, out := &in.ScheduledReplicas, &out.ScheduledReplicas
 		*out = new(int32)
+		**out = **in
+	}
+	if in.GPUsPerEngine != nil {
+		in, out := &in.GPUsPerEngine, &out.GPUsPerEngine
+		*out = new(int64)
+		**out = **in
+	}
+	if in.GPUsPerReplica != nil {
+		in, out := &in.GPUsPerReplica, &out.GPUsPerReplica
+		*out = new(int64)
 		**out = **in
 	}
 	if in.Placements != nil {

@@ -39,6 +39,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
 // +kubebuilder:validation:XValidation:rule="has(self.multinode) == has(oldSelf.multinode)",fieldPath=".multinode",reason=FieldValueForbidden,message="cannot change node topology (between single-node and multi-node) after creation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.type) || (has(self.type) && self.type == oldSelf.type)",fieldPath=".type",reason=FieldValueForbidden,message="type is immutable after it is set"
 // +kubebuilder:validation:XValidation:rule="!has(self.eppConfig) || (has(self.type) && self.type == 'epp') || (oldSelf.hasValue() && has(oldSelf.value().eppConfig) && !(has(oldSelf.value().type) && oldSelf.value().type == 'epp'))",optionalOldSelf=true,fieldPath=".eppConfig",reason=FieldValueForbidden,message="eppConfig may only be set when type is epp"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
@@ -49,7 +50,8 @@ type ComponentSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. A component without a type has none.
+	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. A component without a type has none. Once set it is
+	// immutable.
 	// +optional
 	Type ComponentType `json:"type,omitempty"`
 	// RuntimeVersionOverride is the version of the Dynamo runtime in the main image, where the image's tag does not say it.
@@ -77,6 +79,13 @@ type ComponentSpec struct {
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
+	// Roles of the pods of a multinode component: leader and worker, both or no list. Without a list each role is as multinode makes it. The
+	// order has no meaning.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Roles []ComponentRole `json:"roles,omitzero"`
 	// SharedMemorySize is the size of /dev/shm in bytes, as a quantity. It counts against the container's memory. 8Gi when unset; "0" leaves
 	// out the volume.
 	// +optional
@@ -140,19 +149,12 @@ type MultinodeSpec struct {
 	// +kubebuilder:validation:Maximum=4096
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
-	// Leader settings of the generated leader.
+	// Leader is deprecated and refused where it is new: write the providerOverride of the leader into roles.
 	// +optional
-	Leader *MultinodeRole `json:"leader,omitempty"`
-	// Worker settings of the generated workers.
+	Leader *FreeObject `json:"leader,omitempty"`
+	// Worker is deprecated and refused where it is new: write the providerOverride of the workers into roles.
 	// +optional
-	Worker *MultinodeRole `json:"worker,omitempty"`
-}
-
-// MultinodeRole configures the leader or the workers of a multinode replica.
-type MultinodeRole struct {
-	// ProviderOverride configures the object that the provider of the workloads makes for the role.
-	// +optional
-	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
+	Worker *FreeObject `json:"worker,omitempty"`
 }
 
 // ModelReference names a model.

@@ -104,7 +104,11 @@ func Build(s Snapshot) Report {
 		r.Domain = status.Placement.Domain
 	}
 	for _, c := range status.Conditions {
-		if c.Type != nvidiav1beta1.ConditionReady && c.Status == metav1.ConditionFalse {
+		bad := metav1.ConditionFalse
+		if c.Type == nvidiav1beta1.ConditionOwnershipConflict {
+			bad = metav1.ConditionTrue
+		}
+		if c.Type != nvidiav1beta1.ConditionReady && c.Status == bad {
 			r.Conditions = append(r.Conditions, Condition{c.Type, c.Reason, c.Message})
 		}
 	}

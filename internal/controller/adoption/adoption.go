@@ -27,6 +27,34 @@ func Orphaned(object metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil
 }
 
+// Conflict says that an object which an owner needs is somebody else's: it is neither changed nor deleted.
+type Conflict struct {
+	// Object is its kind and name.
+	Object string
+	// Owner is the kind and the name of its controller; empty for an object without one that may not be adopted.
+	Owner string
+	// Needs is who needs it.
+	Needs string
+}
+
+// ConflictOver is the conflict over an object, whose kind is given as it may have been read without.
+func ConflictOver(kind string, object metav1.Object, needs string) *Conflict {
+	c := &Conflict{Object: kind + " " + object.GetName(), Needs: needs}
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		c.Owner = owner.Kind + " " + owner.Name
+	}
+	return c
+}
+
+// Error implements error.
+func (c *Conflict) Error() string {
+	owner := "it has no controller"
+	if c.Owner != "" {
+		owner = "its controller is " + c.Owner
+	}
+	return fmt.Sprintf("%s exists and does not belong to %s: %s; it is left alone", c.Object, c.Needs, owner)
+}
+
 // Adopter makes one owner the controller of objects.
 type Adopter struct {
 	// Client writes. Live reads past the cache.

@@ -22,6 +22,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -55,10 +56,10 @@ type groupFailure struct{ error }
 func (g *groupFailure) Unwrap() error { return g.error }
 
 // notOurs says that an object of somebody else has the name of a child.
-type notOurs struct{ what string }
+type notOurs struct{ error }
 
-// Error implements error.
-func (n *notOurs) Error() string { return n.what }
+// Unwrap returns what is said of the object.
+func (n *notOurs) Unwrap() error { return n.error }
 
 // applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan of its name
 // becomes the child. It never takes over an object of another owner: a create fails where there is one that the cache does not show.
@@ -97,8 +98,9 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 		if may, err := r.mayApplyOrphan(ctx, dgd, child, existing); err != nil || !may {
 			return err
 		}
+		child.SetResourceVersion(existing.GetResourceVersion())
 	} else if !metav1.IsControlledBy(existing, dgd) {
-		return &notOurs{fmt.Sprintf("%s %s exists and does not belong to this deployment; it is left alone. Rename the deployment or delete that object", kind, key.Name)}
+		return &notOurs{fmt.Errorf("%w. Rename the deployment or delete that object", adoption.ConflictOver(kind, existing, "this deployment"))}
 	}
 	if !orphaned && same() && subset(child.GetLabels(), existing.GetLabels()) && subset(child.GetAnnotations(), existing.GetAnnotations()) {
 		return nil
@@ -143,14 +145,18 @@ func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) erro
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), object); err != nil { // the cache holds no managed fields
 		return err
 	}
-	if object.GetUID() != child.GetUID() {
-		return nil // another object by now: the apply is refused
+	if object.GetUID() != child.GetUID() || child.GetResourceVersion() != "" && child.GetResourceVersion() != object.GetResourceVersion() {
+		return nil // another object by now, or an orphan that somebody has changed: the apply is refused
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, sets.New(graph.FieldOwner), graph.FieldOwner)
 	if err != nil || patch == nil {
 		return err
 	}
-	return r.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+	err = r.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+	if err == nil && child.GetResourceVersion() != "" {
+		child.SetResourceVersion(object.GetResourceVersion())
+	}
+	return err
 }
 
 // reader is the cache, but for kinds that a cluster may not have: those are read past it.

@@ -54,6 +54,7 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionMemoryReadable,
 	nvidiav1beta1.ConditionWithinPodLimit,
 	nvidiav1beta1.ConditionOrphansAdopted,
+	nvidiav1beta1.ConditionOwnershipConflict,
 	nvidiav1beta1.ConditionPrerequisitesMet,
 	nvidiav1beta1.ConditionTopologyConstraintInSync,
 	nvidiav1beta1.ConditionTopologyLevelsAvailable,

@@ -28,6 +28,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
@@ -150,6 +151,10 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
+	// taken are scaling adapters of the deployment's names that somebody else controls.
+	taken []*adoption.Conflict
+	// shapes are the GPUs of the replicas that are wanted, known once the deployment is resolved.
+	shapes shapes
 }
 
 // Reconcile observes, decides, applies the children, and reports.
@@ -186,6 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if o.prerequisites, err = r.lookForPrerequisites(ctx, dgd, wanted); err != nil {
 			return ctrl.Result{}, err
 		}
+		o.shapes = r.countGPUs(ctx, wanted)
 		if err = r.apply(ctx, o, wanted); err == nil {
 			r.reportAdopted(o, wanted)
 		}
@@ -201,6 +207,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		again = leftoversAgain
 	case err == nil && o.prerequisites.access.any():
 		again = r.Retries.AfterUnwatched()
+	case err == nil && o.shapes.claims:
+		again = claimsAgain
 	}
 	if waitsForLeftovers(err) {
 		err = nil
@@ -231,6 +239,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if err != nil {
 		return o, err
 	}
+	o.taken = takenAdapters(dgd, adapters)
 	o.settled, o.overLimit = replicas.Bound(settle(o, adapters), o.groups, r.MaxPods)
 	if len(o.groups) == 0 && !constraint.Stated(dgd) {
 		topologies := &grovev1alpha1.ClusterTopologyList{}

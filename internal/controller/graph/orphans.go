@@ -101,7 +101,14 @@ func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.Dyna
 		}
 		return false, nil
 	}
-	return r.adopter(dgd).Current(ctx)
+	if current, err := r.adopter(dgd).Current(ctx); err != nil || !current {
+		return false, err
+	}
+	// As it is now: the apply takes the version that was read, so that it is refused where somebody else has taken the object meanwhile.
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(existing), existing); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return isOrphan(existing, dgd), nil
 }
 
 // deploymentsOfOrphan are the deployments that may adopt an object, or say that it is there. Most objects have an owner, which is told of their events.

@@ -117,8 +117,11 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
 	}
-	if now.Reason == nvidiav1beta1.ReasonRollingOut {
+	switch now.Reason {
+	case nvidiav1beta1.ReasonRollingOut, nvidiav1beta1.ReasonOwnershipConflictResolved:
 		return corev1.EventTypeNormal, "Report"
+	case nvidiav1beta1.ReasonOwnershipConflict: // the one condition that is bad while it is True
+		return corev1.EventTypeWarning, "Report"
 	}
 	if now.Status == metav1.ConditionTrue {
 		if before == nil && (now.Type == nvidiav1beta1.ConditionProviderReady || now.Type == nvidiav1beta1.ConditionTopologyLevelsAvailable) {

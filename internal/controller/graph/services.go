@@ -157,6 +157,9 @@ func servicesOf(o observed, services []service) (out map[string]nvidiav1beta1.Co
 		if len(p.listed) < len(p.bound) {
 			cut = append(cut, fmt.Sprintf("%s lists %d of %d", s.name, len(p.listed), len(p.bound)))
 		}
+		if shape, known := o.shapes.of[s.name]; known {
+			status.GPUsPerEngine, status.GPUsPerReplica = ptr.To(shape.PerEngine), ptr.To(shape.PerReplica)
+		}
 		out[s.name] = status
 	}
 	return out, cut

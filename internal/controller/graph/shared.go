@@ -5,6 +5,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -22,7 +23,7 @@ import (
 )
 
 // errNotMade: what is shared exists, and somebody else made it.
-var errNotMade = &notOurs{"it was not made by Trellis"}
+var errNotMade = &notOurs{errors.New("it was not made by Trellis")}
 
 // applyShared makes an object that several deployments of a namespace use. Each is one of its owners, none the controller, so the garbage
 // collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is; notOurs says so.

@@ -37,6 +37,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	setOrRemove(&status, o, nvidiav1beta1.ConditionWithinPodLimit, limitCondition(o))
 	if wanted != nil { // otherwise it is not known what there is to adopt
 		setOrRemove(&status, o, nvidiav1beta1.ConditionOrphansAdopted, orphansCondition(o))
+		set(&status, o, ownershipCondition(o, failure))
 	}
 	set(&status, o, providerCondition(o))
 	meta.RemoveStatusCondition(&status.Conditions, formerProviderReady)

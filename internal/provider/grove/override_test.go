@@ -50,6 +50,34 @@ spec:
 	}
 }
 
+// TestOverridesOfRoles: they lie over the constraints of the cliques, and win over those of the fields that roles has replaced.
+func TestOverridesOfRoles(t *testing.T) {
+	const other = "{providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {topologyName: former, pack: {required: host}}}}}"
+	dgd := providertest.Deployment(t, `
+metadata: {name: g, namespace: ns}
+spec:
+  services:
+    Deep:
+      componentType: worker
+      multinode: {nodeCount: 2, leader: `+other+`, worker: `+other+`}
+      roles:
+      - {name: worker}
+      - {name: leader, providerOverride: {apiVersion: grove.io/v1alpha1, value: {topologyConstraint: {topologyName: mine, pack: {required: rack}}}}}`)
+	g := providertest.Grove(t, dgd)
+	g.Overrides = graph.GroveOverrides(dgd)
+	got := map[string]*grove.TopologyConstraint{}
+	for _, clique := range grove.Render(g, grove.Schema{Shape: grove.ShapePack}).Spec.Template.Cliques {
+		got[clique.Name] = clique.TopologyConstraint
+	}
+	want := map[string]*grove.TopologyConstraint{
+		"deep-ldr": {TopologyName: "mine", Pack: &grove.Pack{Required: "rack"}},
+		"deep-wkr": {TopologyName: "former", Pack: &grove.Pack{Required: "host"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("constraints (-want +got):\n%s", diff)
+	}
+}
+
 // TestUpdateStrategy: it is written where this Grove has the field.
 func TestUpdateStrategy(t *testing.T) {
 	g := providertest.Grove(t, providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker}}}"))

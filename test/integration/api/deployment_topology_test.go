@@ -96,6 +96,7 @@ var _ = Describe("A stored DynamoGraphDeployment", func() {
 	atService := refusal{"spec.services[Worker].topologyConstraint", "topologyConstraint " + immutable}
 	set := refusal{"spec.services", sameServices}
 	nodes := refusal{"spec.services[Worker].multinode", "cannot change node topology (between single-node and multi-node) after creation"}
+	fixedType := refusal{"spec.services[Worker].componentType", "componentType is immutable after it is set"}
 	framework := refusal{"spec.backendFramework", "spec.backendFramework is immutable and cannot be changed after creation"}
 
 	type update struct {
@@ -138,6 +139,15 @@ var _ = Describe("A stored DynamoGraphDeployment", func() {
 		"pod changed":                {base: packed, change: `spec: {services: {Worker: {extraPodSpec: {mainContainer: {image: b}}}}}`},
 		"restarted":                  {base: packed, change: `spec: {restart: {id: "2"}}`},
 		"labels and annotations":     {base: packed, change: `metadata: {labels: {a: b}, annotations: {a: b}}`},
-		"service type and framework": {base: packed, change: `spec: {services: {Worker: {componentType: decode, resources: {limits: {gpu: "4"}}}}}`},
+		"other resources":            {base: packed, change: `spec: {services: {Worker: {resources: {limits: {gpu: "4"}}}}}`},
+		"service type":               {base: packed, change: `spec: {services: {Worker: {componentType: decode}}}`, want: fixedType},
+		"service type removed":       {base: packed, change: `spec: {services: {Worker: {componentType: null}}}`, want: fixedType},
+		"service type set":           {base: `spec: {services: {Worker: {componentType: null}}}`, change: `spec: {services: {Worker: {componentType: decode}}}`},
+		"service type set from \"\"": {base: `spec: {services: {Worker: {componentType: ""}}}`, change: `spec: {services: {Worker: {componentType: decode}}}`},
+		"sub-type":                   {base: packed, change: `spec: {services: {Worker: {subComponentType: decode}}}`},
+		"roles":                      {base: packed, change: `spec: {services: {Worker: {roles: [{name: leader}, {name: worker, replicas: 3}]}}}`},
+		"a role twice":               {base: packed, change: `spec: {services: {Worker: {roles: [{name: leader}, {name: leader}]}}}`, want: refusal{"spec.services[Worker].roles[1]", "Duplicate value"}},
+		"a role without a name":      {base: packed, change: `spec: {services: {Worker: {roles: [{replicas: 1}]}}}`, want: refusal{"spec.services.Worker.roles[0].name", "Required value"}},
+		"a role of no pods":          {base: packed, change: `spec: {services: {Worker: {roles: [{name: leader, replicas: 0}]}}}`, want: refusal{"spec.services.Worker.roles[0].replicas", "greater than or equal to 1"}},
 	}))
 })

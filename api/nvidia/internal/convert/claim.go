@@ -13,20 +13,25 @@ import (
 var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts", "frontendSidecar"}
 
 // placePod takes a podTemplate apart. Everything belongs in extraPodSpec and extraPodMetadata, but for what sparse, the service as it is
-// remembered, had elsewhere. The values are the live ones; what is no longer there is in no place.
-// sharedEnvs are the graph's variables, over which a component's own win only as envs.
-func placePod(s, c, sparse object, sharedEnvs []any) {
+// remembered, had elsewhere, and for what placeFresh moves if the service is fresh. The values are the live ones; what is no longer there is in no
+// place. sharedEnvs are the graph's variables, over which a component's own win only as envs.
+func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 	template := objectAt(c, "podTemplate")
 	spec, hasSpec := template["spec"].(object)
 	p := &placer{service: s, sparse: sparse, spec: ownSpec(spec), main: object{}}
 	p.takeMain()
+	cache := objectAt(c, "compilationCache")
+	if fresh {
+		p.placeFresh(cache)
+	} else {
+		p.mounts(cache)
+	}
 	p.resources()
 	p.env(sharedEnvs)
 	p.secret()
 	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
 		p.probe(probe)
 	}
-	p.mounts(objectAt(c, "compilationCache"))
 	p.sidecar(textAt(c, "frontendSidecar"))
 	p.metadata(objectAt(template, "metadata"))
 	if hasSpec {

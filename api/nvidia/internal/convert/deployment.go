@@ -26,13 +26,15 @@ type translator func(part, sparse object) object
 type part struct {
 	field, annotation string
 	toBeta, toAlpha   translator
+	// toFreshAlpha is toAlpha of what nobody has written in v1alpha1; nil where that is the same.
+	toFreshAlpha func(part object) object
 }
 
 var parts = []part{
-	{"spec", AnnotationSpec, func(spec, _ object) object { return toBeta(spec) }, toAlpha},
+	{"spec", AnnotationSpec, func(spec, _ object) object { return toBeta(spec) }, toAlpha, toFreshAlpha},
 	{"status", AnnotationStatus,
 		func(status, _ object) object { return statusToBeta(status) },
-		func(status, _ object) object { return statusToAlpha(status) }},
+		func(status, _ object) object { return statusToAlpha(status) }, nil},
 }
 
 // directions of a part: into the wanted version and back.
@@ -134,6 +136,10 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 		return
 	}
 	forward, back := p.directions(to)
+	fresh := p.toFreshAlpha != nil && neverInAlpha(meta)
+	if fresh && to == Alpha && !annotated {
+		forward = func(part, _ object) object { return p.toFreshAlpha(part) }
+	}
 	remembered, _ := readMemory(annotation, to)
 	result, exact := recall(live, remembered, forward, back)
 	out[p.field] = result
@@ -145,6 +151,14 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 		return
 	}
 	memo := remember(live, result, back)
+	if fresh && to == Beta {
+		if (!annotated || remembered.own()) && equal(p.toFreshAlpha(result), live) {
+			return // read as what nobody has written in v1alpha1, it says the same
+		}
+		if memo.empty() {
+			memo.placed, memo.hash = true, fingerprint(result)
+		}
+	}
 	if annotated && !remembered.own() {
 		if again := remember(result, live, forward); again.text(to) != annotation {
 			memo.raw, memo.hash = &annotation, fingerprint(result)
@@ -153,6 +167,16 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	if !memo.empty() {
 		setAnnotation(meta, p.annotation, memo.text(Other(to)))
 	}
+}
+
+// neverInAlpha says that the API server keeps who writes an object and that nobody does so in v1alpha1, beside the status. To compare the fields of
+// two writers it converts objects without their writers: of these nothing is known, and nothing is moved that a writer of v1alpha1 may have.
+func neverInAlpha(meta object) bool {
+	writers := listAt(meta, "managedFields")
+	return len(writers) > 0 && !slices.ContainsFunc(writers, func(entry any) bool {
+		writer, _ := entry.(object)
+		return textAt(writer, "apiVersion") == group+Alpha && textAt(writer, "subresource") == ""
+	})
 }
 
 // recall translates a part and adds what the memory alone knows. exact: nobody has edited the part since it was remembered.

@@ -134,7 +134,9 @@ var (
 	replicas = oneOf(number("0"), number("1"), number("3"))
 	picker   = fields(map[string]generator{"config": oneOf(object{"plugins": []any{}}), "configMapRef": oneOf(object{"key": "k"})})
 	restart  = oneOf(object{"id": "1", "strategy": object{"order": []any{}}})
-	mounts   = list(3, oneOf(object{"name": "Claim_1", "mountPoint": "/m"}, object{"name": "cache", "useAsCompilationCache": true}, object{"name": "cache", "mountPoint": "/c", "useAsCompilationCache": true},
+	// roles are the same in both versions.
+	roles  = named([]string{"leader", "worker"}, 2, fields(map[string]generator{"replicas": replicas, "providerOverride": override, "podTemplate": oneOf(object{"a": []any{}})}))
+	mounts = list(3, oneOf(object{"name": "Claim_1", "mountPoint": "/m"}, object{"name": "cache", "useAsCompilationCache": true}, object{"name": "cache", "mountPoint": "/c", "useAsCompilationCache": true},
 		object{"name": "cache", "mountPoint": "/v", "useAsCompilationCache": false}, object{"name": "v", "mountPoint": "/v"}, object{"name": "", "mountPoint": "/x"}))
 )
 
@@ -155,8 +157,8 @@ func alphaService() generator {
 		"sharedMemory":     oneOf(object{"size": "8Gi"}, object{"disabled": true}, object{"disabled": true, "size": "0"}, object{"disabled": false, "size": number("5")}),
 		"extraPodMetadata": fields(map[string]generator{"annotations": texts, "labels": texts}),
 		"extraPodSpec":     fields(main), "livenessProbe": probe, "readinessProbe": probe, "replicas": replicas, "minAvailable": oneOf(number("1")),
-		"multinode":      fields(map[string]generator{"nodeCount": oneOf(number("2")), "leader": role, "worker": role}),
-		"scalingAdapter": oneOf(object{}, object{"enabled": false}, object{"enabled": true}), "eppConfig": picker,
+		"multinode": fields(map[string]generator{"nodeCount": oneOf(number("2")), "leader": role, "worker": role}),
+		"roles":     roles, "scalingAdapter": oneOf(object{}, object{"enabled": false}, object{"enabled": true}), "eppConfig": picker,
 		"frontendSidecar": with(object{"image": "f"}, map[string]generator{"args": oneOf([]any{"x"}), "envFromSecret": oneOf("s3", ""), "envs": anyEnvs}),
 		"checkpoint":      free, "gpuMemoryService": oneOf(object{"enabled": true, "mode": "interPod"}, object{"enabled": false, "mode": "intraPod"}, object{}),
 		"failover": oneOf(object{"enabled": true, "numShadows": number("2")}, object{"mode": "intraPod"}), "topologyConstraint": topology,
@@ -185,8 +187,8 @@ func betaComponent() generator {
 		"podTemplate": fields(map[string]generator{"spec": fields(podSpec),
 			"metadata": fields(map[string]generator{"annotations": texts, "labels": texts, "name": oneOf("n"), "finalizers": oneOf([]any{"f/g"})})}),
 		"replicas": replicas, "minAvailable": oneOf(number("1")), "modelRef": oneOf(object{"name": "m"}), "eppConfig": picker,
-		"multinode":        fields(map[string]generator{"nodeCount": oneOf(number("2")), "leader": fields(map[string]generator{"providerOverride": override})}),
-		"sharedMemorySize": quantity, "scalingAdapter": oneOf(object{}), "frontendSidecar": oneOf("log", "sidecar-frontend"),
+		"multinode": fields(map[string]generator{"nodeCount": oneOf(number("2")), "leader": fields(map[string]generator{"providerOverride": override})}),
+		"roles":     roles, "sharedMemorySize": quantity, "scalingAdapter": oneOf(object{}), "frontendSidecar": oneOf("log", "sidecar-frontend"),
 		"compilationCache": oneOf(object{"pvcName": "cache"}, object{"pvcName": "cache", "mountPath": "/v"}), "topologyConstraint": topology, "providerOverride": override,
 		"experimental": fields(map[string]generator{"gpuMemoryService": oneOf(object{"mode": "InterPod"}, object{}), "failover": oneOf(object{"numShadows": number("1")}),
 			"grove": oneOf(object{"forceScalingGroup": true}), "checkpoint": oneOf(object{"enabled": true})}),
@@ -216,6 +218,17 @@ func status(list string, one, updated string, extra map[string]generator) genera
 	})
 }
 
+// writers of an object, as the API server keeps them; none of one that it compares.
+var writers = oneOf([]any{}, []any{writer(Beta, "")}, []any{writer(Beta, "")}, []any{writer(Beta, ""), writer(Alpha, "status")}, []any{writer(Beta, ""), writer(Alpha, "")})
+
+func writer(version, subresource string) object {
+	out := object{"manager": "m", "operation": "Update", "apiVersion": group + version, "fieldsV1": object{}}
+	if subresource != "" {
+		out["subresource"] = subresource
+	}
+	return out
+}
+
 // deployment draws a whole object of a version.
 func deployment(version string) *rapid.Generator[object] {
 	spec, stat := alphaSpec(), status("services", "Odd", "updatedServices", map[string]generator{"componentName": oneOf("", "n", "z"), "componentKind": oneOf("Odd", "Deployment")})
@@ -224,6 +237,9 @@ func deployment(version string) *rapid.Generator[object] {
 	}
 	return rapid.Custom(func(t *rapid.T) object {
 		out := object{"apiVersion": group + version, "kind": KindDeployment, "metadata": object{"name": "llm"}}
+		if list := writers(t).([]any); len(list) > 0 {
+			out["metadata"].(object)["managedFields"] = list
+		}
 		drawn := spec(t).(object)
 		dropDangling(drawn) // admission refuses a frontend sidecar without a container
 		out["spec"] = drawn

@@ -68,6 +68,9 @@ type memory struct {
 	hash string
 	// raw is the annotation that the original object had, if somebody else wrote it.
 	raw *string
+	// placed: the object was written in v1alpha1, and nothing but this memory shows it. So values without a place of their own in the memory stay in
+	// extraPodSpec.
+	placed bool
 	// dropped: the annotations had no room for the memory, so an object that is converted back lacks what it held. See fit.
 	dropped bool
 }
@@ -76,7 +79,7 @@ type memory struct {
 func droppedMemory(from string) string { return (&memory{dropped: true}).text(from) }
 
 func (m *memory) empty() bool {
-	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.dropped
+	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.placed && !m.dropped
 }
 
 // own reports whether this package wrote the memory. Such a memory is never kept as the text of an annotation: its content is part of the converted
@@ -94,6 +97,9 @@ func (m *memory) text(from string) string {
 	}
 	if m.raw != nil {
 		own["raw"] = *m.raw
+	}
+	if m.placed {
+		own["placed"] = true
 	}
 	if m.dropped {
 		own["dropped"] = true
@@ -160,7 +166,7 @@ func parseMemory(text, from string) (*memory, error) {
 	if raw, ok := own["raw"].(string); ok {
 		m.raw = &raw
 	}
-	m.dropped, _ = own["dropped"].(bool)
+	m.placed, m.dropped = trueAt(own, "placed"), trueAt(own, "dropped")
 	return m, nil
 }
 

@@ -15,7 +15,7 @@ import (
 // Fields with the same name and form in both versions.
 var (
 	sameInSpec    = []string{"annotations", "labels", "backendFramework", "restart", "priorityClassName"}
-	sameInService = []string{"globalDynamoNamespace", "modelRef", "replicas", "minAvailable", "eppConfig"}
+	sameInService = []string{"globalDynamoNamespace", "modelRef", "replicas", "minAvailable", "eppConfig", "roles"}
 )
 
 // toBeta translates a spec of v1alpha1. What v1beta1's schema would refuse is left out.
@@ -165,8 +165,14 @@ func experimentalToBeta(service object) object {
 	return out
 }
 
-// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it says where a value belongs.
-func toAlpha(spec, sparse object) object {
+// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it says where a value belongs. Where it says
+// nothing, everything of a pod belongs in extraPodSpec and extraPodMetadata.
+func toAlpha(spec, sparse object) object { return specToAlpha(spec, sparse, false) }
+
+// toFreshAlpha translates a spec that nobody has written in v1alpha1, in the form that its users write: see placer.placeFresh.
+func toFreshAlpha(spec object) object { return specToAlpha(spec, nil, true) }
+
+func specToAlpha(spec, sparse object, fresh bool) object {
 	out := object{}
 	copyKeys(out, spec, sameInSpec...)
 	copyKeys(out, spec, "providerOverride")
@@ -185,7 +191,7 @@ func toAlpha(spec, sparse object) object {
 		for _, element := range components {
 			c := element.(object)
 			name := textAt(c, "name")
-			services[name] = service(c, objectAt(objectAt(sparse, "services"), name), listAt(spec, "env"))
+			services[name] = service(c, objectAt(objectAt(sparse, "services"), name), listAt(spec, "env"), fresh)
 		}
 		out["services"] = services
 	}
@@ -193,7 +199,7 @@ func toAlpha(spec, sparse object) object {
 }
 
 // service translates one component. sharedEnvs are the graph's.
-func service(c, sparse object, sharedEnvs []any) object {
+func service(c, sparse object, sharedEnvs []any, fresh bool) object {
 	s := object{}
 	copyKeys(s, c, sameInService...)
 	copyKeys(s, c, "runtimeVersionOverride", "providerOverride", "multinode", "topologyConstraint")
@@ -209,7 +215,7 @@ func service(c, sparse object, sharedEnvs []any) object {
 		s["scalingAdapter"] = object{"enabled": true}
 	}
 	experimentalToAlpha(s, objectAt(c, "experimental"))
-	placePod(s, c, sparse, sharedEnvs)
+	placePod(s, c, sparse, sharedEnvs, fresh)
 	return s
 }
 

@@ -79,7 +79,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 	orphaned := have != nil && Orphaned(have)
 	if have != nil {
 		if !orphaned && !metav1.IsControlledBy(have, owner) {
-			return fmt.Errorf("%s %s exists and does not belong to %s; it is left alone", want.GetKind(), want.GetName(), owner.GetName())
+			return adoption.ConflictOver(want.GetKind(), have, owner.GetName())
 		}
 		if !orphaned && external.Covers(want, have) {
 			return nil

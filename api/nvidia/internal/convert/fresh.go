@@ -1,0 +1,119 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// placeFresh moves what users of v1alpha1 write at the service from the main container there, as the Dynamo operator does: variables, amounts of
+// resources, probes, and mounts that have a name and a path alone. It moves what merging brings back as it is: what comes after a mount that
+// stays keeps its place behind it, and so do mounts before one.
+//
+//	main: {env: [A], resources: {limits: {nvidia.com/gpu: 8, rdma/ib: 1}}}     envs: [A], resources: {limits: {gpu: 8, custom: {rdma/ib: 1}}}
+func (p *placer) placeFresh(cache object) {
+	p.freshEnv()
+	p.freshAmounts()
+	p.freshClaims()
+	p.freshProbes()
+	p.freshMounts()
+	if textAt(cache, "pvcName") != "" {
+		p.addCache(object{"useAsCompilationCache": true}, cache)
+	}
+}
+
+func (p *placer) freshEnv() {
+	env := listAt(p.main, "env")
+	if len(env) == 0 || slices.ContainsFunc(env, func(v any) bool { return nameOf(v) == "" }) {
+		return
+	}
+	p.service["envs"] = slices.Clone(env)
+	p.take(p.main, "env")
+}
+
+func (p *placer) freshAmounts() {
+	live := objectAt(p.main, "resources")
+	for _, kind := range resourceKinds {
+		amounts := objectAt(live, kind)
+		some := len(amounts) > 0
+		for _, name := range sorted(amounts) {
+			if text, ok := amountText(amounts[name]); ok && isResource(name) {
+				p.placeAmount(kind, nil, amount{name: name, field: fieldOfAmount[name]}, text)
+				p.take(amounts, name)
+			}
+		}
+		p.dropEmpty(live, kind, some)
+	}
+}
+
+// fieldOfAmount has the fields of v1alpha1 for single resources; all others are custom.
+var fieldOfAmount = map[string]string{"cpu": "cpu", "memory": "memory", defaultGPU: "gpu"}
+
+// isResource says that admission takes a name as that of a resource. Any other is shown where it was written.
+func isResource(name string) bool {
+	return fieldOfAmount[name] != "" || len(validation.IsQualifiedName(name)) == 0
+}
+
+func (p *placer) freshClaims() {
+	live := objectAt(p.main, "resources")
+	claims := listAt(live, "claims")
+	for i, claim := range claims {
+		if slices.ContainsFunc(claims[:i], func(c any) bool { return equal(c, claim) }) {
+			return // merging drops one of two that are alike
+		}
+	}
+	if len(claims) > 0 {
+		ensure(p.service, "resources")["claims"] = slices.Clone(claims)
+		p.take(live, "claims")
+	}
+	p.dropEmpty(p.main, "resources", p.service["resources"] != nil)
+}
+
+func (p *placer) freshProbes() {
+	for _, field := range []string{"livenessProbe", "readinessProbe"} {
+		if live, ok := p.main[field].(object); ok {
+			p.service[field] = live
+			p.take(p.main, field)
+		}
+	}
+}
+
+// freshMounts moves the last mounts of the list, as merging puts those of volumeMounts behind all others. Their volumes stay: a mount finds the
+// volume that has its name.
+func (p *placer) freshMounts() {
+	mounts := listAt(p.main, "volumeMounts")
+	first, paths := len(mounts), map[string]bool{}
+	for first > 0 && p.isPlainMount(mounts[first-1], paths) {
+		first--
+	}
+	if slices.ContainsFunc(mounts[:first], func(m any) bool {
+		o, _ := m.(object)
+		return paths[textAt(o, "mountPath")]
+	}) {
+		return // merging drops what is mounted at the same path
+	}
+	var moved []any
+	for _, m := range mounts[first:] {
+		mount := m.(object)
+		moved = append(moved, object{"name": mount["name"], "mountPoint": mount["mountPath"]})
+	}
+	if len(moved) > 0 {
+		p.service["volumeMounts"] = moved
+		p.claimed = true
+		p.replace(p.main, "volumeMounts", mounts[:first])
+	}
+}
+
+// isPlainMount says that volumeMounts can say a mount: it has a name and a path alone, its volume is there, and no later one has the path.
+func (p *placer) isPlainMount(m any, paths map[string]bool) bool {
+	mount, _ := m.(object)
+	name, path := textAt(mount, "name"), textAt(mount, "mountPath")
+	if len(mount) != 2 || name == "" || path == "" || paths[path] || volumeName(name) != name || indexOf(listAt(p.spec, "volumes"), name) < 0 {
+		return false
+	}
+	paths[path] = true
+	return true
+}

@@ -1,0 +1,116 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/trellis-k8s/trellis/internal/gpus"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;resourceclaims;resourceclaimtemplates,verbs=get
+
+// claimsAgain is when the resource claims of a deployment are looked at again: they are not watched.
+const claimsAgain = 30 * time.Second
+
+// shapes are the GPUs of a replica of each component, by name. One that cannot be counted is not there.
+type shapes struct {
+	of map[string]gpus.Shape
+	// claims says that some depend on resource claims.
+	claims bool
+}
+
+// countGPUs of the pods that are wanted. What of the claims cannot be read leaves the components that use it without an answer.
+func (r *Reconciler) countGPUs(ctx context.Context, wanted *graph.Graph) shapes {
+	out := shapes{of: map[string]gpus.Shape{}}
+	for i := range wanted.Services {
+		s := &wanted.Services[i]
+		pods := make([]gpus.Pods, 0, len(s.Roles))
+		for j := range s.Roles {
+			pods = append(pods, gpus.Pods{Spec: &s.Roles[j].Template.Spec, Count: int64(s.Roles[j].Count)})
+		}
+		devices, err := r.readDevices(ctx, wanted.Namespace, pods)
+		out.claims = out.claims || devices.Claims != nil
+		if err == nil {
+			out.of[s.Name], err = gpus.ShapeOf(pods, devices)
+		}
+		if err != nil {
+			delete(out.of, s.Name)
+			log.FromContext(ctx).V(1).Info("the GPUs of a component cannot be counted", "component", s.Name, "why", err.Error())
+		}
+	}
+	return out
+}
+
+// readDevices reads the claims that pods name and their classes past the cache. What is not there is left out.
+func (r *Reconciler) readDevices(ctx context.Context, namespace string, pods []gpus.Pods) (gpus.Devices, error) {
+	templates, claims := gpus.Named(pods)
+	if len(templates)+len(claims) == 0 {
+		return gpus.Devices{}, nil
+	}
+	out := gpus.Devices{
+		Templates: map[string]*resourcev1.ResourceClaimSpec{}, Claims: map[string]*resourcev1.ResourceClaimSpec{}, Classes: map[string]*resourcev1.DeviceClass{},
+	}
+	var failures []error
+	for _, name := range templates {
+		template := &resourcev1.ResourceClaimTemplate{}
+		if found, err := r.look(ctx, client.ObjectKey{Namespace: namespace, Name: name}, template); found {
+			out.Templates[name] = &template.Spec.Spec
+		} else {
+			failures = append(failures, err)
+		}
+	}
+	for _, name := range claims {
+		claim := &resourcev1.ResourceClaim{}
+		if found, err := r.look(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim); found && claim.DeletionTimestamp == nil {
+			out.Claims[name] = &claim.Spec
+		} else {
+			failures = append(failures, err)
+		}
+	}
+	for _, specs := range []map[string]*resourcev1.ResourceClaimSpec{out.Templates, out.Claims} {
+		for _, spec := range specs {
+			failures = append(failures, r.readClasses(ctx, spec, out.Classes))
+		}
+	}
+	return out, errors.Join(failures...)
+}
+
+func (r *Reconciler) readClasses(ctx context.Context, spec *resourcev1.ResourceClaimSpec, into map[string]*resourcev1.DeviceClass) error {
+	var failures []error
+	for _, name := range gpus.ClassesOf(spec) {
+		if into[name] != nil {
+			continue
+		}
+		class := &resourcev1.DeviceClass{}
+		found, err := r.look(ctx, client.ObjectKey{Name: name}, class)
+		if found {
+			into[name] = class
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// look reads an object past the cache; false for one that is not there, or whose kind the cluster does not serve.
+func (r *Reconciler) look(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
+	err := r.Live.Get(ctx, key, into)
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("reading %T %s: %w", into, key.Name, err)
+}

@@ -1,0 +1,202 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpus
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// Devices are what the cluster says of the claims that pods name, each by its name. What is not there is not known.
+type Devices struct {
+	Templates, Claims map[string]*resourcev1.ResourceClaimSpec
+	Classes           map[string]*resourcev1.DeviceClass
+}
+
+// used is a request of a claim.
+type used struct{ claim, request string }
+
+// claimed counts the devices in the claims that containers of a pod use. A named claim that was counted before counts no more.
+func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (int64, error) {
+	entries := map[string]*corev1.PodResourceClaim{}
+	for i := range spec.ResourceClaims {
+		entries[spec.ResourceClaims[i].Name] = &spec.ResourceClaims[i]
+	}
+	var own, shared int64
+	counted := map[used]bool{}
+	for _, c := range containers {
+		for _, claim := range c.Resources.Claims {
+			entry := entries[claim.Name]
+			if entry == nil {
+				return 0, fmt.Errorf("container %s uses the claim %s, which its pod does not have", c.Name, claim.Name)
+			}
+			n, err := t.countClaim(entry, claim.Request, counted)
+			if err != nil {
+				return 0, fmt.Errorf("claim %s: %w", claim.Name, err)
+			}
+			if entry.ResourceClaimName != nil {
+				shared += n
+			} else {
+				own += n
+			}
+		}
+	}
+	t.total += shared // once, however many pods
+	return own, nil
+}
+
+// countClaim counts the requests of a claim, or the one with a name, that are not counted yet.
+func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, counted map[used]bool) (int64, error) {
+	spec, name := t.devices.claimOf(entry)
+	if spec == nil {
+		return 0, fmt.Errorf("%s is not there", name)
+	}
+	request, _, _ = strings.Cut(request, "/") // behind it is one of the alternatives of firstAvailable
+	claim := entry.Name                       // a pod may have several of one template
+	if entry.ResourceClaimName != nil {
+		claim = *entry.ResourceClaimName
+		if t.shared == nil {
+			t.shared = map[used]bool{}
+		}
+		counted = t.shared
+	}
+	var total int64
+	found := false
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if request != "" && r.Name != request {
+			continue
+		}
+		found = true
+		key := used{claim, r.Name}
+		if counted[key] {
+			continue
+		}
+		counted[key] = true
+		n, err := t.devices.gpusOf(r)
+		if err != nil {
+			return 0, fmt.Errorf("request %s: %w", r.Name, err)
+		}
+		total += n
+	}
+	if !found {
+		return 0, fmt.Errorf("%s has no request %q", name, request)
+	}
+	return total, nil
+}
+
+// claimOf is what an entry of a pod asks for, nil if it is not known, and its kind and name.
+func (d Devices) claimOf(entry *corev1.PodResourceClaim) (*resourcev1.ResourceClaimSpec, string) {
+	switch {
+	case entry.ResourceClaimName != nil:
+		return d.Claims[*entry.ResourceClaimName], "ResourceClaim " + *entry.ResourceClaimName
+	case entry.ResourceClaimTemplateName != nil:
+		return d.Templates[*entry.ResourceClaimTemplateName], "ResourceClaimTemplate " + *entry.ResourceClaimTemplateName
+	}
+	return nil, "what the claim is made of"
+}
+
+// gpusOf a request: all its alternatives must come to the same.
+func (d Devices) gpusOf(r *resourcev1.DeviceRequest) (int64, error) {
+	if e := r.Exactly; e != nil {
+		return d.gpusIn(e.DeviceClassName, e.AllocationMode, e.Count, e.Selectors)
+	}
+	var first int64
+	for i := range r.FirstAvailable {
+		s := &r.FirstAvailable[i]
+		n, err := d.gpusIn(s.DeviceClassName, s.AllocationMode, s.Count, s.Selectors)
+		if err != nil {
+			return 0, err
+		}
+		if i > 0 && n != first {
+			return 0, fmt.Errorf("its alternatives have %d and %d GPUs", first, n)
+		}
+		first = n
+	}
+	if len(r.FirstAvailable) == 0 {
+		return 0, fmt.Errorf("asks for nothing that is known")
+	}
+	return first, nil
+}
+
+func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, count int64, selectors []resourcev1.DeviceSelector) (int64, error) {
+	is, err := d.isGPU(class, selectors)
+	switch {
+	case err != nil:
+		return 0, err
+	case mode == resourcev1.DeviceAllocationModeAll:
+		return 0, fmt.Errorf("takes all devices of a node, however many these are")
+	case !is:
+		return 0, nil
+	}
+	return max(count, 1), nil
+}
+
+// pinned is an expression that fixes the driver of a device.
+var pinned = regexp.MustCompile(`device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')|(?:"([^"]+)"|'([^']+)')\s*==\s*device\.driver`)
+
+// isGPU says whether the devices of a class are GPUs: by the driver that the class or the request fixes, else by the resource that the class
+// serves, else, if nothing selects among all devices, by the name of the class.
+func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool, error) {
+	class := d.Classes[name]
+	if class == nil {
+		return false, fmt.Errorf("DeviceClass %s is not there", name)
+	}
+	all := slices.Concat(class.Spec.Selectors, selectors)
+	for _, s := range all {
+		if s.CEL == nil || strings.Contains(s.CEL.Expression, "||") {
+			continue
+		}
+		if found := pinned.FindStringSubmatch(s.CEL.Expression); found != nil {
+			return isDriver(strings.Join(found[1:], "")), nil
+		}
+	}
+	switch {
+	case class.Spec.ExtendedResourceName != nil:
+		return IsGPU(*class.Spec.ExtendedResourceName), nil
+	case len(all) == 0 && isDriver(name):
+		return true, nil
+	}
+	return false, fmt.Errorf("DeviceClass %s does not say whether its devices are GPUs", name)
+}
+
+// isDriver says that a driver, or the class of the same name, is one of GPUs, such as gpu.nvidia.com.
+func isDriver(name string) bool { return name == "gpu" || strings.HasPrefix(name, "gpu.") }
+
+// Named lists what pods name of the cluster: templates and claims. The classes are in these.
+func Named(pods []Pods) (templates, claims []string) {
+	inTemplates, inClaims := map[string]bool{}, map[string]bool{}
+	for _, p := range pods {
+		for i := range p.Spec.ResourceClaims {
+			if name := p.Spec.ResourceClaims[i].ResourceClaimTemplateName; name != nil {
+				inTemplates[*name] = true
+			}
+			if name := p.Spec.ResourceClaims[i].ResourceClaimName; name != nil {
+				inClaims[*name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(inTemplates)), slices.Sorted(maps.Keys(inClaims))
+}
+
+// ClassesOf are the names of the DeviceClasses in a claim.
+func ClassesOf(spec *resourcev1.ResourceClaimSpec) []string {
+	var out []string
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if r.Exactly != nil {
+			out = append(out, r.Exactly.DeviceClassName)
+		}
+		for j := range r.FirstAvailable {
+			out = append(out, r.FirstAvailable[j].DeviceClassName)
+		}
+	}
+	return out
+}

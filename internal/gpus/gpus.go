@@ -1,0 +1,135 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gpus counts the GPUs of one replica of a component, as the Dynamo planner reads them in status.components: of its engine, which is the
+// main containers of its pods, and of the replica, which is all that its pods hold.
+//
+//	nodes: 2, main: 8 GPUs, a sidecar: 1      engine 16, replica 18
+//
+// A container says its GPUs by an amount of a resource, or else by the claims that it uses. A pod holds what the scheduler takes for it: the sum of
+// its containers, or the most that its init containers take one after the other. A claim made of a template is held by each pod; one that is named
+// is the same for all pods of the replica.
+//
+// What cannot be counted is an error, and never 0. It is pure: who asks brings the claims.
+package gpus
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Shape is how many GPUs one replica has.
+type Shape struct{ PerEngine, PerReplica int64 }
+
+// Pods are some pods of a replica that are alike. The main container is the first one.
+type Pods struct {
+	Spec  *corev1.PodSpec
+	Count int64
+}
+
+// ShapeOf a replica that consists of these pods.
+func ShapeOf(pods []Pods, devices Devices) (Shape, error) {
+	engine, replica := tally{devices: devices}, tally{devices: devices}
+	for _, p := range pods {
+		main := *p.Spec
+		main.InitContainers, main.Containers = nil, p.Spec.Containers[:min(1, len(p.Spec.Containers))]
+		if err := engine.add(&main, p.Count); err != nil {
+			return Shape{}, err
+		}
+		if err := replica.add(p.Spec, p.Count); err != nil {
+			return Shape{}, err
+		}
+	}
+	return Shape{PerEngine: engine.total, PerReplica: replica.total}, nil
+}
+
+// tally adds up the GPUs of pods.
+type tally struct {
+	devices Devices
+	total   int64
+	// shared are the named claims that are counted already, by request.
+	shared map[used]bool
+}
+
+func (t *tally) add(spec *corev1.PodSpec, count int64) error {
+	scalar, claiming, err := scalarsOf(spec)
+	if err != nil {
+		return err
+	}
+	own, err := t.claimed(spec, claiming)
+	if err != nil {
+		return err
+	}
+	t.total += (scalar + own) * count
+	return nil
+}
+
+// scalarsOf a pod is what it asks for by amounts of resources, as Kubernetes counts it, and the containers that ask for none: the claims of the
+// others do not count.
+func scalarsOf(spec *corev1.PodSpec) (total int64, claiming []*corev1.Container, err error) {
+	count := func(c *corev1.Container) (n int64) {
+		if err != nil {
+			return 0
+		}
+		var counted bool
+		if n, counted, err = amountOf(c); !counted {
+			claiming = append(claiming, c)
+		}
+		return n
+	}
+	var sidecars, peak, sum int64
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		n := count(c)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars += n // from here on beside all others
+			continue
+		}
+		peak = max(peak, sidecars+n)
+	}
+	for i := range spec.Containers {
+		sum += count(&spec.Containers[i])
+	}
+	return max(peak, sidecars+sum), claiming, err
+}
+
+// amountOf a container's GPU resource, its limit before its request; false if it has none, or 0 of it.
+func amountOf(c *corev1.Container) (n int64, counted bool, err error) {
+	var name corev1.ResourceName
+	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+		for resourceName, quantity := range list {
+			switch {
+			case !IsGPU(string(resourceName)):
+			case name != "" && name != resourceName:
+				return 0, true, fmt.Errorf("container %s asks for two kinds of GPUs, %s and %s", c.Name, min(name, resourceName), max(name, resourceName))
+			case name == "":
+				name = resourceName
+				if n, err = whole(quantity); err != nil {
+					return 0, true, fmt.Errorf("container %s: %s of %s %w", c.Name, quantity.String(), name, err)
+				}
+			}
+		}
+	}
+	return n, n > 0, nil
+}
+
+func whole(q resource.Quantity) (int64, error) {
+	n := q.Value()
+	if n < 0 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("is no number of GPUs")
+	}
+	if resource.NewQuantity(n, resource.DecimalSI).Cmp(q) != 0 {
+		return 0, fmt.Errorf("is not a whole number")
+	}
+	return n, nil
+}
+
+// IsGPU says that a resource of this name is a number of GPUs, or of parts of one that count as GPUs.
+func IsGPU(name string) bool {
+	_, kind, _ := strings.Cut(name, "/")
+	return name == "gpu" || kind == "gpu" || strings.HasPrefix(kind, "mig-") || strings.HasPrefix(name, "gpu.")
+}

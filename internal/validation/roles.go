@@ -1,0 +1,123 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+)
+
+var roleNames = []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker}
+
+// roles: an explicit list has the two roles of a multinode replica and says of their numbers what nodeCount says.
+func roles(s service) field.ErrorList {
+	path := s.path.Child("roles")
+	switch {
+	case s.Roles == nil:
+		return nil
+	case !s.multinode():
+		return one(field.Forbidden(path, "only a multinode service has roles; remove the list"))
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i := range s.Roles {
+		r := &s.Roles[i]
+		errs = append(errs, role(s, r, path.Key(short(r.Name)), seen.Has(r.Name))...)
+		seen.Insert(r.Name)
+	}
+	for _, name := range roleNames {
+		if !seen.Has(name) {
+			errs = append(errs, field.Required(path, fmt.Sprintf("must contain the %q role", name)))
+		}
+	}
+	return errs
+}
+
+func role(s service, r *nvidiav1beta1.ComponentRole, path *field.Path, again bool) field.ErrorList {
+	want := s.PodsOfRole(r.Name)
+	switch {
+	case want == 0:
+		return one(field.NotSupported(path.Child("name"), short(r.Name), roleNames))
+	case again:
+		return one(badValue(field.ErrorTypeDuplicate, path.Child("name"), r.Name, "name each role once"))
+	}
+	var errs field.ErrorList
+	if r.Replicas != nil && *r.Replicas != want {
+		errs = append(errs, field.Invalid(path.Child("replicas"), *r.Replicas, fmt.Sprintf(
+			"must equal %d for multinode role %q; change nodeCount, or leave replicas out", want, r.Name)))
+	}
+	if r.PodTemplate != nil {
+		errs = append(errs, field.Forbidden(path.Child("podTemplate"), "is not supported for this component role"))
+	}
+	return errs
+}
+
+// rolesKept: a list of roles comes and goes only while it says no more than that it is left out.
+func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		switch {
+		case (now.Roles == nil) == (before.Roles == nil) || len(roles(now)) > 0:
+		case !before.ImplicitRoles():
+			errs = append(errs, field.Forbidden(now.path.Child("roles"),
+				"the list cannot be removed while a role has a providerOverride; remove that first, then the list"))
+		case !now.ImplicitRoles():
+			errs = append(errs, field.Forbidden(now.path.Child("roles"),
+				"a new list must say no more than none: leader and worker without providerOverride; write that first, then the providerOverride"))
+		}
+	})
+	return errs
+}
+
+// formerRoles refuses what roles has replaced. What is stored stays until somebody removes it.
+func formerRoles(s service) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range roleNames {
+		if s.hasFormerRole(name) {
+			errs = append(errs, field.Forbidden(s.path.Child("multinode", name),
+				"was replaced by roles before Dynamo 1.5; write its providerOverride into roles["+name+"]"))
+		}
+	}
+	return errs
+}
+
+// hasFormerRole says that the service has multinode.leader or multinode.worker.
+func (s service) hasFormerRole(name string) bool {
+	leader := name == nvidiav1beta1.RoleLeader
+	if m := s.alpha.Multinode; m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil) {
+		return true
+	}
+	m := s.Multinode
+	return m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil)
+}
+
+// typeKept: the type of a service may be set once.
+func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+	var errs field.ErrorList
+	forServicesInBoth(updated, old, func(now, before service) {
+		if before.Type != "" && now.Type != before.Type {
+			errs = append(errs, field.Forbidden(now.path.Child("componentType"), fmt.Sprintf(
+				"componentType is immutable after it is set; put %s back, or delete and recreate the DynamoGraphDeployment", before.Type)))
+		}
+	})
+	return errs
+}
+
+// NodeCountWarnings says of a change of nodeCount what it does.
+func NodeCountWarnings(updated, old *nvidiav1beta1.DynamoGraphDeployment) []string {
+	var paths []string
+	forServicesInBoth(updated, old, func(now, before service) {
+		nodes, multinode := now.PodsPerReplica()
+		if was, _ := before.PodsPerReplica(); multinode && before.multinode() && nodes != was {
+			paths = append(paths, now.path.Child("multinode", "nodeCount").String())
+		}
+	})
+	return byKind(paths, func(kind string) string {
+		return kind + " changes, so every replica is replaced; the Dynamo operator after 1.5 refuses such a change"
+	})
+}
