@@ -14,6 +14,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -49,7 +50,7 @@ func Build(s *Snapshot) Report {
 }
 
 // mayPlan says that the user may see what a plan needs.
-func (s *Snapshot) mayPlan() bool { return !s.lacks("nodes") && !s.lacks("pods") }
+func (s *Snapshot) mayPlan() bool { return !s.Lacks(live.Nodes) && !s.Lacks(live.Pods) }
 
 // plan plans the deployment as it is, or says what is wrong with it.
 func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {

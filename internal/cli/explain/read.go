@@ -54,7 +54,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 	if err != nil {
 		return nil, err
 	}
-	dgd, err := readGraph(ctx, c, types.NamespacedName{Namespace: namespace, Name: name})
+	dgd, err := live.Graph(ctx, c, types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -63,31 +63,14 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 		return nil, err
 	}
 	s := &Snapshot{Snapshot: *world, DGD: dgd}
-	if s.lacks("pods") {
-		if err := s.ReadPods(ctx, c, namespace); err != nil {
-			return nil, err
-		}
-	}
-	if s.lacks("scalinggroups.trellis.dev") {
-		if err := s.ReadGroups(ctx, c, namespace); err != nil {
-			return nil, err
-		}
+	if err := s.Narrow(ctx, c, namespace, live.Pods, live.Groups); err != nil {
+		return nil, err
 	}
 	s.keepGraph()
 	if s.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
 		return nil, err
 	}
 	return s, s.readEvents(ctx, c)
-}
-
-// lacks says that a kind could not be listed in the whole cluster.
-func (s *Snapshot) lacks(resource string) bool {
-	for _, right := range s.Denied {
-		if right == "list "+resource {
-			return true
-		}
-	}
-	return false
 }
 
 // keepGraph makes the deployment that was read first the one of the world, so that both are one object of one time.
@@ -122,18 +105,6 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 		return target{kindGroup, group}.resolve(ctx, c, namespace)
 	}
 	return t.name, nil
-}
-
-func readGraph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
-	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err := c.Get(ctx, name, dgd)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, cli.FindGraph(ctx, c, name)
-	case err != nil:
-		return nil, cli.Explain(err, fmt.Sprintf("getting %s %s", kindGraph, name))
-	}
-	return dgd, nil
 }
 
 // get reads one object; when it is not there the error names those of the list that are.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -189,7 +190,7 @@ func earliest(pods []*corev1.Pod, when func(*corev1.Pod) *metav1.Time) *metav1.T
 // whyLeaving names a pod that does not end in time, and its node; "" for none.
 func (s *Snapshot) whyLeaving(pods []*corev1.Pod) string {
 	ready := func(name string) bool { // without the right to list nodes it is not known
-		return s.lacks("nodes") || slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name && topology.Ready(n) })
+		return s.Lacks(live.Nodes) || slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name && topology.Ready(n) })
 	}
 	for _, pod := range pods {
 		if why := gang.NotEnding(pod, s.Now, ready); why != "" {

@@ -95,7 +95,7 @@ func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 
 // withoutLease tells an operator that has never run from one that elects no leader, by its Deployment.
 func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
-	deployments, err := listAll(ctx, c, made[appsv1.DeploymentList], func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
+	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	switch {
 	case err != nil && !apierrors.IsForbidden(err):
 		return nil, cli.Explain(err, "listing the operator's Deployment")

@@ -24,15 +24,13 @@ import (
 
 // Read takes a snapshot. Pods that the user may not list are left out and marked.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Snapshot, error) {
-	s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}}
-	if err := c.Get(ctx, key, s.Graph); err != nil {
-		if apierrors.IsNotFound(err) {
-			return s, cli.FindGraph(ctx, c, key)
-		}
-		return s, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s", key))
+	dgd, err := live.Graph(ctx, c, key)
+	if err != nil {
+		return Snapshot{}, err
 	}
+	s := Snapshot{Graph: dgd}
 	pods := &corev1.PodList{}
-	err := c.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(podLabels(key)))
+	err = c.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(podLabels(key)))
 	if s.PodsHidden = apierrors.IsForbidden(err); err != nil && !s.PodsHidden {
 		return s, cli.Explain(err, "listing pods")
 	}
