@@ -158,7 +158,7 @@ func TestWords(t *testing.T) {
 		p := open(t, browser, write(t, m), l)
 		want(p, "amounts in other words", `[...document.querySelectorAll('#map .sum')].filter((e) => e.checkVisibility()).map((e) => e.textContent).filter((s) => !/^\d+( of \d+)? free$/.test(s))`, []string{})
 		want(p, "legend", `[...document.querySelectorAll('#legend li')].map((e) => e.textContent)`, []string{
-			"GPU of a graph’s pod", "pod of a graph that takes none", "other pods", "free", "host is cordoned", "host is not ready, or gone", "pod is not ready",
+			"GPU of a graph’s pod", "pod of a graph that takes none", "other pods", "free", "host is cordoned or tainted", "host is not ready, or gone", "pod is not ready",
 			"3 of 8 free3 of the 8 GPUs of a domain are free, on hosts that take pods",
 		})
 		want(p, "legend in sight or below the map", `byId('legend').checkVisibility({ visibilityProperty: true })`, true)

@@ -215,6 +215,8 @@ var _ = Describe("kubectl trellis", func() {
 		})
 		text, _ := w.kubectlTrellis(0, "explain", "dgd/g", "--as", "ann")
 		w.says(text, "Worker-0 gated", "InsufficientCapacity", "1 of 2", "You may not list nodes, list pods,", "So nothing can be planned again", "You may not list events in this namespace.")
+		text, _ = w.kubectlTrellis(0, "tree", "dgd", "g", "--as", "ann")
+		w.says(text, "Worker-0 (leader, worker 1)", "InsufficientCapacity", "You may not list nodes: domains come from what the pods were pinned to")
 		drawn := asJSON[trellismaps.Map](w, 0, "map", "--as", "ann")
 		Expect(drawn.Graphs).To(HaveLen(1))
 		Expect(drawn.Waiting).To(HaveLen(1))

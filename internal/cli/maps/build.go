@@ -45,14 +45,16 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 		return nil, err
 	}
 	world := s.World()
+	scene := tree.Counted(&world, planner)
 	if s.Files {
 		world = report.World()
+		scene = tree.Of(&world)
 	}
-	snapshot, err := s.snapshot(&world)
-	if err != nil {
+	scene.NodesHidden, scene.OthersHidden = s.NodesHidden, s.OthersHidden
+	if err := scene.Choose(s.Topology); err != nil {
 		return nil, err
 	}
-	m.Report = tree.Whole(snapshot)
+	m.Report = tree.Whole(scene)
 	if m.Operator = s.Operator; s.Operator != nil && s.Operator.Silent {
 		m.Notes = slices.Insert(m.Notes, 0, s.Operator.Message)
 	}
@@ -63,18 +65,6 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 	}
 	m.explain(planner, &world)
 	return m, nil
-}
-
-func (s *Source) snapshot(w *whatif.World) (*tree.Snapshot, error) {
-	snapshot := tree.Of(w)
-	snapshot.NodesHidden, snapshot.OthersHidden = s.NodesHidden, s.OthersHidden
-	if s.NodesHidden {
-		snapshot.Nodes = nil
-	}
-	if s.Topology == "" {
-		return snapshot, nil
-	}
-	return snapshot, snapshot.Choose(s.Topology)
 }
 
 // overlay marks the pods that a plan places, and lists what it places and what it does not.

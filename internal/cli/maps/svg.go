@@ -97,7 +97,7 @@ func (p *pen) legend(width, y int) int {
 	}
 	item("other pods", square("other", ""))
 	item("free", square("free frame", ""))
-	item("host is cordoned", square("frame", " style=\"fill:url(#out)\""))
+	item("host is cordoned or tainted", square("frame", " style=\"fill:url(#out)\""))
 	item("host is not ready, or gone", square("frame", " style=\"fill:url(#lost)\""))
 	if len(p.m.Planned) > 0 {
 		item("planned", func(x, y int) { square("other", "")(x, y); square("frame", " style=\"fill:url(#plan)\"")(x, y) })
@@ -209,10 +209,10 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 	style := ""
 	switch h.State {
 	case "":
-	case "cordoned":
-		style = " style=\"fill:url(#out)\""
-	default:
+	case tree.StateNotReady, tree.StateGone:
 		style = " style=\"fill:url(#lost)\""
+	default: // cordoned or tainted
+		style = " style=\"fill:url(#out)\""
 	}
 	p.put("<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", x, y, width, p.bar, style)
 }

@@ -62,15 +62,15 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if !o.all {
 		request.Namespace = namespace
 	}
-	var snapshot *Snapshot
+	var scene *Scene
 	err = o.During("reading the cluster", func() (err error) {
-		snapshot, err = Read(ctx, client, request)
+		scene, err = Read(ctx, client, request)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	report, err := BuildAs(snapshot, o.draw)
+	report, err := BuildAs(scene, o.draw)
 	if err != nil {
 		return err
 	}

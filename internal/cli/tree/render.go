@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Refs are the deployments.
@@ -127,9 +128,11 @@ func (r Report) treeText(p text.Page, t Tree, name func(string, string) string) 
 
 // paint colours the states of nodes.
 func paint(p text.Page, line string) string {
-	for state, color := range map[string]func(string) string{"cordoned": p.Warn, "not ready": p.Bad, stateGone: p.Bad} {
-		if before, found := strings.CutSuffix(line, "("+state+")"); found {
-			return before + color("("+state+")")
+	for state, color := range map[string]func(string) string{
+		string(topology.KindCordoned): p.Warn, string(topology.KindTaint) + " ": p.Warn, StateNotReady: p.Bad, StateGone: p.Bad,
+	} {
+		if i := strings.LastIndex(line, " ("+state); i >= 0 && strings.HasSuffix(line, ")") {
+			return line[:i+1] + color(line[i+1:])
 		}
 	}
 	return line

@@ -64,7 +64,7 @@ type Domain struct {
 	Name string `json:"name"`
 	// Node: this is one node.
 	Node bool `json:"node,omitempty"`
-	// State of a node that takes no pods: cordoned, not ready, gone; of a domain without a name: unknown.
+	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a domain without a name: unknown.
 	State string `json:"state,omitempty"`
 	// Amount of the resource; absent when unknown.
 	*Amount
@@ -79,7 +79,8 @@ type Domain struct {
 	nodes int
 }
 
-// Amount of the counted resource. Nothing is free on a node that takes no pods.
+// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it as bound ones do, and nothing is free on a node that takes
+// no pods of the graphs.
 type Amount struct {
 	Used  int64 `json:"used"`
 	Free  int64 `json:"free"`
@@ -108,6 +109,7 @@ type Pod struct {
 	Index int32 `json:"index"`
 	// Role is main, leader or worker.
 	Role string `json:"role"`
-	// State when it is not ready: "not ready", "terminating".
+	// State when it is not ready: "not ready", "terminating", or "released": it is not bound yet, and stands on the node where its capacity is
+	// reserved.
 	State string `json:"state,omitempty"`
 }
