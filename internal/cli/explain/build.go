@@ -24,7 +24,7 @@ import (
 func Build(s *Snapshot) Report {
 	r := Report{
 		Namespace: s.DGD.Namespace, Name: s.DGD.Name, State: string(s.DGD.Status.State),
-		Replicas: []Replica{}, Waiting: []Waiting{}, Conditions: s.conditions(), Events: s.events(), Operator: s.Operator,
+		Replicas: []Replica{}, Waiting: []Waiting{}, Conditions: s.conditions(), Events: s.events(), Operator: s.Operator, now: s.Now,
 	}
 	if s.DGD.Status.Placement != nil {
 		r.Domain = s.DGD.Status.Placement.Domain

@@ -4,6 +4,8 @@
 package explain
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/cli/live"
@@ -31,6 +33,8 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 	// Operator is there when the operator is silent, or when nothing is known of it.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
+
+	now time.Time
 }
 
 // States of a replica.

@@ -136,6 +136,15 @@ func (h *Heartbeat) Warn(out io.Writer) {
 	}
 }
 
+// Show writes a report below the warning, and returns how the command ends.
+func (h *Heartbeat) Show(o *cli.Output, report cli.Report) error {
+	h.Warn(o.ErrOut)
+	if err := o.Show(report); err != nil {
+		return err
+	}
+	return h.Exit()
+}
+
 // Exit is how a command ends that has shown its report: with [ExitSilent] while the operator is silent.
 func (h *Heartbeat) Exit() error {
 	if h != nil && h.Silent {

@@ -6,6 +6,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
-	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 type options struct {
@@ -59,17 +59,13 @@ func (o *options) run(ctx context.Context) error {
 	var s Snapshot
 	err = o.During("reading the deployments", func() (err error) {
 		s, err = Read(ctx, c, namespace, only)
+		s.Now = cli.Now(c)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.Operator.Warn(o.ErrOut)
-	report := Build(s)
-	if err := o.Show(report, func(p text.Page) string { return report.Text(p, cli.Now(c)) }); err != nil {
-		return err
-	}
-	return s.Operator.Exit()
+	return s.Operator.Show(&o.Output, Build(s))
 }
 
 // Snapshot is what a report is made from.
@@ -87,6 +83,8 @@ type Snapshot struct {
 	Denied []string
 	// Operator is what is known of the operator, nil when it is running.
 	Operator *live.Heartbeat
+	// Now is when that was so.
+	Now time.Time
 }
 
 // Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about; empty: all.

@@ -43,6 +43,7 @@ func world() Snapshot {
 	leaving := waiting("team-a", "leaving", "high", time.Hour, time.Hour, metav1.ConditionFalse)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	return Snapshot{
+		Now:        noon,
 		Priorities: []schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
 		Graphs: []nvidiav1beta1.DynamoGraphDeployment{
 			waiting("team-a", "young", "", time.Minute, 50*time.Second, metav1.ConditionFalse), waiting("team-a", "old", "", 2*time.Hour, 100*time.Minute, metav1.ConditionFalse),
@@ -54,11 +55,11 @@ func world() Snapshot {
 
 // TestText: higher priority first, then the namespaces in turn, each with its oldest first; what is placed, leaves, or was not looked at yet does not wait.
 func TestText(t *testing.T) {
-	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}, noon))
+	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}))
 	one := world()
 	one.Only, one.Denied = "team-a", []string{"list priorityclasses.scheduling.k8s.io"}
-	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}, noon))
-	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(text.Page{}, noon))
+	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}))
+	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(text.Page{}))
 }
 
 // TestNothingInANamespace: that nothing waits there does not hide what waits elsewhere, nor that the namespace does not exist.
@@ -74,7 +75,7 @@ func TestNothingInANamespace(t *testing.T) {
 	} {
 		s := world()
 		tc.change(&s)
-		if got := Build(s).Text(text.Page{}, noon); got != tc.want {
+		if got := Build(s).Text(text.Page{}); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}
 	}
@@ -116,7 +117,7 @@ func TestMissingPods(t *testing.T) {
 		if tc.change != nil {
 			tc.change(&s)
 		}
-		if got := Build(s).Text(text.Page{}, noon); got != tc.want {
+		if got := Build(s).Text(text.Page{}); got != tc.want {
 			t.Errorf("%s: got\n%s", name, got)
 		}
 	}
@@ -126,7 +127,7 @@ func TestMissingPods(t *testing.T) {
 func TestWidths(t *testing.T) {
 	s := world()
 	for _, columns := range []int{80, 100, 160} {
-		for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true}, noon)) {
+		for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true})) {
 			if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {
 				t.Errorf("%d of %d columns: %s", width, columns, line)
 			}

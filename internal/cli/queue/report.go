@@ -35,6 +35,7 @@ type Report struct {
 
 	only        string
 	onlyMissing bool
+	now         time.Time
 }
 
 // Waiting is one deployment that is not placed whole.
@@ -67,7 +68,7 @@ func Build(s Snapshot) Report {
 		found[[2]string{w.Namespace, w.Name}] = w
 		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
 	}
-	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing}
+	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing, now: s.Now}
 	all := []Waiting{}
 	for next, ok := line.Next(); ok; next, ok = line.Next() {
 		all = append(all, found[[2]string{next.Namespace, next.Name}])
@@ -134,12 +135,12 @@ func (r Report) Refs() []cli.Ref {
 }
 
 // Text is a table. Each row is followed by why it waits; on a wide page that is a column.
-func (r Report) Text(p text.Page, now time.Time) string {
+func (r Report) Text(p text.Page) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
 		b.WriteString(p.Wrap(r.nothing(), "  ") + "\n")
 	} else {
-		r.table(&b, p, now)
+		r.table(&b, p)
 	}
 	if len(r.Missing) > 0 {
 		b.WriteString("\n" + r.missingText(p))
@@ -170,7 +171,7 @@ func (r Report) nothing() string {
 	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
-func (r Report) table(b *strings.Builder, p text.Page, now time.Time) {
+func (r Report) table(b *strings.Builder, p text.Page) {
 	rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
 	if p.Wide {
 		rows[0] = append(rows[0], "MESSAGE")
@@ -178,7 +179,7 @@ func (r Report) table(b *strings.Builder, p text.Page, now time.Time) {
 	for _, w := range r.Waiting {
 		row := []string{
 			strconv.Itoa(w.Position), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
-			duration.HumanDuration(max(now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
+			duration.HumanDuration(max(r.now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
 		}
 		if p.Wide {
 			row = append(row, w.Message)

@@ -74,15 +74,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	snapshot.Operator.Warn(o.ErrOut)
 	if o.watch {
+		snapshot.Operator.Warn(o.ErrOut)
 		return o.follow(ctx, key, snapshot)
 	}
-	report := Build(snapshot)
-	if err := o.Show(report, report.Text); err != nil {
-		return err
-	}
-	return snapshot.Operator.Exit()
+	return snapshot.Operator.Show(&o.Output, Build(snapshot))
 }
 
 func (o *options) follow(ctx context.Context, key client.ObjectKey, first Snapshot) error {

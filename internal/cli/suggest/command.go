@@ -65,7 +65,7 @@ func (o *options) run(ctx context.Context) error {
 		return errors.New("there are no nodes")
 	}
 	report := Build(o.name, nodes)
-	return o.Show(report, report.Text)
+	return o.Show(report)
 }
 
 // nodes of the files, or of the cluster.
