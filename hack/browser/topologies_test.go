@@ -94,7 +94,7 @@ func TestBlockers(t *testing.T) {
 func TestBaseGang(t *testing.T) {
 	_, m := build(t, "8")
 	first := m.Waiting[0]
-	follows := maps.Waiting{Namespace: first.Namespace, Graph: first.Graph, Waiting: explain.Waiting{Reason: "BaseGangWaits", Message: "waits for the base gang"}}
+	follows := maps.GraphCause{Namespace: first.Namespace, Graph: first.Graph, Cause: explain.Cause{Reason: "BaseGangWaits", Message: "waits for the base gang"}}
 	m.Waiting = append(m.Waiting, follows)
 	p := open(t, start(t), write(t, m), wide)
 	p.do(`pickWaiting(1)`)

@@ -107,10 +107,10 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 
 // Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed
 // Check; the error is for what only shows when its pods are made.
-func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Graph, error) {
+func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	r, err := p.request(dgd)
 	if err != nil {
-		return Graph{}, err
+		return Plan{}, err
 	}
 	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)

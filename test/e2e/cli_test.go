@@ -90,7 +90,7 @@ func (w *world) says(text string, parts ...string) {
 }
 
 // plannedNodes are the nodes of each replica of a plan.
-func plannedNodes(g plan.Graph) map[string][]string {
+func plannedNodes(g plan.Outcome) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range g.Replicas {
 		name := fmt.Sprintf("%s-%d", r.Service, r.Replica)

@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Snapshot is what a report is made of.
-type Snapshot struct {
+// Subject is what is explained: one deployment, in the cluster around it.
+type Subject struct {
 	live.Snapshot
 	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
@@ -49,7 +49,7 @@ func parseTarget(args ...string) (target, error) {
 
 // Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the report
 // is shorter and says why.
-func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Snapshot, error) {
+func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Subject, error) {
 	name, err := t.resolve(ctx, c, namespace)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Snapshot: *world, DGD: dgd}
+	s := &Subject{Snapshot: *world, DGD: dgd}
 	if err := s.Narrow(ctx, c, namespace, live.Pods, live.Groups); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 }
 
 // keepGraph makes the deployment that was read first the one of the world, so that both are one object of one time.
-func (s *Snapshot) keepGraph() {
+func (s *Subject) keepGraph() {
 	for i, dgd := range s.Graphs {
 		if dgd.Namespace == s.DGD.Namespace && dgd.Name == s.DGD.Name {
 			s.Graphs[i] = s.DGD
@@ -142,7 +142,7 @@ func speaks(pod *corev1.Pod) bool {
 const maxEventPods = 4
 
 // readEvents reads the events of the deployment and of the first pods that have no node.
-func (s *Snapshot) readEvents(ctx context.Context, c client.Reader) error {
+func (s *Subject) readEvents(ctx context.Context, c client.Reader) error {
 	about := []types.UID{s.DGD.UID}
 	for _, pod := range s.Pods {
 		ours := pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name)

@@ -22,7 +22,7 @@ type Report struct {
 	// Replicas by service and ordinal.
 	Replicas []Replica `json:"replicas"`
 	// Waiting says why replicas are not placed, those with the same words together.
-	Waiting []Waiting `json:"waiting"`
+	Waiting []Cause `json:"waiting"`
 	// Result compares the plan with what the operator says.
 	Result Result `json:"result"`
 	// Conditions that are not as they should be.
@@ -73,8 +73,8 @@ type Replica struct {
 	Preempts string `json:"preempts,omitempty"`
 }
 
-// Waiting is why some replicas are not placed.
-type Waiting struct {
+// Cause is why some replicas are not placed.
+type Cause struct {
 	Who     []Gangs `json:"who"`
 	Reason  string  `json:"reason"`
 	Message string  `json:"message"`

@@ -152,7 +152,7 @@ func (s setting) conditionLines(r *Report) []string {
 func (s setting) eventLines(r *Report) []string {
 	var lines []string
 	for _, e := range r.Events {
-		if s.Wide || !slices.ContainsFunc(r.Waiting, func(w Waiting) bool { return w.Reason == e.Reason }) {
+		if s.Wide || !slices.ContainsFunc(r.Waiting, func(w Cause) bool { return w.Reason == e.Reason }) {
 			lines = append(lines, fmt.Sprintf("%s ago %s %s %s: %s", s.of(&e.Time), e.Type, e.Reason, e.Object, e.Message))
 		}
 	}

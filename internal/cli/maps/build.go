@@ -35,7 +35,7 @@ type Source struct {
 // Build makes the map. The deployments of files are planned, those of the cluster that wait are planned again and dropped again. The error
 // joins what is wrong with the files; warnings are what admission would warn of.
 func Build(s *Source, warnings io.Writer) (*Map, error) {
-	m := &Map{Waiting: []Waiting{}}
+	m := &Map{Waiting: []GraphCause{}}
 	if !s.Taken.IsZero() {
 		m.Taken = &s.Taken
 	}
@@ -83,8 +83,8 @@ func (m *Map) overlay(planner *whatif.Planner, report *plan.Report) {
 		}
 		m.Planned = append(m.Planned, one)
 		g := m.graph(p.Namespace, p.Name)
-		for _, w := range explain.WaitingOf(planner, *p, maxBlockers) {
-			m.Waiting = append(m.Waiting, Waiting{Namespace: p.Namespace, Graph: p.Name, Tree: g.Tree, Planned: true, Waiting: w})
+		for _, w := range explain.CausesOf(planner, *p, maxBlockers) {
+			m.Waiting = append(m.Waiting, GraphCause{Namespace: p.Namespace, Graph: p.Name, Tree: g.Tree, Planned: true, Cause: w})
 		}
 		g.Waiting = nil
 	}
@@ -104,11 +104,11 @@ func (m *Map) overlay(planner *whatif.Planner, report *plan.Report) {
 }
 
 // graph of that name; a plan's graphs are among those drawn.
-func (m *Map) graph(namespace, name string) *tree.Graph {
+func (m *Map) graph(namespace, name string) *tree.Deployment {
 	for i := range m.Graphs {
 		if m.Graphs[i].Namespace == namespace && m.Graphs[i].Name == name {
 			return &m.Graphs[i]
 		}
 	}
-	return &tree.Graph{}
+	return &tree.Deployment{}
 }

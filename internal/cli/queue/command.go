@@ -56,7 +56,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.Config.Namespace != nil && !o.all {
 		only = *o.Config.Namespace
 	}
-	var s Snapshot
+	var s Deployments
 	err = o.During("reading the deployments", func() (err error) {
 		s, err = Read(ctx, c, namespace, only)
 		s.Now = cli.Now(c)
@@ -68,8 +68,8 @@ func (o *options) run(ctx context.Context) error {
 	return s.Operator.Show(&o.Output, Build(s))
 }
 
-// Snapshot is what a report is made from.
-type Snapshot struct {
+// Deployments are what a report is made from, with what their order depends on.
+type Deployments struct {
 	Graphs     []nvidiav1beta1.DynamoGraphDeployment
 	Priorities []schedulingv1.PriorityClass
 	// Pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none where it is empty.
@@ -88,8 +88,8 @@ type Snapshot struct {
 }
 
 // Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about; empty: all.
-func Read(ctx context.Context, c client.Reader, namespace, only string) (Snapshot, error) {
-	s := Snapshot{Only: only}
+func Read(ctx context.Context, c client.Reader, namespace, only string) (Deployments, error) {
+	s := Deployments{Only: only}
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	err := c.List(ctx, graphs)
 	if apierrors.IsForbidden(err) {
@@ -117,7 +117,7 @@ func Read(ctx context.Context, c client.Reader, namespace, only string) (Snapsho
 }
 
 // readPods reads the pods of all namespaces, of one, or none, as the user may.
-func (s *Snapshot) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
+func (s *Deployments) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
 	if s.Pods, err = live.Members(ctx, c, ""); apierrors.IsForbidden(err) {
 		s.PodsHidden = true
 		if s.Pods, err = live.Members(ctx, c, namespace); err == nil {

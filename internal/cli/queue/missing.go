@@ -30,7 +30,7 @@ type component struct{ namespace, graph, name string }
 
 // missing compares what the statuses count as scheduled with the pods that exist. Deployments that report that they wait, or are being deleted,
 // are left out.
-func (s Snapshot) missing() []Missing {
+func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Pods {
 		p := &corev1.Pod{ObjectMeta: s.Pods[i].ObjectMeta}
@@ -86,10 +86,10 @@ func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Compon
 }
 
 // listed reports whether a namespace is asked about.
-func (s Snapshot) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
+func (s Deployments) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
 
 // seesPods reports whether the pods of a namespace are among those that were read.
-func (s Snapshot) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
+func (s Deployments) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
 
 func (r Report) missingText(p text.Page) string {
 	parts := make([]string, 0, len(r.Missing))

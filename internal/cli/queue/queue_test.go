@@ -32,7 +32,7 @@ func waiting(namespace, name, class string, age, since time.Duration, status met
 	return dgd
 }
 
-func world() Snapshot {
+func world() Deployments {
 	class := func(name string, value int32, fallback bool) schedulingv1.PriorityClass {
 		return schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: fallback}
 	}
@@ -42,7 +42,7 @@ func world() Snapshot {
 	}
 	leaving := waiting("team-a", "leaving", "high", time.Hour, time.Hour, metav1.ConditionFalse)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
-	return Snapshot{
+	return Deployments{
 		Now:        noon,
 		Priorities: []schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
 		Graphs: []nvidiav1beta1.DynamoGraphDeployment{
@@ -59,19 +59,19 @@ func TestText(t *testing.T) {
 	one := world()
 	one.Only, one.Denied = "team-a", []string{"list priorityclasses.scheduling.k8s.io"}
 	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}))
-	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(text.Page{}))
+	golden.Check(t, "testdata/nothing.golden", Build(Deployments{}).Text(text.Page{}))
 }
 
 // TestNothingInANamespace: that nothing waits there does not hide what waits elsewhere, nor that the namespace does not exist.
 func TestNothingInANamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*Snapshot)
+		change func(*Deployments)
 		want   string
 	}{
-		"empty":            {func(s *Snapshot) { s.Only = "team-d" }, "Nothing waits in namespace team-d. 5 deployments wait in other namespaces; -A shows them.\n"},
-		"no such":          {func(s *Snapshot) { s.Only, s.OnlyMissing = "nope", true }, "Namespace nope does not exist. 5 deployments wait in other namespaces; -A shows them.\n"},
-		"one elsewhere":    {func(s *Snapshot) { s.Only, s.Graphs = "team-d", s.Graphs[:1] }, "Nothing waits in namespace team-d. 1 deployment waits in another namespace; -A shows it.\n"},
-		"nothing anywhere": {func(s *Snapshot) { s.Only, s.Graphs = "team-d", nil }, "Nothing waits in namespace team-d.\n"},
+		"empty":            {func(s *Deployments) { s.Only = "team-d" }, "Nothing waits in namespace team-d. 5 deployments wait in other namespaces; -A shows them.\n"},
+		"no such":          {func(s *Deployments) { s.Only, s.OnlyMissing = "nope", true }, "Namespace nope does not exist. 5 deployments wait in other namespaces; -A shows them.\n"},
+		"one elsewhere":    {func(s *Deployments) { s.Only, s.Graphs = "team-d", s.Graphs[:1] }, "Nothing waits in namespace team-d. 1 deployment waits in another namespace; -A shows it.\n"},
+		"nothing anywhere": {func(s *Deployments) { s.Only, s.Graphs = "team-d", nil }, "Nothing waits in namespace team-d.\n"},
 	} {
 		s := world()
 		tc.change(&s)
@@ -99,7 +99,7 @@ func TestMissingPods(t *testing.T) {
 	const waits = "No deployment reports that it waits.\n\nPods are missing that the status counts, and the operator has not reported it: team-a/chat "
 	for name, tc := range map[string]struct {
 		pods   []metav1.PartialObjectMetadata
-		change func(*Snapshot)
+		change func(*Deployments)
 		want   string
 	}{
 		"all there":          {pods(all...), nil, "Nothing waits.\n"},
@@ -108,12 +108,12 @@ func TestMissingPods(t *testing.T) {
 		"a component gone":   {pods(all[:4]...), nil, waits + "(1 of 5\n  pods)\n"},
 		"one too many":       {pods(append(all, "Worker 2 0")...), nil, "Nothing waits.\n"},
 		"made by a provider": {pods("Worker x x", "Frontend x x"), nil, "Nothing waits.\n"},
-		"of others alone": {nil, func(s *Snapshot) { s.PodsHidden, s.PodsOf = true, "team-b" },
+		"of others alone": {nil, func(s *Deployments) { s.PodsHidden, s.PodsOf = true, "team-b" },
 			"Nothing waits.\n\nYou may not list pods in the whole cluster, so pods that are missing are not known.\n"},
-		"not asked about": {nil, func(s *Snapshot) { s.Only = "team-b" }, "Nothing waits in namespace team-b.\n"},
-		"being deleted":   {nil, func(s *Snapshot) { s.Graphs[0].DeletionTimestamp = &metav1.Time{Time: noon} }, "Nothing waits.\n"},
+		"not asked about": {nil, func(s *Deployments) { s.Only = "team-b" }, "Nothing waits in namespace team-b.\n"},
+		"being deleted":   {nil, func(s *Deployments) { s.Graphs[0].DeletionTimestamp = &metav1.Time{Time: noon} }, "Nothing waits.\n"},
 	} {
-		s := Snapshot{Graphs: []nvidiav1beta1.DynamoGraphDeployment{*dgd.DeepCopy()}, Pods: tc.pods}
+		s := Deployments{Graphs: []nvidiav1beta1.DynamoGraphDeployment{*dgd.DeepCopy()}, Pods: tc.pods}
 		if tc.change != nil {
 			tc.change(&s)
 		}

@@ -23,7 +23,7 @@ import (
 
 // Report is what -o json writes.
 type Report struct {
-	Waiting []Waiting `json:"waiting"`
+	Waiting []Entry `json:"waiting"`
 	// Missing are the deployments whose status counts pods that do not exist, and which so far do not report that they wait.
 	Missing []Missing `json:"missing,omitempty"`
 	// Elsewhere is how many wait in namespaces that are not listed.
@@ -38,8 +38,8 @@ type Report struct {
 	now         time.Time
 }
 
-// Waiting is one deployment that is not placed whole.
-type Waiting struct {
+// Entry is one deployment that is not placed whole.
+type Entry struct {
 	// Position in the order in which the operator plans, from 1, among all that wait.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
@@ -53,23 +53,23 @@ type Waiting struct {
 }
 
 // Build lists what waits.
-func Build(s Snapshot) Report {
+func Build(s Deployments) Report {
 	var line turns.Line
-	found := map[[2]string]Waiting{}
+	found := map[[2]string]Entry{}
 	for i := range s.Graphs {
 		dgd := &s.Graphs[i]
 		if !waits(dgd) || dgd.DeletionTimestamp != nil {
 			continue
 		}
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
-		w := Waiting{
+		w := Entry{
 			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
 		}
 		found[[2]string{w.Namespace, w.Name}] = w
 		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
 	}
 	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing, now: s.Now}
-	all := []Waiting{}
+	all := []Entry{}
 	for next, ok := line.Next(); ok; next, ok = line.Next() {
 		all = append(all, found[[2]string{next.Namespace, next.Name}])
 	}
@@ -78,7 +78,7 @@ func Build(s Snapshot) Report {
 	}
 	if s.Only != "" {
 		waiting := len(all)
-		all = slices.DeleteFunc(all, func(w Waiting) bool { return !s.listed(w.Namespace) })
+		all = slices.DeleteFunc(all, func(w Entry) bool { return !s.listed(w.Namespace) })
 		r.Elsewhere = waiting - len(all)
 	}
 	r.Waiting = all
@@ -97,7 +97,7 @@ func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 }
 
 // priority of a deployment is that of its least important pod: a component's podTemplate may name a class of its own.
-func (s Snapshot) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
+func (s Deployments) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
 	values, fallback := map[string]int32{}, int32(0)
 	for i := range s.Priorities {
 		values[s.Priorities[i].Name] = s.Priorities[i].Value

@@ -93,7 +93,7 @@ func (s *Scene) drawn(level string) (Report, []string) {
 
 // report makes the trees of these views, whole ones also with what is nobody's or of another tree.
 func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Report {
-	r := Report{Graphs: []Graph{}, Resource: counter.resource, Operator: s.Operator}
+	r := Report{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
 		d := g.describe()
 		d.Tree = slices.IndexFunc(views, g.in.equal)
@@ -143,8 +143,8 @@ func (s *Scene) sortPods() []*graphPods {
 	return graphs
 }
 
-func (g *graphPods) describe() Graph {
-	d := Graph{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups), Waiting: g.waiting()}
+func (g *graphPods) describe() Deployment {
+	d := Deployment{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups), Waiting: g.waiting()}
 	ready, all := g.readyPods()
 	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady) && ready >= all
 	if p := g.dgd.Status.Placement; p != nil {
@@ -155,8 +155,8 @@ func (g *graphPods) describe() Graph {
 
 // waiting explains the pods without a node: by the graph's condition while it says that something is not placed, otherwise by the
 // kube-scheduler's message about the first of them.
-func (g *graphPods) waiting() *Waiting {
-	w := &Waiting{}
+func (g *graphPods) waiting() *Unbound {
+	w := &Unbound{}
 	var schedulerSays string
 	for _, p := range g.pods {
 		if p.object.Spec.NodeName != "" {

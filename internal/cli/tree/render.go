@@ -76,7 +76,7 @@ func (r Report) graphsText(p text.Page, name func(string, string) string) string
 	if len(r.Graphs) == 0 {
 		return ""
 	}
-	several := slices.ContainsFunc(r.Graphs, func(g Graph) bool { return g.Topology != r.Graphs[0].Topology })
+	several := slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Topology != r.Graphs[0].Topology })
 	rows := [][]string{{"GRAPH", "READY", "TOPOLOGY", "DOMAIN", "CONSTRAINT"}}
 	for _, g := range r.Graphs {
 		ready, domain, packed := p.Warn("False"), g.Domain, g.Constraints

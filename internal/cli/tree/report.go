@@ -8,7 +8,7 @@ import "github.com/trellis-k8s/trellis/internal/cli/live"
 // Report is what the command shows, and its JSON form.
 type Report struct {
 	// Graphs that were asked for.
-	Graphs []Graph `json:"graphs"`
+	Graphs []Deployment `json:"graphs"`
 	// Resource whose amounts are counted, e.g. nvidia.com/gpu; empty when nothing of the kind is known.
 	Resource string `json:"resource,omitempty"`
 	// Trees: each host is in one of them, unless they are whole ones, of which there is one for each topology.
@@ -22,8 +22,8 @@ type Report struct {
 	nothing bool
 }
 
-// Graph is one DynamoGraphDeployment.
-type Graph struct {
+// Deployment is one DynamoGraphDeployment that is shown.
+type Deployment struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Constraints in words.
@@ -36,11 +36,11 @@ type Graph struct {
 	Tree  int  `json:"tree"`
 	Ready bool `json:"ready"`
 	// Waiting is there when something of the graph has no node yet.
-	Waiting *Waiting `json:"waiting,omitempty"`
+	Waiting *Unbound `json:"waiting,omitempty"`
 }
 
-// Waiting says what of a graph has no node, and why.
-type Waiting struct {
+// Unbound says what of a graph is not bound to a node, and why.
+type Unbound struct {
 	Pods    []Pod  `json:"pods,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
