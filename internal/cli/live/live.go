@@ -37,16 +37,16 @@ const (
 	Nodes      = "nodes"
 	Pods       = "pods"
 	Topologies = "clustertopologies.grove.io"
+	Priorities = "priorityclasses.scheduling.k8s.io"
 
-	priorityClasses = "priorityclasses.scheduling.k8s.io"
-	runtimeClasses  = "runtimeclasses.node.k8s.io"
-	limitRanges     = "limitranges"
-	deviceClasses   = "deviceclasses.resource.k8s.io"
-	operators       = "deployments.apps"
+	runtimeClasses = "runtimeclasses.node.k8s.io"
+	limitRanges    = "limitranges"
+	deviceClasses  = "deviceclasses.resource.k8s.io"
+	operators      = "deployments.apps"
 )
 
 // optional kinds are of use, and a plan does without them.
-var optional = []string{priorityClasses, runtimeClasses, limitRanges, deviceClasses, operators}
+var optional = []string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators}
 
 // page is how many objects are asked for at a time.
 const page = 1000
@@ -72,10 +72,13 @@ func (s *Snapshot) Complete() error {
 // Lacks reports whether a kind could not be listed in the whole cluster.
 func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "list "+kind) }
 
-// Read lists everything a plan needs. Kinds that the cluster does not know (Trellis is not installed) are empty.
-func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
+// Read lists everything a plan needs, or these kinds alone. Kinds that the cluster does not know (Trellis is not installed) are empty.
+func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
 	for _, kind := range s.kinds() {
+		if len(only) > 0 && !slices.Contains(only, kind.name) {
+			continue
+		}
 		err := kind.read(ctx, c, "")
 		switch {
 		case apierrors.IsForbidden(err):
@@ -118,7 +121,7 @@ func (s *Snapshot) kinds() []kind {
 		{Nodes, into(&s.Nodes, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)},
 		{Pods, into(&s.Pods, func(l *corev1.PodList) []corev1.Pod { return l.Items }, pod)},
 		{Topologies, into(&s.Topologies, func(l *grovev1alpha1.ClusterTopologyList) []grovev1alpha1.ClusterTopology { return l.Items }, whole)},
-		{priorityClasses, into(&s.Priorities, func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)},
+		{Priorities, into(&s.Priorities, func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)},
 		{runtimeClasses, into(&s.Runtimes, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)},
 		{limitRanges, into(&s.Limits, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)},
 		{deviceClasses, into(&s.Devices, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, whole)},

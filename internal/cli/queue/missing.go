@@ -32,14 +32,13 @@ type component struct{ namespace, graph, name string }
 // are left out.
 func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
-	for i := range s.Pods {
-		p := &corev1.Pod{ObjectMeta: s.Pods[i].ObjectMeta}
+	for i := range s.Members {
+		p := &corev1.Pod{ObjectMeta: s.Members[i].ObjectMeta}
 		c := component{p.Namespace, p.Labels[graph.LabelGraph], p.Labels[graph.LabelComponent]}
 		existing[c] = append(existing[c], p)
 	}
 	var list []Missing
-	for i := range s.Graphs {
-		dgd := &s.Graphs[i]
+	for _, dgd := range s.Graphs {
 		if !s.listed(dgd.Namespace) || !s.seesPods(dgd.Namespace) || dgd.DeletionTimestamp != nil || waits(dgd) {
 			continue
 		}

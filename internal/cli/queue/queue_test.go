@@ -14,15 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-func waiting(namespace, name, class string, age, since time.Duration, status metav1.ConditionStatus) nvidiav1beta1.DynamoGraphDeployment {
-	dgd := nvidiav1beta1.DynamoGraphDeployment{}
+func waiting(namespace, name, class string, age, since time.Duration, status metav1.ConditionStatus) *nvidiav1beta1.DynamoGraphDeployment {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	dgd.Namespace, dgd.Name, dgd.Spec.PriorityClassName = namespace, name, class
 	dgd.CreationTimestamp = metav1.NewTime(noon.Add(-age))
 	dgd.Status.Conditions = []metav1.Condition{{
@@ -33,8 +35,8 @@ func waiting(namespace, name, class string, age, since time.Duration, status met
 }
 
 func world() Deployments {
-	class := func(name string, value int32, fallback bool) schedulingv1.PriorityClass {
-		return schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: fallback}
+	class := func(name string, value int32, fallback bool) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: fallback}
 	}
 	mixed := waiting("team-b", "mixed", "high", 3*time.Hour, time.Minute, metav1.ConditionFalse)
 	mixed.Spec.Components = []nvidiav1beta1.ComponentSpec{
@@ -42,15 +44,15 @@ func world() Deployments {
 	}
 	leaving := waiting("team-a", "leaving", "high", time.Hour, time.Hour, metav1.ConditionFalse)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
-	return Deployments{
+	return Deployments{Snapshot: live.Snapshot{World: whatif.World{
 		Now:        noon,
-		Priorities: []schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
-		Graphs: []nvidiav1beta1.DynamoGraphDeployment{
+		Priorities: []*schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
+		Graphs: []*nvidiav1beta1.DynamoGraphDeployment{
 			waiting("team-a", "young", "", time.Minute, 50*time.Second, metav1.ConditionFalse), waiting("team-a", "old", "", 2*time.Hour, 100*time.Minute, metav1.ConditionFalse),
 			waiting("team-b", "eval", "high", time.Minute, 55*time.Second, metav1.ConditionFalse), waiting("team-b", "placed", "high", time.Minute, 55*time.Second, metav1.ConditionTrue),
 			waiting("team-c", "newest", "", time.Second, time.Second, metav1.ConditionFalse), mixed, leaving, {ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "not-looked-at-yet"}},
 		},
-	}
+	}}}
 }
 
 // TestText: higher priority first, then the namespaces in turn, each with its oldest first; what is placed, leaves, or was not looked at yet does not wait.
@@ -113,7 +115,8 @@ func TestMissingPods(t *testing.T) {
 		"not asked about": {nil, func(s *Deployments) { s.Only = "team-b" }, "Nothing waits in namespace team-b.\n"},
 		"being deleted":   {nil, func(s *Deployments) { s.Graphs[0].DeletionTimestamp = &metav1.Time{Time: noon} }, "Nothing waits.\n"},
 	} {
-		s := Deployments{Graphs: []nvidiav1beta1.DynamoGraphDeployment{*dgd.DeepCopy()}, Pods: tc.pods}
+		s := Deployments{Members: tc.pods}
+		s.Graphs = []*nvidiav1beta1.DynamoGraphDeployment{dgd.DeepCopy()}
 		if tc.change != nil {
 			tc.change(&s)
 		}
@@ -132,5 +135,32 @@ func TestWidths(t *testing.T) {
 				t.Errorf("%d of %d columns: %s", width, columns, line)
 			}
 		}
+	}
+}
+
+// TestPriority: the priority is the one that admission gives the pods, by classes of their own and by those that every cluster has.
+func TestPriority(t *testing.T) {
+	for name, tc := range map[string]struct {
+		graph      string
+		components []string
+		want       int32
+	}{
+		"of no class":                    {"", nil, 10},
+		"of a class":                     {"high", []string{"", ""}, 1000},
+		"of the least component":         {"high", []string{"", "low"}, -5},
+		"of a component alone":           {"", []string{"high"}, 1000},
+		"of a class of every cluster":    {"system-cluster-critical", []string{""}, 2_000_000_000},
+		"of a class that does not exist": {"none", []string{""}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dgd := waiting("team-a", "g", tc.graph, 0, 0, metav1.ConditionFalse)
+			for _, class := range tc.components {
+				template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{PriorityClassName: class}}
+				dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{PodTemplate: template})
+			}
+			if got := world().priority(dgd); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
 	}
 }

@@ -4,12 +4,14 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -18,6 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
@@ -56,8 +60,7 @@ type Entry struct {
 func Build(s Deployments) Report {
 	var line turns.Line
 	found := map[[2]string]Entry{}
-	for i := range s.Graphs {
-		dgd := &s.Graphs[i]
+	for _, dgd := range s.Graphs {
 		if !waits(dgd) || dgd.DeletionTimestamp != nil {
 			continue
 		}
@@ -98,31 +101,24 @@ func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 
 // priority of a deployment is that of its least important pod: a component's podTemplate may name a class of its own.
 func (s Deployments) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
-	values, fallback := map[string]int32{}, int32(0)
-	for i := range s.Priorities {
-		values[s.Priorities[i].Name] = s.Priorities[i].Value
-		if s.Priorities[i].GlobalDefault {
-			fallback = s.Priorities[i].Value
-		}
+	admission := newpod.Objects{PriorityClasses: s.Priorities}
+	of := func(class string) int32 {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: class}}
+		admission.Rank(pod)
+		return topology.PriorityOf(pod)
 	}
-	of := func(class string, otherwise int32) int32 {
-		if value, known := values[class]; known {
-			return value
-		}
-		return otherwise
-	}
-	whole := of(dgd.Spec.PriorityClassName, fallback)
-	least := whole
+	var all []int32
 	for i := range dgd.Spec.Components {
-		one := whole
-		if t := dgd.Spec.Components[i].PodTemplate; t != nil && t.Spec.PriorityClassName != "" {
-			one = of(t.Spec.PriorityClassName, fallback)
+		class := dgd.Spec.PriorityClassName
+		if t := dgd.Spec.Components[i].PodTemplate; t != nil {
+			class = cmp.Or(t.Spec.PriorityClassName, class)
 		}
-		if i == 0 || one < least {
-			least = one
-		}
+		all = append(all, of(class))
 	}
-	return least
+	if len(all) == 0 {
+		return of(dgd.Spec.PriorityClassName)
+	}
+	return slices.Min(all)
 }
 
 // Refs are the deployments that wait.
