@@ -82,7 +82,7 @@ func (p *pen) legend(width, y int) int {
 		x += w + 15
 	}
 	for i, g := range p.m.Graphs {
-		item(p.m.graphName(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
+		item(p.m.NameOf(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
 	}
 	if len(p.m.Graphs) > 0 {
 		x, y = margin, y+18
@@ -227,7 +227,7 @@ func (p *pen) waiting(width, y int) int {
 			p.text(margin, y, "t", fmt.Sprintf("and %d more that wait", len(p.m.Waiting)-i))
 			return y + 12
 		}
-		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.graphName(w.Namespace, w.Graph), gangs(w.Who)))
+		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.NameOf(w.Namespace, w.Graph), gangs(w.Who)))
 		for _, line := range wrap(w.Reason+": "+w.Message, width-2*margin) {
 			y += 16
 			p.text(margin, y, "t", line)
