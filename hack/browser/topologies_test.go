@@ -94,7 +94,7 @@ func TestBlockers(t *testing.T) {
 func TestBaseGang(t *testing.T) {
 	_, m := build(t, "8")
 	first := m.Waiting[0]
-	follows := maps.Waiting{Namespace: first.Namespace, Graph: first.Graph, Waiting: explain.Waiting{Reason: "BaseGangWaits", Message: "waits for the base gang"}}
+	follows := maps.GraphCause{Namespace: first.Namespace, Graph: first.Graph, Cause: explain.Cause{Reason: "BaseGangWaits", Message: "waits for the base gang"}}
 	m.Waiting = append(m.Waiting, follows)
 	p := open(t, start(t), write(t, m), wide)
 	p.do(`pickWaiting(1)`)
@@ -158,7 +158,7 @@ func TestWords(t *testing.T) {
 		p := open(t, browser, write(t, m), l)
 		want(p, "amounts in other words", `[...document.querySelectorAll('#map .sum')].filter((e) => e.checkVisibility()).map((e) => e.textContent).filter((s) => !/^\d+( of \d+)? free$/.test(s))`, []string{})
 		want(p, "legend", `[...document.querySelectorAll('#legend li')].map((e) => e.textContent)`, []string{
-			"GPU of a graph’s pod", "pod of a graph that takes none", "other pods", "free", "host is cordoned", "host is not ready, or gone", "pod is not ready",
+			"GPU of a graph’s pod", "pod of a graph that takes none", "other pods", "free", "host is cordoned or tainted", "host is not ready, or gone", "pod is not ready",
 			"3 of 8 free3 of the 8 GPUs of a domain are free, on hosts that take pods",
 		})
 		want(p, "legend in sight or below the map", `byId('legend').checkVisibility({ visibilityProperty: true })`, true)

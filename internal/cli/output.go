@@ -33,10 +33,12 @@ type Ref struct {
 	Kind, Group, Name string
 }
 
-// Named is a report that -o name can list.
-type Named interface {
-	// Refs are the objects, in the order of the report.
+// Report is what a command shows, one for each command. It marshals to its JSON form.
+type Report interface {
+	// Refs are the objects that it is about, in its order, for -o name.
 	Refs() []Ref
+	// Text sets it on a page, for people.
+	Text(text.Page) string
 }
 
 // Output is what every command has that reports on a cluster: where the report goes, which cluster it is about, and the format.
@@ -100,10 +102,10 @@ func (o *Output) Page() text.Page {
 	return page
 }
 
-// Show writes a report: by the printer of the format, or as the text it makes.
-func (o *Output) Show(report any, set func(text.Page) string) error {
+// Show writes a report: by the printer of the format, or as text.
+func (o *Output) Show(report Report) error {
 	if o.printer == nil {
-		_, err := fmt.Fprint(o.Out, text.Visible(set(o.Page())))
+		_, err := fmt.Fprint(o.Out, text.Visible(report.Text(o.Page())))
 		return err
 	}
 	if o.format == formatName {
@@ -117,12 +119,8 @@ func (o *Output) Show(report any, set func(text.Page) string) error {
 }
 
 // showNames lists the objects that a report is about.
-func (o *Output) showNames(report any) error {
-	named, ok := report.(Named)
-	if !ok {
-		return fmt.Errorf("-o %s: this report is about no single objects", o.format)
-	}
-	for _, ref := range named.Refs() {
+func (o *Output) showNames(report Report) error {
+	for _, ref := range report.Refs() {
 		object := &metav1.PartialObjectMetadata{
 			TypeMeta: metav1.TypeMeta{APIVersion: ref.Group + "/v1", Kind: ref.Kind}, ObjectMeta: metav1.ObjectMeta{Name: ref.Name},
 		}
@@ -134,9 +132,9 @@ func (o *Output) showNames(report any) error {
 }
 
 // ShowNext writes one of several reports for programs: a line of JSON, or by the printer of the format.
-func (o *Output) ShowNext(report any) error {
+func (o *Output) ShowNext(report Report) error {
 	if o.format == formatJSON {
 		return json.NewEncoder(o.Out).Encode(report)
 	}
-	return o.Show(report, nil)
+	return o.Show(report)
 }

@@ -71,11 +71,11 @@ type load struct {
 
 // loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in flight, every resource name.
 func loadOf(pod *corev1.Pod) load {
-	return load{requests: requestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
+	return load{requests: RequestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
 }
 
 // SameRequests says that two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in place (KEP-1287).
-func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(requestsOf(a), requestsOf(b)) }
+func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(RequestsOf(a), RequestsOf(b)) }
 
 // counting are the options that the kube-scheduler counts a pod with (framework.PodInfo.CalculateResource), with every feature gate on: where one is
 // off, the API server drops the fields that it is about, and the option changes nothing.
@@ -85,7 +85,8 @@ var counting = resource.PodResourcesOptions{
 	UseDRANodeAllocatableResourceClaimStatus:       true,
 }
 
-func requestsOf(pod *corev1.Pod) []Request {
+// RequestsOf is what a pod asks for, as the kube-scheduler counts it, in name order: thousandths for cpu, else the plain value.
+func RequestsOf(pod *corev1.Pod) []Request {
 	var requests []Request
 	for name, quantity := range resource.PodRequests(pod, counting) {
 		amount := quantity.Value()

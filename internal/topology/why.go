@@ -102,9 +102,20 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	return worst, found
 }
 
-// exclusion judges what does not depend on the pods of the node, as the kube-scheduler would; a node that is not ready is left out even
-// for pods that tolerate its taint, because a gang member there would not start.
+// exclusion judges what does not depend on the pods of the node, as the kube-scheduler would.
 func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
+	if e, closed := c.closed(n, s); closed {
+		return e, true
+	}
+	if slices.Contains(s.avoid, n.name) {
+		return Exclusion{Kind: KindAvoided}, true
+	}
+	return c.mismatch(n, s)
+}
+
+// closed judges whether the node takes pods now; a node that is not ready is left out even for pods that tolerate its taint, because a gang member
+// there would not start.
+func (c *Cluster) closed(n *node, s *Shape) (Exclusion, bool) {
 	if n.spec.cordoned && !c.tolerated(s, &unschedulable) {
 		return Exclusion{Kind: KindCordoned}, true
 	}
@@ -114,20 +125,25 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if n.reservedFor != "" {
 		return Exclusion{Kind: KindReserved, Detail: n.reservedFor}, true
 	}
-	if slices.Contains(s.avoid, n.name) {
-		return Exclusion{Kind: KindAvoided}, true
-	}
-	return c.mismatch(n, s)
+	return Exclusion{}, false
 }
 
 // mismatch judges what the pods' own rules say of a node, whether or not it takes pods now.
 func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
+	if e, tainted := c.tainted(n, s); tainted {
+		return e, true
+	}
+	return c.labelsMismatch(n, s)
+}
+
+// tainted finds a taint of the node that the pods do not tolerate.
+func (c *Cluster) tainted(n *node, s *Shape) (Exclusion, bool) {
 	for i := range n.spec.taints {
 		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !c.tolerated(s, t) {
 			return Exclusion{Kind: KindTaint, Detail: t.ToString()}, true
 		}
 	}
-	return c.labelsMismatch(n, s)
+	return Exclusion{}, false
 }
 
 // labelsMismatch judges what the pods' selector and affinity say of a node.

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Graph is the answer for one deployment.
-type Graph struct {
+// Plan is the answer for one deployment.
+type Plan struct {
 	Namespace, Name string
 	// Levels that the paths below are made of; none when the deployment has no constraint.
 	Levels topology.Levels
@@ -41,12 +41,12 @@ type Graph struct {
 }
 
 // Placed says that every replica is placed.
-func (g *Graph) Placed() bool {
+func (g *Plan) Placed() bool {
 	return !slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Reason != nil })
 }
 
 // Packed counts the replicas that the operator places; the others are the kube-scheduler's.
-func (g *Graph) Packed() (n int) {
+func (g *Plan) Packed() (n int) {
 	for i := range g.Replicas {
 		if !g.Replicas[i].Free {
 			n++
@@ -56,7 +56,7 @@ func (g *Graph) Packed() (n int) {
 }
 
 // Waiting are the replicas that the operator would place and does not. The others that are not placed are left to the kube-scheduler.
-func (g *Graph) Waiting() []gang.Waiting {
+func (g *Plan) Waiting() []gang.Waiting {
 	var list []gang.Waiting
 	for i := range g.Replicas {
 		if r := &g.Replicas[i]; r.Reason != nil && !r.Free {
@@ -69,7 +69,7 @@ func (g *Graph) Waiting() []gang.Waiting {
 }
 
 // Words is what the operator would say of them in the condition Placed; "" when all are placed.
-func (g *Graph) Words() string {
+func (g *Plan) Words() string {
 	waits := g.Waiting()
 	if len(waits) == 0 {
 		return ""
@@ -112,8 +112,8 @@ type replicaKey struct {
 }
 
 // answer puts together what exists, what was planned, and what was refused.
-func (p *Planner) answer(r *request) Graph {
-	g := Graph{
+func (p *Planner) answer(r *request) Plan {
+	g := Plan{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups), Domain: r.asked.Graph.Anchor,
 		Groups: r.observation.Groups, Exist: r.existing, selector: r.asked.Graph.NodeSelector, admitted: p.admitted,
 		shapes: shapesOf(append(slices.Clone(r.freeGraphs), r.asked.Graph)...), request: r,
@@ -185,7 +185,7 @@ func levelsOf(groups []*trellisv1alpha1.ScalingGroup) topology.Levels {
 	return nil
 }
 
-func (p *Planner) score(g Graph) float64 {
+func (p *Planner) score(g Plan) float64 {
 	var replicas [][]string
 	for _, replica := range g.Replicas {
 		var nodes []string

@@ -48,7 +48,7 @@ type Occupant struct {
 // Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and the hosts
 // there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. None of the graph's own pods has to go.
 // There are none when nothing that was tried helps. It is asked before the plan is rolled back.
-func (p *Planner) Obstacles(g Graph, r *placement.Refusal) (topology.Path, []Obstacle) {
+func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (topology.Path, []Obstacle) {
 	leaf := culprit(r)
 	if r.Code == placement.CodeNeverFits || leaf == nil || leaf.Closest == nil || g.request == nil {
 		return nil, nil
@@ -163,7 +163,7 @@ func b2i(b bool) int {
 }
 
 // names of all pods of the graph.
-func (g *Graph) names() map[types.NamespacedName]bool {
+func (g *Plan) names() map[types.NamespacedName]bool {
 	own := map[types.NamespacedName]bool{}
 	for _, r := range g.Replicas {
 		for _, pod := range r.Pods {

@@ -11,7 +11,7 @@ import (
 )
 
 // PlannedPods are the pods that have no node yet and would get one, bound to that node and ready.
-func (g *Graph) PlannedPods() []*corev1.Pod {
+func (g *Plan) PlannedPods() []*corev1.Pod {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for _, sg := range g.Groups {
 		groups[sg.Spec.Service] = sg

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
@@ -108,10 +107,10 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 
 // Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed
 // Check; the error is for what only shows when its pods are made.
-func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Graph, error) {
+func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	r, err := p.request(dgd)
 	if err != nil {
-		return Graph{}, err
+		return Plan{}, err
 	}
 	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)
@@ -149,7 +148,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 		}
 	}
 	if len(existing) == 0 && !constraint.Stated(dgd) {
-		inputs.Default = p.defaultTopology()
+		inputs.Default = p.world.DefaultTopology()
 	}
 	bounded, _ := replicas.Bound(p.settled(dgd, existing), existing, validation.DefaultMaxPods)
 	resolved, err := graph.Resolve(bounded, inputs)
@@ -174,14 +173,6 @@ func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map
 		return dgd
 	}
 	return replicas.Carried(dgd, existing)
-}
-
-func (p *Planner) defaultTopology() *grovev1alpha1.ClusterTopology {
-	topologies := make([]grovev1alpha1.ClusterTopology, 0, len(p.world.Topologies))
-	for _, ct := range p.world.Topologies {
-		topologies = append(topologies, *ct)
-	}
-	return constraint.Default(topologies)
 }
 
 // profileOf is the ClusterTopology that a deployment is packed by: as frozen, or before that as stated.

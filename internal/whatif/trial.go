@@ -25,7 +25,7 @@ const (
 // trial tries on the planner's cluster what would make a refused replica fit, and puts everything back.
 type trial struct {
 	*Planner
-	graph   *Graph
+	graph   *Plan
 	replica replicaKey
 	tree    *topology.Tree
 	// own are the graph's pods, occupants those of others on the hosts that were looked at.
@@ -37,7 +37,7 @@ type trial struct {
 	plans int
 }
 
-func (p *Planner) newTrial(g *Graph, replica replicaKey) *trial {
+func (p *Planner) newTrial(g *Plan, replica replicaKey) *trial {
 	t := &trial{Planner: p, graph: g, replica: replica, own: g.names(), occupants: map[string][]Occupant{}}
 	levels, selector := g.Levels, g.selector
 	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Service == replica.service }) {

@@ -20,6 +20,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -51,6 +52,15 @@ func (w *World) Topology(name string) *grovev1alpha1.ClusterTopology {
 		return nil
 	}
 	return w.Topologies[i]
+}
+
+// DefaultTopology returns the topology that counts as the default, or nil; see [constraint.Default].
+func (w *World) DefaultTopology() *grovev1alpha1.ClusterTopology {
+	topologies := make([]grovev1alpha1.ClusterTopology, 0, len(w.Topologies))
+	for _, ct := range w.Topologies {
+		topologies = append(topologies, *ct)
+	}
+	return constraint.Default(topologies)
 }
 
 // Graph returns the deployment of that name that exists, or nil.

@@ -90,7 +90,7 @@ func (w *world) says(text string, parts ...string) {
 }
 
 // plannedNodes are the nodes of each replica of a plan.
-func plannedNodes(g plan.Graph) map[string][]string {
+func plannedNodes(g plan.Outcome) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range g.Replicas {
 		name := fmt.Sprintf("%s-%d", r.Service, r.Replica)
@@ -215,6 +215,8 @@ var _ = Describe("kubectl trellis", func() {
 		})
 		text, _ := w.kubectlTrellis(0, "explain", "dgd/g", "--as", "ann")
 		w.says(text, "Worker-0 gated", "InsufficientCapacity", "1 of 2", "You may not list nodes, list pods,", "So nothing can be planned again", "You may not list events in this namespace.")
+		text, _ = w.kubectlTrellis(0, "tree", "dgd", "g", "--as", "ann")
+		w.says(text, "Worker-0 (leader, worker 1)", "InsufficientCapacity", "You may not list nodes: domains come from what the pods were pinned to")
 		drawn := asJSON[trellismaps.Map](w, 0, "map", "--as", "ann")
 		Expect(drawn.Graphs).To(HaveLen(1))
 		Expect(drawn.Waiting).To(HaveLen(1))

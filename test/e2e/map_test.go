@@ -57,7 +57,7 @@ func (w *world) cordon(host string) {
 func (w *world) agrees(m *maps.Map) error {
 	w.t.Helper()
 	report := asJSON[tree.Report](w, 0, "tree", "--topology", w.name)
-	graphs := slices.DeleteFunc(slices.Clone(m.Graphs), func(g tree.Graph) bool { return g.Namespace != w.name })
+	graphs := slices.DeleteFunc(slices.Clone(m.Graphs), func(g tree.Deployment) bool { return g.Namespace != w.name })
 	if len(report.Graphs) != 2 || len(graphs) != 2 {
 		return fmt.Errorf("%d graphs are drawn, tree has %d, want 2", len(graphs), len(report.Graphs))
 	}
@@ -95,7 +95,7 @@ var _ = Describe("The map", func() {
 		m := &maps.Map{}
 		Expect(json.Unmarshal([]byte(data[1]), m)).To(Succeed())
 		Expect(w.agrees(m)).To(Succeed())
-		waits := slices.DeleteFunc(m.Waiting, func(g maps.Waiting) bool { return g.Namespace != w.name })
+		waits := slices.DeleteFunc(m.Waiting, func(g maps.GraphCause) bool { return g.Namespace != w.name })
 		Expect(waits).To(HaveLen(1))
 		Expect(waits[0].Graph).To(Equal("waits"))
 		Expect(waits[0].Reason).To(Equal("InsufficientCapacity"))
@@ -131,7 +131,7 @@ var _ = Describe("The map", func() {
 
 		Expect(w.c.Delete(ctx, w.dgd("waits"))).To(Succeed())
 		w.nextMap(next, "the map without the deleted graph", func(m *maps.Map) error {
-			if slices.ContainsFunc(m.Graphs, func(g tree.Graph) bool { return g.Namespace == w.name && g.Name == "waits" }) {
+			if slices.ContainsFunc(m.Graphs, func(g tree.Deployment) bool { return g.Namespace == w.name && g.Name == "waits" }) {
 				return errors.New("it is still there")
 			}
 			return nil

@@ -14,16 +14,17 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
 // Build makes the report. What waits is planned again and dropped again.
-func Build(s *Snapshot) Report {
+func Build(s *Subject) Report {
 	r := Report{
 		Namespace: s.DGD.Namespace, Name: s.DGD.Name, State: string(s.DGD.Status.State),
-		Replicas: []Replica{}, Waiting: []Waiting{}, Conditions: s.conditions(), Events: s.events(), Operator: s.Operator,
+		Replicas: []Replica{}, Waiting: []Cause{}, Conditions: s.conditions(), Events: s.events(), Operator: s.Operator, now: s.Now,
 	}
 	if s.DGD.Status.Placement != nil {
 		r.Domain = s.DGD.Status.Placement.Domain
@@ -41,7 +42,7 @@ func Build(s *Snapshot) Report {
 	}
 	r.Replicas = s.replicas(plan)
 	if problem == "" && s.mayPlan() {
-		r.Waiting = WaitingOf(planner, plan, maxHosts)
+		r.Waiting = CausesOf(planner, plan, maxHosts)
 	}
 	r.Result = s.result(plan, problem == "" && s.mayPlan())
 	r.Result.compareWithPods(r.Replicas)
@@ -49,12 +50,12 @@ func Build(s *Snapshot) Report {
 }
 
 // mayPlan says that the user may see what a plan needs.
-func (s *Snapshot) mayPlan() bool { return !s.lacks("nodes") && !s.lacks("pods") }
+func (s *Subject) mayPlan() bool { return !s.Lacks(live.Nodes) && !s.Lacks(live.Pods) }
 
 // plan plans the deployment as it is, or says what is wrong with it.
-func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {
+func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 	if errs := planner.Check(s.DGD); len(errs) > 0 {
-		return whatif.Graph{}, "The deployment is not valid, so nothing is done for it until it is corrected: " + bounded(errs.ToAggregate().Error())
+		return whatif.Plan{}, "The deployment is not valid, so nothing is done for it until it is corrected: " + bounded(errs.ToAggregate().Error())
 	}
 	plan, err := planner.Plan(s.DGD)
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *Snapshot) plan(planner *whatif.Planner) (whatif.Graph, string) {
 func bounded(text string) string { return limit.Text(text, 1000) }
 
 // notes says what the report cannot know.
-func (s *Snapshot) notes() []string {
+func (s *Subject) notes() []string {
 	var notes []string
 	if len(s.Denied) > 0 {
 		text := fmt.Sprintf("You may not %s in the whole cluster.", strings.Join(s.Denied, ", "))
@@ -88,7 +89,7 @@ func (s *Snapshot) notes() []string {
 }
 
 // conditions lists what is not as it should be: of the deployment, its scaling groups and its topology.
-func (s *Snapshot) conditions() []Condition {
+func (s *Subject) conditions() []Condition {
 	list := bad("", s.DGD.Status.Conditions)
 	for _, sg := range s.groups() {
 		list = append(list, bad("ScalingGroup "+sg.Name, sg.Status.Conditions)...)
@@ -103,7 +104,7 @@ func (s *Snapshot) conditions() []Condition {
 }
 
 // groups are the deployment's scaling groups, by service.
-func (s *Snapshot) groups() []*trellisv1alpha1.ScalingGroup {
+func (s *Subject) groups() []*trellisv1alpha1.ScalingGroup {
 	var list []*trellisv1alpha1.ScalingGroup
 	for _, sg := range s.Groups {
 		if sg.Namespace == s.DGD.Namespace && sg.Spec.Graph == s.DGD.Name {
@@ -129,7 +130,7 @@ func bad(object string, conditions []metav1.Condition) []Condition {
 // maxEvents bounds how many events are shown.
 const maxEvents = 8
 
-func (s *Snapshot) events() []Event {
+func (s *Subject) events() []Event {
 	list := []Event{}
 	for i := range s.Events {
 		e := &s.Events[i]

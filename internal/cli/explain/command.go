@@ -5,13 +5,11 @@ package explain
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
-	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 // options are what the user gives.
@@ -51,23 +49,17 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return err
 	}
 	var report Report
-	var now time.Time
 	err = o.During("reading the cluster and planning again", func() error {
 		snapshot, err := Read(ctx, client, namespace, t)
 		if err != nil {
 			return err
 		}
-		now = cli.Now(client)
-		snapshot.Now = now
+		snapshot.Now = cli.Now(client)
 		report = Build(snapshot)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	report.Operator.Warn(o.ErrOut)
-	if err := o.Show(report, func(p text.Page) string { return report.Text(p, now) }); err != nil {
-		return err
-	}
-	return report.Operator.Exit()
+	return report.Operator.Show(&o.Output, report)
 }

@@ -3,7 +3,7 @@
 
 // Package explain says of one deployment where each replica sits or why it waits: kubectl trellis explain.
 //
-// [Read] takes a [Snapshot] of a cluster, [Build] makes a [Report] of it and [Report.Text] renders that; the last two are pure. What waits is
+// [Read] takes a [Subject] of a cluster, [Build] makes a [Report] of it and [Report.Text] renders that; the last two are pure. What waits is
 // planned again on the snapshot, with the call that the operator makes, and dropped again. So the numbers are those of now, and beside
 // them stands what the operator itself reported last; where the two differ, the report says so.
 //

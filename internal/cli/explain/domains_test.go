@@ -92,7 +92,7 @@ func situations(t *testing.T) map[string]*world {
 func TestDomains(t *testing.T) {
 	for name, w := range situations(t) {
 		t.Run(name, func(t *testing.T) {
-			report := Build(w.Snapshot)
+			report := Build(w.Subject)
 			tables := 0
 			for _, waiting := range report.Waiting {
 				tables += len(waiting.Tables)
@@ -104,7 +104,7 @@ func TestDomains(t *testing.T) {
 				t.Error("there is no table")
 			}
 			for _, columns := range []int{80, 100, 160} {
-				got := report.Text(text.Page{Columns: columns}, noon)
+				got := report.Text(text.Page{Columns: columns})
 				golden.Check(t, filepath.Join("testdata", "domains", fmt.Sprintf("%s-%d.golden", name, columns)), got)
 				checkSize(t, got, columns)
 			}
@@ -118,7 +118,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := Build(situations(t)["anchored"].Snapshot).Text(text.Page{}, noon); !strings.Contains(string(page), "```\n"+want+"```\n") {
+	if want := Build(situations(t)["anchored"].Subject).Text(text.Page{}); !strings.Contains(string(page), "```\n"+want+"```\n") {
 		t.Errorf("docs/cli.md does not show\n%s", want)
 	}
 }
@@ -181,9 +181,9 @@ func TestAlwaysShort(t *testing.T) {
 			w.event(0, "Pod", fmt.Sprintf("p-%d", i), "Failed", strings.Repeat("a long message ", 40))
 		}
 		w.Denied = []string{"list priorityclasses.scheduling.k8s.io"}
-		report := Build(w.Snapshot)
+		report := Build(w.Subject)
 		for _, columns := range []int{80, 100, 160} {
-			got := report.Text(text.Page{Columns: columns}, noon)
+			got := report.Text(text.Page{Columns: columns})
 			if strings.Contains(got, "and more:") {
 				cut++
 			}
@@ -191,7 +191,7 @@ func TestAlwaysShort(t *testing.T) {
 				t.Fatalf("%d lines:\n%s", strings.Count(got, "\n"), got)
 			}
 		}
-		if wide := report.Text(text.Page{Columns: 80, Wide: true}, noon); strings.Contains(wide, "more") && strings.Contains(wide, "-o wide") {
+		if wide := report.Text(text.Page{Columns: 80, Wide: true}); strings.Contains(wide, "more") && strings.Contains(wide, "-o wide") {
 			t.Fatalf("a wide page leaves something out:\n%s", wide)
 		}
 	}

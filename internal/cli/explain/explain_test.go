@@ -131,7 +131,7 @@ func TestText(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Build(prepare(t).Snapshot).Text(text.Page{}, noon)
+			got := Build(prepare(t).Subject).Text(text.Page{})
 			golden.Check(t, filepath.Join("testdata", name+".golden"), got)
 			if lines := strings.Count(got, "\n"); lines > MaxLines {
 				t.Errorf("%d lines", lines)
@@ -157,7 +157,7 @@ func TestFolded(t *testing.T) {
 		}
 		w.resolve(pods)
 		words := w.said()
-		fmt.Fprintf(&out, "%s\n\n%s\n", words, Build(w.condition(placed, false, "InsufficientCapacity", words).Snapshot).Text(text.Page{}, noon))
+		fmt.Fprintf(&out, "%s\n\n%s\n", words, Build(w.condition(placed, false, "InsufficientCapacity", words).Subject).Text(text.Page{}))
 	}
 	golden.Check(t, filepath.Join("testdata", "folded.golden"), out.String())
 }
@@ -166,7 +166,7 @@ func TestFolded(t *testing.T) {
 func TestJSON(t *testing.T) {
 	w := waiting(t)
 	w.condition(placed, false, "InsufficientCapacity", w.said())
-	got, err := json.MarshalIndent(Build(w.Snapshot), "", "  ")
+	got, err := json.MarshalIndent(Build(w.Subject), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,14 +175,14 @@ func TestJSON(t *testing.T) {
 
 func TestOrderDoesNotMatter(t *testing.T) {
 	w := waiting(t)
-	want := Build(w.Snapshot).Text(text.Page{}, noon)
+	want := Build(w.Subject).Text(text.Page{})
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		shuffle(random, w.Nodes)
 		shuffle(random, w.Pods)
 		shuffle(random, w.Groups)
 		shuffle(random, w.Events)
-		if diff := cmp.Diff(want, Build(w.Snapshot).Text(text.Page{}, noon)); diff != "" {
+		if diff := cmp.Diff(want, Build(w.Subject).Text(text.Page{})); diff != "" {
 			t.Fatalf("-first +shuffled:\n%s", diff)
 		}
 	}

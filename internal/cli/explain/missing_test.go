@@ -24,8 +24,8 @@ func TestMissingPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(tc.pods)
 			w.condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas are placed in a")
-			r := Build(w.Snapshot)
-			got := strings.Join(strings.Fields(r.Text(text.Page{}, noon)), " ")
+			r := Build(w.Subject)
+			got := strings.Join(strings.Fields(r.Text(text.Page{})), " ")
 			if r.Result.Agrees != tc.agrees || !strings.Contains(got, tc.want) {
 				t.Errorf("agrees %t, want %t and %q in\n%s", r.Result.Agrees, tc.agrees, tc.want, got)
 			}

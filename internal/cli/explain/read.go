@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Snapshot is what a report is made of.
-type Snapshot struct {
+// Subject is what is explained: one deployment, in the cluster around it.
+type Subject struct {
 	live.Snapshot
 	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
@@ -49,12 +49,12 @@ func parseTarget(args ...string) (target, error) {
 
 // Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the report
 // is shorter and says why.
-func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Snapshot, error) {
+func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Subject, error) {
 	name, err := t.resolve(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
-	dgd, err := readGraph(ctx, c, types.NamespacedName{Namespace: namespace, Name: name})
+	dgd, err := live.Graph(ctx, c, types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +62,9 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Snapshot: *world, DGD: dgd}
-	if s.lacks("pods") {
-		if err := s.ReadPods(ctx, c, namespace); err != nil {
-			return nil, err
-		}
-	}
-	if s.lacks("scalinggroups.trellis.dev") {
-		if err := s.ReadGroups(ctx, c, namespace); err != nil {
-			return nil, err
-		}
+	s := &Subject{Snapshot: *world, DGD: dgd}
+	if err := s.Narrow(ctx, c, namespace, live.Pods, live.Groups); err != nil {
+		return nil, err
 	}
 	s.keepGraph()
 	if s.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
@@ -80,18 +73,8 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Sn
 	return s, s.readEvents(ctx, c)
 }
 
-// lacks says that a kind could not be listed in the whole cluster.
-func (s *Snapshot) lacks(resource string) bool {
-	for _, right := range s.Denied {
-		if right == "list "+resource {
-			return true
-		}
-	}
-	return false
-}
-
 // keepGraph makes the deployment that was read first the one of the world, so that both are one object of one time.
-func (s *Snapshot) keepGraph() {
+func (s *Subject) keepGraph() {
 	for i, dgd := range s.Graphs {
 		if dgd.Namespace == s.DGD.Namespace && dgd.Name == s.DGD.Name {
 			s.Graphs[i] = s.DGD
@@ -122,18 +105,6 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 		return target{kindGroup, group}.resolve(ctx, c, namespace)
 	}
 	return t.name, nil
-}
-
-func readGraph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
-	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err := c.Get(ctx, name, dgd)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, cli.FindGraph(ctx, c, name)
-	case err != nil:
-		return nil, cli.Explain(err, fmt.Sprintf("getting %s %s", kindGraph, name))
-	}
-	return dgd, nil
 }
 
 // get reads one object; when it is not there the error names those of the list that are.
@@ -171,7 +142,7 @@ func speaks(pod *corev1.Pod) bool {
 const maxEventPods = 4
 
 // readEvents reads the events of the deployment and of the first pods that have no node.
-func (s *Snapshot) readEvents(ctx context.Context, c client.Reader) error {
+func (s *Subject) readEvents(ctx context.Context, c client.Reader) error {
 	about := []types.UID{s.DGD.UID}
 	for _, pod := range s.Pods {
 		ours := pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -22,7 +23,7 @@ import (
 
 // replicas says of each replica what its pods show, and of those that wait what the plan says. Without a plan the scaling groups that
 // exist say which replicas there should be.
-func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
+func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	groups := plan.Groups
 	if len(groups) == 0 {
 		groups = s.groups()
@@ -60,7 +61,7 @@ func (s *Snapshot) replicas(plan whatif.Graph) []Replica {
 }
 
 // podsByGroup are the deployment's pods by the name of their scaling group.
-func (s *Snapshot) podsByGroup() map[string][]*corev1.Pod {
+func (s *Subject) podsByGroup() map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, pod := range s.Pods {
 		if pod.Namespace == s.DGD.Namespace && pod.Labels[graph.LabelGraph] == graph.LabelValue(s.DGD.Name) {
@@ -71,7 +72,7 @@ func (s *Snapshot) podsByGroup() map[string][]*corev1.Pod {
 }
 
 // replica reads one replica from its pods.
-func (s *Snapshot) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
+func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
 	r := Replica{Service: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
 	size := int(graph.PodsPerReplica(sg))
 	if len(pods) > 0 {
@@ -187,9 +188,9 @@ func earliest(pods []*corev1.Pod, when func(*corev1.Pod) *metav1.Time) *metav1.T
 }
 
 // whyLeaving names a pod that does not end in time, and its node; "" for none.
-func (s *Snapshot) whyLeaving(pods []*corev1.Pod) string {
+func (s *Subject) whyLeaving(pods []*corev1.Pod) string {
 	ready := func(name string) bool { // without the right to list nodes it is not known
-		return s.lacks("nodes") || slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name && topology.Ready(n) })
+		return s.Lacks(live.Nodes) || slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name && topology.Ready(n) })
 	}
 	for _, pod := range pods {
 		if why := gang.NotEnding(pod, s.Now, ready); why != "" {

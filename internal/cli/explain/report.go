@@ -4,6 +4,8 @@
 package explain
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/cli/live"
@@ -20,7 +22,7 @@ type Report struct {
 	// Replicas by service and ordinal.
 	Replicas []Replica `json:"replicas"`
 	// Waiting says why replicas are not placed, those with the same words together.
-	Waiting []Waiting `json:"waiting"`
+	Waiting []Cause `json:"waiting"`
 	// Result compares the plan with what the operator says.
 	Result Result `json:"result"`
 	// Conditions that are not as they should be.
@@ -31,6 +33,8 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 	// Operator is there when the operator is silent, or when nothing is known of it.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
+
+	now time.Time
 }
 
 // States of a replica.
@@ -69,8 +73,8 @@ type Replica struct {
 	Preempts string `json:"preempts,omitempty"`
 }
 
-// Waiting is why some replicas are not placed.
-type Waiting struct {
+// Cause is why some replicas are not placed.
+type Cause struct {
 	Who     []Gangs `json:"who"`
 	Reason  string  `json:"reason"`
 	Message string  `json:"message"`

@@ -17,7 +17,7 @@ import (
 )
 
 // result compares the operator's condition Placed with the plan of now.
-func (s *Snapshot) result(plan whatif.Graph, planned bool) Result {
+func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 	v := Result{Planned: planned}
 	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	if c == nil {
@@ -47,7 +47,7 @@ var otherCauses = map[string]string{
 }
 
 // compare says whether both come to the same, and what may be behind it when they do not.
-func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) {
+func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
 	waits := plan.Waiting()
 	switch {
@@ -73,7 +73,7 @@ func compare(c *metav1.Condition, plan whatif.Graph) (agrees bool, text string) 
 }
 
 // SameWords reports whether the operator's message about what waits is what the plan would have it say.
-func SameWords(plan whatif.Graph, message string) bool {
+func SameWords(plan whatif.Plan, message string) bool {
 	words := plan.Words()
 	return words != "" && strings.HasPrefix(message, words)
 }

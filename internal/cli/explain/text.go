@@ -29,18 +29,18 @@ func (r Report) Refs() []cli.Ref {
 }
 
 // Text renders the report in at most [MaxLines] lines: what is least of use is folded first. A wide page gets all of it.
-func (r Report) Text(p text.Page, now time.Time) string {
+func (r Report) Text(p text.Page) string {
 	if p.Wide {
-		return setting{p, ages{now}, everything}.set(&r)
+		return setting{p, ages{r.now}, everything}.set(&r)
 	}
 	b := roomy
 	for _, tighter := range tightening {
-		if got := (setting{p, ages{now}, b}).set(&r); strings.Count(got, "\n") <= MaxLines {
+		if got := (setting{p, ages{r.now}, b}).set(&r); strings.Count(got, "\n") <= MaxLines {
 			return got
 		}
 		tighter(&b)
 	}
-	lines := strings.SplitAfter(setting{p, ages{now}, b}.set(&r), "\n")
+	lines := strings.SplitAfter(setting{p, ages{r.now}, b}.set(&r), "\n")
 	if len(lines)-1 > MaxLines {
 		lines = append(lines[:MaxLines-1], "and more: -o wide shows all of it\n")
 	}
@@ -152,7 +152,7 @@ func (s setting) conditionLines(r *Report) []string {
 func (s setting) eventLines(r *Report) []string {
 	var lines []string
 	for _, e := range r.Events {
-		if s.Wide || !slices.ContainsFunc(r.Waiting, func(w Waiting) bool { return w.Reason == e.Reason }) {
+		if s.Wide || !slices.ContainsFunc(r.Waiting, func(w Cause) bool { return w.Reason == e.Reason }) {
 			lines = append(lines, fmt.Sprintf("%s ago %s %s %s: %s", s.of(&e.Time), e.Type, e.Reason, e.Object, e.Message))
 		}
 	}

@@ -31,7 +31,7 @@ func (s setting) waitingFor(r *Report) string {
 }
 
 // cause says why some replicas wait: once in words, then in numbers, then what would help.
-func (s setting) cause(b *strings.Builder, w *Waiting) {
+func (s setting) cause(b *strings.Builder, w *Cause) {
 	who := make([]string, 0, len(w.Who))
 	for _, g := range w.Who {
 		who = append(who, g.Service+"-"+text.Ranges(g.Replicas))
@@ -158,7 +158,7 @@ func free(resource string) string {
 }
 
 // freeing says which domain is easiest to free, and what has to be done there.
-func (s setting) freeing(b *strings.Builder, w *Waiting) {
+func (s setting) freeing(b *strings.Builder, w *Cause) {
 	if len(w.Freeing) == 0 || s.hosts == 0 {
 		return
 	}

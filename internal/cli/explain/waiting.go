@@ -20,9 +20,9 @@ const (
 	maxExcluded  = 6
 )
 
-// WaitingOf says why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so many.
-func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
-	list := []Waiting{}
+// CausesOf says why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so many.
+func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
+	list := []Cause{}
 	at := map[string]int{}
 	for _, r := range plan.Replicas {
 		if r.Reason == nil {
@@ -33,7 +33,7 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 		if !known {
 			i = len(list)
 			at[key] = i
-			w := Waiting{Reason: r.Reason.Code, Message: r.Reason.Message}
+			w := Cause{Reason: r.Reason.Code, Message: r.Reason.Message}
 			if refusal := r.Reason.Refusal; refusal != nil {
 				w.numbers(refusal)
 				if w.Tables = tablesOf(refusal); len(w.Tables) > 0 || refusal.Code == placement.CodeBaseGangWaits {
@@ -55,13 +55,13 @@ func WaitingOf(planner *whatif.Planner, plan whatif.Graph, most int) []Waiting {
 }
 
 // follows reports whether what a replica waits for is among the reasons of others, so that it need not be given again.
-func follows(plan whatif.Graph, r *placement.Refusal) bool {
+func follows(plan whatif.Plan, r *placement.Refusal) bool {
 	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
 		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()
 	})
 }
 
-func (w *Waiting) add(service string, ordinal int) {
+func (w *Cause) add(service string, ordinal int) {
 	if last := len(w.Who) - 1; last >= 0 && w.Who[last].Service == service {
 		w.Who[last].Replicas = append(w.Who[last].Replicas, ordinal)
 		return
@@ -70,7 +70,7 @@ func (w *Waiting) add(service string, ordinal int) {
 }
 
 // numbers takes over what the planner found.
-func (w *Waiting) numbers(r *placement.Refusal) {
+func (w *Cause) numbers(r *placement.Refusal) {
 	for _, n := range r.Need {
 		w.Need = append(w.Need, Need{Pods: n.Pods, Requests: requests(n.Requests)})
 	}
@@ -97,7 +97,7 @@ func requests(list []topology.Request) map[string]int64 {
 }
 
 // free lists what has to be done for it to fit.
-func (w *Waiting) free(domain topology.Path, obstacles []whatif.Obstacle, most int) {
+func (w *Cause) free(domain topology.Path, obstacles []whatif.Obstacle, most int) {
 	w.FreeingDomain = domain.String()
 	for i, o := range obstacles {
 		if i == most {

@@ -30,12 +30,12 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 // world makes snapshots from a manifest: its objects, the scaling groups that the operator would have made, and pods described in a line each.
 type world struct {
 	*testing.T
-	*Snapshot
+	*Subject
 }
 
 func newWorld(t *testing.T, manifests ...string) *world {
 	t.Helper()
-	w := &world{t, &Snapshot{}}
+	w := &world{t, &Subject{}}
 	w.Now = noon
 	objects, _, err := files.Read([]string{"-"}, strings.NewReader(strings.Join(manifests, "\n---\n")))
 	if err != nil {

@@ -95,7 +95,7 @@ func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 
 // withoutLease tells an operator that has never run from one that elects no leader, by its Deployment.
 func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
-	deployments, err := listAll(ctx, c, made[appsv1.DeploymentList], func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
+	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	switch {
 	case err != nil && !apierrors.IsForbidden(err):
 		return nil, cli.Explain(err, "listing the operator's Deployment")
@@ -134,6 +134,15 @@ func (h *Heartbeat) Warn(out io.Writer) {
 	if h != nil {
 		fmt.Fprintln(out, text.PageOf(out).Wrap("Warning: "+h.Message, "  "))
 	}
+}
+
+// Show writes a report below the warning, and returns how the command ends.
+func (h *Heartbeat) Show(o *cli.Output, report cli.Report) error {
+	h.Warn(o.ErrOut)
+	if err := o.Show(report); err != nil {
+		return err
+	}
+	return h.Exit()
 }
 
 // Exit is how a command ends that has shown its report: with [ExitSilent] while the operator is silent.

@@ -6,6 +6,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -28,16 +30,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// optional kinds are of use, and a plan does without them.
-var optional = []string{priorityClasses, runtimeClasses, limitRanges, deviceClasses, operators}
-
+// Kinds as the rights of a user name them.
 const (
-	priorityClasses = "priorityclasses.scheduling.k8s.io"
-	runtimeClasses  = "runtimeclasses.node.k8s.io"
-	limitRanges     = "limitranges"
-	deviceClasses   = "deviceclasses.resource.k8s.io"
-	operators       = "deployments.apps"
+	Graphs     = "dynamographdeployments.nvidia.com"
+	Groups     = "scalinggroups.trellis.dev"
+	Nodes      = "nodes"
+	Pods       = "pods"
+	Topologies = "clustertopologies.grove.io"
+	Priorities = "priorityclasses.scheduling.k8s.io"
+
+	runtimeClasses = "runtimeclasses.node.k8s.io"
+	limitRanges    = "limitranges"
+	deviceClasses  = "deviceclasses.resource.k8s.io"
+	operators      = "deployments.apps"
 )
+
+// optional kinds are of use, and a plan does without them.
+var optional = []string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators}
 
 // page is how many objects are asked for at a time.
 const page = 1000
@@ -47,6 +56,8 @@ type Snapshot struct {
 	whatif.World
 	// Denied are the rights that the user lacks, e.g. "list nodes"; what they are about is missing in World.
 	Denied []string
+	// NotInstalled is why a kind of Trellis is empty that the cluster does not know; nil when it knows all of them.
+	NotInstalled error
 }
 
 // Complete is an error that names the missing rights, or nil.
@@ -58,123 +69,110 @@ func (s *Snapshot) Complete() error {
 	return fmt.Errorf("you may not %s in the whole cluster, which a plan needs: ask for a ClusterRole with these rights", strings.Join(needed, ", "))
 }
 
-// Read lists everything a plan needs. Kinds that the cluster does not know (Trellis is not installed) are empty.
-func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
+// Lacks reports whether a kind could not be listed in the whole cluster.
+func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "list "+kind) }
+
+// Read lists everything a plan needs, or these kinds alone. Kinds that the cluster does not know (Trellis is not installed) are empty.
+func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
-	for _, kind := range []struct {
-		name string
-		read func() error
-	}{
-		{"nodes", func() (err error) {
-			s.Nodes, err = Nodes(ctx, c)
-			return err
-		}},
-		{"pods", func() (err error) {
-			s.Pods, err = readPods(ctx, c, "")
-			return err
-		}},
-		{"clustertopologies.grove.io", func() (err error) {
-			s.Topologies, err = listAll(ctx, c, made[grovev1alpha1.ClusterTopologyList],
-				func(l *grovev1alpha1.ClusterTopologyList) []grovev1alpha1.ClusterTopology { return l.Items }, whole)
-			return err
-		}},
-		{priorityClasses, func() (err error) {
-			s.Priorities, err = listAll(ctx, c, made[schedulingv1.PriorityClassList],
-				func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)
-			return err
-		}},
-		{runtimeClasses, func() (err error) {
-			s.Runtimes, err = listAll(ctx, c, made[nodev1.RuntimeClassList], func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)
-			return err
-		}},
-		{limitRanges, func() (err error) {
-			s.Limits, err = listAll(ctx, c, made[corev1.LimitRangeList], func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)
-			return err
-		}},
-		{deviceClasses, func() (err error) {
-			s.Devices, err = listAll(ctx, c, made[resourcev1.DeviceClassList], func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, whole)
-			return err
-		}},
-		{operators, func() (err error) {
-			s.Ignored, err = ignoredResources(ctx, c)
-			return err
-		}},
-		{"scalinggroups.trellis.dev", func() (err error) {
-			s.Groups, err = readGroups(ctx, c, "")
-			return err
-		}},
-		{"dynamographdeployments.nvidia.com", func() (err error) {
-			s.Graphs, err = readGraphs(ctx, c, "")
-			return err
-		}},
-	} {
-		switch err := kind.read(); {
+	for _, kind := range s.kinds() {
+		if len(only) > 0 && !slices.Contains(only, kind.name) {
+			continue
+		}
+		err := kind.read(ctx, c, "")
+		switch {
 		case apierrors.IsForbidden(err):
 			s.Denied = append(s.Denied, "list "+kind.name)
-		case err != nil && !meta.IsNoMatchError(err):
+		case meta.IsNoMatchError(err):
+			s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind.name))
+		case err != nil:
 			return nil, cli.Explain(err, "listing "+kind.name)
 		}
 	}
 	return s, nil
 }
 
-// Nodes lists the nodes of the cluster. The error is the API server's.
-func Nodes(ctx context.Context, c client.Reader) ([]*corev1.Node, error) {
-	return listAll(ctx, c, made[corev1.NodeList], func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
-}
-
-// ReadPods lists the pods of one namespace, for users who may not list those of all.
-func (s *Snapshot) ReadPods(ctx context.Context, c client.Reader, namespace string) error {
-	var err error
-	if s.Pods, err = readPods(ctx, c, namespace); err != nil {
-		return cli.Explain(err, "listing the pods of namespace "+namespace)
+// Narrow lists of one namespace what of these kinds could not be listed in the whole cluster.
+func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string, kinds ...string) error {
+	for _, kind := range s.kinds() {
+		if !s.Lacks(kind.name) || !slices.Contains(kinds, kind.name) {
+			continue
+		}
+		doing := "listing " + kind.name
+		if namespace != "" {
+			doing += " of namespace " + namespace
+		}
+		if err := kind.read(ctx, c, namespace); err != nil {
+			return cli.Explain(err, doing)
+		}
 	}
 	return nil
 }
 
-// ReadGroups lists the scaling groups of one namespace.
-func (s *Snapshot) ReadGroups(ctx context.Context, c client.Reader, namespace string) error {
-	var err error
-	if s.Groups, err = readGroups(ctx, c, namespace); err != nil {
-		return cli.Explain(err, "listing the ScalingGroups of namespace "+namespace)
+// kind is one that a plan needs. read lists it, of one namespace or of all, and returns the API server's error.
+type kind struct {
+	name string
+	read func(ctx context.Context, c client.Reader, namespace string) error
+}
+
+// kinds are those that a plan needs.
+func (s *Snapshot) kinds() []kind {
+	return []kind{
+		{Nodes, into(&s.Nodes, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)},
+		{Pods, into(&s.Pods, func(l *corev1.PodList) []corev1.Pod { return l.Items }, pod)},
+		{Topologies, into(&s.Topologies, func(l *grovev1alpha1.ClusterTopologyList) []grovev1alpha1.ClusterTopology { return l.Items }, whole)},
+		{Priorities, into(&s.Priorities, func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, whole)},
+		{runtimeClasses, into(&s.Runtimes, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)},
+		{limitRanges, into(&s.Limits, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)},
+		{deviceClasses, into(&s.Devices, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, whole)},
+		{operators, func(ctx context.Context, c client.Reader, _ string) (err error) {
+			s.Ignored, err = ignoredResources(ctx, c)
+			return err
+		}},
+		{Groups, into(&s.Groups, func(l *trellisv1alpha1.ScalingGroupList) []trellisv1alpha1.ScalingGroup { return l.Items }, whole)},
+		{Graphs, into(&s.Graphs, func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment { return l.Items }, whole)},
 	}
-	return nil
 }
 
-// ReadGraphs lists the deployments of one namespace.
-func (s *Snapshot) ReadGraphs(ctx context.Context, c client.Reader, namespace string) error {
-	var err error
-	if s.Graphs, err = readGraphs(ctx, c, namespace); err != nil {
-		return cli.Explain(err, "listing the DynamoGraphDeployments of namespace "+namespace)
+// into lists a kind into a field.
+func into[L, T any, P interface {
+	*L
+	client.ObjectList
+}](field *[]*T, items func(*L) []T, keep func(*T) (*T, error)) func(context.Context, client.Reader, string) error {
+	return func(ctx context.Context, c client.Reader, namespace string) (err error) {
+		*field, err = listAll[L, T, P](ctx, c, items, keep, client.InNamespace(namespace))
+		return err
 	}
-	return nil
 }
 
-func readGraphs(ctx context.Context, c client.Reader, namespace string) ([]*nvidiav1beta1.DynamoGraphDeployment, error) {
-	return listAll(ctx, c, made[nvidiav1beta1.DynamoGraphDeploymentList],
-		func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment {
-			return l.Items
-		}, whole, client.InNamespace(namespace))
+// ListNodes lists the nodes of the cluster. The error is the API server's.
+func ListNodes(ctx context.Context, c client.Reader) ([]*corev1.Node, error) {
+	return listAll(ctx, c, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
 }
 
-func readGroups(ctx context.Context, c client.Reader, namespace string) ([]*trellisv1alpha1.ScalingGroup, error) {
-	return listAll(ctx, c, made[trellisv1alpha1.ScalingGroupList],
-		func(l *trellisv1alpha1.ScalingGroupList) []trellisv1alpha1.ScalingGroup { return l.Items }, whole, client.InNamespace(namespace))
-}
-
-func readPods(ctx context.Context, c client.Reader, namespace string) ([]*corev1.Pod, error) {
-	return listAll(ctx, c, made[corev1.PodList], func(l *corev1.PodList) []corev1.Pod { return l.Items }, pod, client.InNamespace(namespace))
+// Graph gets a deployment. The error for one that is not there names those that are.
+func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	err := c.Get(ctx, name, dgd)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, cli.FindGraph(ctx, c, name)
+	case err != nil:
+		return nil, cli.Explain(err, fmt.Sprintf("getting %s %s", cli.Graph.Name, name))
+	}
+	return dgd, nil
 }
 
 // listAll reads page by page and keeps of each item what keep returns; nil is left out. Every page is decoded into a list of its own: an old
 // one's maps would be written to.
-func listAll[L client.ObjectList, T any](
-	ctx context.Context, c client.Reader, newList func() L, items func(L) []T, keep func(*T) (*T, error), options ...client.ListOption,
-) ([]*T, error) {
+func listAll[L, T any, P interface {
+	*L
+	client.ObjectList
+}](ctx context.Context, c client.Reader, items func(*L) []T, keep func(*T) (*T, error), options ...client.ListOption) ([]*T, error) {
 	var all []*T
 	token := ""
 	for {
-		list := newList()
+		list := P(new(L))
 		if err := c.List(ctx, list, append(options, client.Limit(page), client.Continue(token))...); err != nil {
 			return nil, err
 		}
@@ -194,8 +192,6 @@ func listAll[L client.ObjectList, T any](
 		}
 	}
 }
-
-func made[T any]() *T { return new(T) }
 
 func whole[T any](o *T) (*T, error) { return o, nil }
 

@@ -105,7 +105,7 @@ func TestRead(t *testing.T) {
 // A plan can be made on a cluster where Trellis is not installed yet.
 func TestReadWithoutTrellis(t *testing.T) {
 	s, err := Read(t.Context(), cluster{unknown: true})
-	if err != nil || s.Complete() != nil || len(s.Nodes) != 1 || len(s.Graphs) != 0 {
+	if err != nil || s.Complete() != nil || s.NotInstalled == nil || len(s.Nodes) != 1 || len(s.Graphs) != 0 {
 		t.Errorf("%v %+v", err, s)
 	}
 }
@@ -119,7 +119,7 @@ func TestReadNamesMissingRights(t *testing.T) {
 	if got := s.Complete(); got == nil || got.Error() != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	if err := s.ReadPods(t.Context(), cluster{forbidden: true}, "ns"); err != nil || len(s.Pods) != 2 {
+	if err := s.Narrow(t.Context(), cluster{forbidden: true}, "ns", Pods); err != nil || len(s.Pods) != 2 {
 		t.Errorf("%v, pods %s", err, names(s.Pods))
 	}
 }

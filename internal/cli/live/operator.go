@@ -16,7 +16,7 @@ var Operator = client.MatchingLabels{"app.kubernetes.io/name": "trellis", "app.k
 
 // ignoredResources are those that the operator is started with.
 func ignoredResources(ctx context.Context, c client.Reader) ([]string, error) {
-	deployments, err := listAll(ctx, c, made[appsv1.DeploymentList], func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
+	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	if err != nil {
 		return nil, err
 	}

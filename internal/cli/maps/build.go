@@ -35,7 +35,7 @@ type Source struct {
 // Build makes the map. The deployments of files are planned, those of the cluster that wait are planned again and dropped again. The error
 // joins what is wrong with the files; warnings are what admission would warn of.
 func Build(s *Source, warnings io.Writer) (*Map, error) {
-	m := &Map{Waiting: []Waiting{}}
+	m := &Map{Waiting: []GraphCause{}}
 	if !s.Taken.IsZero() {
 		m.Taken = &s.Taken
 	}
@@ -45,14 +45,16 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 		return nil, err
 	}
 	world := s.World()
+	scene := tree.Counted(&world, planner)
 	if s.Files {
 		world = report.World()
+		scene = tree.Of(&world)
 	}
-	snapshot, err := s.snapshot(&world)
-	if err != nil {
+	scene.NodesHidden, scene.OthersHidden = s.NodesHidden, s.OthersHidden
+	if err := scene.Choose(s.Topology); err != nil {
 		return nil, err
 	}
-	m.Report = tree.Whole(snapshot)
+	m.Report = tree.Whole(scene)
 	if m.Operator = s.Operator; s.Operator != nil && s.Operator.Silent {
 		m.Notes = slices.Insert(m.Notes, 0, s.Operator.Message)
 	}
@@ -63,18 +65,6 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 	}
 	m.explain(planner, &world)
 	return m, nil
-}
-
-func (s *Source) snapshot(w *whatif.World) (*tree.Snapshot, error) {
-	snapshot := tree.Of(w)
-	snapshot.NodesHidden, snapshot.OthersHidden = s.NodesHidden, s.OthersHidden
-	if s.NodesHidden {
-		snapshot.Nodes = nil
-	}
-	if s.Topology == "" {
-		return snapshot, nil
-	}
-	return snapshot, snapshot.Choose(s.Topology)
 }
 
 // overlay marks the pods that a plan places, and lists what it places and what it does not.
@@ -93,8 +83,8 @@ func (m *Map) overlay(planner *whatif.Planner, report *plan.Report) {
 		}
 		m.Planned = append(m.Planned, one)
 		g := m.graph(p.Namespace, p.Name)
-		for _, w := range explain.WaitingOf(planner, *p, maxBlockers) {
-			m.Waiting = append(m.Waiting, Waiting{Namespace: p.Namespace, Graph: p.Name, Tree: g.Tree, Planned: true, Waiting: w})
+		for _, w := range explain.CausesOf(planner, *p, maxBlockers) {
+			m.Waiting = append(m.Waiting, GraphCause{Namespace: p.Namespace, Graph: p.Name, Tree: g.Tree, Planned: true, Cause: w})
 		}
 		g.Waiting = nil
 	}
@@ -114,11 +104,11 @@ func (m *Map) overlay(planner *whatif.Planner, report *plan.Report) {
 }
 
 // graph of that name; a plan's graphs are among those drawn.
-func (m *Map) graph(namespace, name string) *tree.Graph {
+func (m *Map) graph(namespace, name string) *tree.Deployment {
 	for i := range m.Graphs {
 		if m.Graphs[i].Namespace == namespace && m.Graphs[i].Name == name {
 			return &m.Graphs[i]
 		}
 	}
-	return &tree.Graph{}
+	return &tree.Deployment{}
 }

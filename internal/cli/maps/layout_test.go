@@ -110,7 +110,7 @@ func TestSVGLegend(t *testing.T) {
 	svg := draw(t, small(t).World, worlds.Graph("team-b", "new", "rack", 2, 1, 2)).SVG()
 	legend, _, _ := strings.Cut(svg, "datacenter</text>")
 	for _, text := range []string{
-		"team-a/chat", "pod of a graph that takes no GPUs", "other pods", "free", "host is cordoned", "host is not ready, or gone", "planned",
+		"team-a/chat", "pod of a graph that takes no GPUs", "other pods", "free", "host is cordoned or tainted", "host is not ready, or gone", "planned",
 	} {
 		if !strings.Contains(legend, ">"+text+"</text>") {
 			t.Errorf("the legend lacks %q", text)

@@ -19,7 +19,7 @@ type Map struct {
 	// or all of the largest host.
 	Pod int64 `json:"pod"`
 	// Waiting is what is not placed, with what is missing.
-	Waiting []Waiting `json:"waiting"`
+	Waiting []GraphCause `json:"waiting"`
 	// Planned are the deployments laid over the cluster; their pods that are not there yet have the state StatePlanned.
 	Planned []Planned `json:"planned,omitempty"`
 	// Live: the page is served and refreshes itself.
@@ -29,8 +29,8 @@ type Map struct {
 // StatePlanned is the state of a pod that is drawn where a plan puts it.
 const StatePlanned = "planned"
 
-// Waiting is one reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are those of explain.
-type Waiting struct {
+// GraphCause is one reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are those of explain.
+type GraphCause struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
 	// Tree is the index of the tree that its domains are of.
@@ -41,7 +41,7 @@ type Waiting struct {
 	Planned bool `json:"planned,omitempty"`
 	// Operator is what the operator says of it, where that is not the same.
 	Operator string `json:"operator,omitempty"`
-	explain.Waiting
+	explain.Cause
 }
 
 // Planned is a deployment of a plan.

@@ -87,16 +87,6 @@ func (m *Map) unit() string {
 	return cmp.Or(m.Resource, "pods")
 }
 
-// graphName has the namespace where graphs are in more than one.
-func (m *Map) graphName(namespace, name string) string {
-	for _, g := range m.Graphs {
-		if g.Namespace != m.Graphs[0].Namespace {
-			return namespace + "/" + name
-		}
-	}
-	return name
-}
-
 // podText is a pod in words.
 func (m *Map) podText(p *tree.Pod) string {
 	amount := ""
@@ -106,7 +96,7 @@ func (m *Map) podText(p *tree.Pod) string {
 	if p.Graph == "" {
 		return p.Namespace + "/" + p.Name + amount
 	}
-	words := fmt.Sprintf("%s: %s-%d", m.graphName(p.Namespace, p.Graph), p.Service, p.Replica)
+	words := fmt.Sprintf("%s: %s-%d", m.NameOf(p.Namespace, p.Graph), p.Service, p.Replica)
 	switch p.Role {
 	case "leader":
 		words += " leader"

@@ -6,7 +6,6 @@ package maps
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,14 +15,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/whatif"
-)
-
-// Rights that a map does without, with less to show.
-const (
-	listNodes  = "list nodes"
-	listPods   = "list pods"
-	listGroups = "list scalinggroups.trellis.dev"
-	listGraphs = "list dynamographdeployments.nvidia.com"
 )
 
 // read takes the source of one map.
@@ -57,24 +48,17 @@ func (o *options) readCluster(ctx context.Context, c client.Reader, namespace st
 	if err != nil {
 		return nil, err
 	}
-	lacks := func(right string) bool { return slices.Contains(snapshot.Denied, right) }
 	if err := snapshot.Complete(); err != nil && len(o.files) > 0 {
 		return nil, err
 	}
-	for right, read := range map[string]func(context.Context, client.Reader, string) error{
-		listPods: snapshot.ReadPods, listGroups: snapshot.ReadGroups, listGraphs: snapshot.ReadGraphs,
-	} {
-		if lacks(right) {
-			if err := read(ctx, c, namespace); err != nil {
-				return nil, err
-			}
-		}
+	if err := snapshot.Narrow(ctx, c, namespace, live.Pods, live.Groups, live.Graphs); err != nil {
+		return nil, err
 	}
 	s, err := o.source(snapshot.World, namespace)
 	if err != nil {
 		return nil, err
 	}
-	s.Taken, s.NodesHidden, s.OthersHidden = time.Now().UTC().Truncate(time.Second), lacks(listNodes), lacks(listPods)
+	s.Taken, s.NodesHidden, s.OthersHidden = time.Now().UTC().Truncate(time.Second), snapshot.Lacks(live.Nodes), snapshot.Lacks(live.Pods)
 	return s, nil
 }
 

@@ -82,7 +82,7 @@ func (p *pen) legend(width, y int) int {
 		x += w + 15
 	}
 	for i, g := range p.m.Graphs {
-		item(p.m.graphName(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
+		item(p.m.NameOf(g.Namespace, g.Name), func(x, y int) { p.fill(x, y, 12, 12, i) })
 	}
 	if len(p.m.Graphs) > 0 {
 		x, y = margin, y+18
@@ -97,7 +97,7 @@ func (p *pen) legend(width, y int) int {
 	}
 	item("other pods", square("other", ""))
 	item("free", square("free frame", ""))
-	item("host is cordoned", square("frame", " style=\"fill:url(#out)\""))
+	item("host is cordoned or tainted", square("frame", " style=\"fill:url(#out)\""))
 	item("host is not ready, or gone", square("frame", " style=\"fill:url(#lost)\""))
 	if len(p.m.Planned) > 0 {
 		item("planned", func(x, y int) { square("other", "")(x, y); square("frame", " style=\"fill:url(#plan)\"")(x, y) })
@@ -209,10 +209,10 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 	style := ""
 	switch h.State {
 	case "":
-	case "cordoned":
-		style = " style=\"fill:url(#out)\""
-	default:
+	case tree.StateNotReady, tree.StateGone:
 		style = " style=\"fill:url(#lost)\""
+	default: // cordoned or tainted
+		style = " style=\"fill:url(#out)\""
 	}
 	p.put("<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", x, y, width, p.bar, style)
 }
@@ -227,7 +227,7 @@ func (p *pen) waiting(width, y int) int {
 			p.text(margin, y, "t", fmt.Sprintf("and %d more that wait", len(p.m.Waiting)-i))
 			return y + 12
 		}
-		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.graphName(w.Namespace, w.Graph), gangs(w.Who)))
+		p.text(margin, y, "t b bad", fmt.Sprintf("Waits: %s: %s", p.m.NameOf(w.Namespace, w.Graph), gangs(w.Who)))
 		for _, line := range wrap(w.Reason+": "+w.Message, width-2*margin) {
 			y += 16
 			p.text(margin, y, "t", line)

@@ -29,10 +29,10 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 		dgd := world.Graph(types.NamespacedName{Namespace: g.Namespace, Name: g.Name})
 		reasons, same := again(planner, dgd, g.Waiting.Message)
 		if len(reasons) == 0 {
-			reasons, same = []explain.Waiting{{Who: who(g.Waiting.Pods), Reason: g.Waiting.Reason, Message: g.Waiting.Message}}, true
+			reasons, same = []explain.Cause{{Who: who(g.Waiting.Pods), Reason: g.Waiting.Reason, Message: g.Waiting.Message}}, true
 		}
 		for j, reason := range reasons {
-			w := Waiting{Namespace: g.Namespace, Graph: g.Name, Tree: g.Tree, Since: since(dgd), Waiting: reason}
+			w := GraphCause{Namespace: g.Namespace, Graph: g.Name, Tree: g.Tree, Since: since(dgd), Cause: reason}
 			if j == 0 && !same {
 				w.Operator = g.Waiting.Message
 			}
@@ -43,7 +43,7 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 
 // again plans a deployment and drops the plan, and reports whether the operator says the same. There are no reasons when there is capacity for it
 // now, or when it cannot be planned.
-func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, operator string) (reasons []explain.Waiting, same bool) {
+func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, operator string) (reasons []explain.Cause, same bool) {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
 		return nil, false
 	}
@@ -53,7 +53,7 @@ func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, op
 	if err != nil {
 		return nil, false
 	}
-	return explain.WaitingOf(planner, plan, maxBlockers), explain.SameWords(plan, operator)
+	return explain.CausesOf(planner, plan, maxBlockers), explain.SameWords(plan, operator)
 }
 
 // who are the replicas of pods, which are in order.

@@ -78,7 +78,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	o.operator.Warn(o.ErrOut)
 	report.Operator = o.operator
-	if err := o.Show(&report, report.Text); err != nil {
+	if err := o.Show(&report); err != nil {
 		return err
 	}
 	if !report.placed() {

@@ -24,7 +24,7 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, err
 	if len(errs) > 0 {
 		return Report{}, errors.Join(errs...)
 	}
-	report := Report{Graphs: []Graph{}, in: in}
+	report := Report{Graphs: []Outcome{}, in: in}
 	for _, w := range in.plan {
 		for _, line := range planner.Warnings(w.dgd) {
 			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, w.wording.Text(line))

@@ -11,18 +11,18 @@ import (
 
 // Report is the answer, and its JSON form. Lists are never null.
 type Report struct {
-	Graphs []Graph `json:"graphs"`
+	Graphs []Outcome `json:"graphs"`
 	// Operator of the cluster is there when it is silent, or when nothing is known of it.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	// Plans are the answers that the others were made of, in the same order.
-	Plans []whatif.Graph `json:"-"`
+	Plans []whatif.Plan `json:"-"`
 
 	in Input
 }
 
-// Graph is the answer for one deployment.
-type Graph struct {
+// Outcome is the answer for one deployment.
+type Outcome struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	// Placed: every replica is placed.
@@ -69,8 +69,8 @@ func (r *Report) placed() bool {
 	return true
 }
 
-func (r *Report) add(g whatif.Graph) {
-	out := Graph{
+func (r *Report) add(g whatif.Plan) {
+	out := Outcome{
 		Name: g.Name, Namespace: g.Namespace, Placed: g.Placed(), Score: g.Score,
 		Domain: domainMap(g.Levels, g.Domain), Replicas: []Replica{}, Reasons: []Reason{},
 	}

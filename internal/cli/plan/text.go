@@ -24,9 +24,9 @@ func (r *Report) Text(p text.Page) string {
 // drawing is the tree that kubectl trellis tree would show of the planned deployments, were the plan carried out.
 func (r *Report) drawing(p text.Page) string {
 	world := r.World()
-	world.Graphs, world.Groups = nil, nil
-	for i, w := range r.in.plan {
-		world.Graphs, world.Groups = append(world.Graphs, w.dgd), append(world.Groups, r.Plans[i].Groups...)
+	world.Graphs = nil
+	for _, w := range r.in.plan {
+		world.Graphs = append(world.Graphs, w.dgd)
 	}
 	return tree.Build(tree.Of(&world)).Drawings(p)
 }

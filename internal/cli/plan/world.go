@@ -6,8 +6,6 @@ package plan
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -16,10 +14,7 @@ import (
 // World is the cluster as it would be, were the plan carried out: the planned deployments with their scaling groups, and their pods bound.
 func (r *Report) World() whatif.World {
 	w := r.in.world
-	w.Nodes, w.Pods, w.Groups, w.Graphs = nil, slices.Clone(w.Pods), slices.Clone(w.Groups), slices.Clone(w.Graphs)
-	for _, n := range r.in.world.Nodes {
-		w.Nodes = append(w.Nodes, judged(n))
-	}
+	w.Pods, w.Groups, w.Graphs = slices.Clone(w.Pods), slices.Clone(w.Groups), slices.Clone(w.Graphs)
 	for i, wanted := range r.in.plan {
 		w.Graphs = replaced(w.Graphs, wanted.dgd)
 		w.Groups = slices.DeleteFunc(w.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return of(wanted.dgd, sg) })
@@ -43,14 +38,4 @@ func (r *Report) World() whatif.World {
 
 func of(dgd *nvidiav1beta1.DynamoGraphDeployment, sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Namespace == dgd.Namespace && sg.Spec.Graph == dgd.Name
-}
-
-// judged says of a node about which nobody says whether it is ready what the planner takes it for.
-func judged(n *corev1.Node) *corev1.Node {
-	if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }) {
-		return n
-	}
-	out := *n
-	out.Status.Conditions = append(slices.Clone(n.Status.Conditions), corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
-	return &out
 }

@@ -9,16 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
-	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
 type options struct {
@@ -56,58 +53,46 @@ func (o *options) run(ctx context.Context) error {
 	if o.Config.Namespace != nil && !o.all {
 		only = *o.Config.Namespace
 	}
-	var s Snapshot
+	var s Deployments
 	err = o.During("reading the deployments", func() (err error) {
 		s, err = Read(ctx, c, namespace, only)
+		s.Now = cli.Now(c)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.Operator.Warn(o.ErrOut)
-	report := Build(s)
-	if err := o.Show(report, func(p text.Page) string { return report.Text(p, cli.Now(c)) }); err != nil {
-		return err
-	}
-	return s.Operator.Exit()
+	return s.Operator.Show(&o.Output, Build(s))
 }
 
-// Snapshot is what a report is made from.
-type Snapshot struct {
-	Graphs     []nvidiav1beta1.DynamoGraphDeployment
-	Priorities []schedulingv1.PriorityClass
-	// Pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none where it is empty.
-	Pods       []metav1.PartialObjectMetadata
+// Deployments are what a report is made from, with what their order depends on.
+type Deployments struct {
+	live.Snapshot
+	// Members are the pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none where it
+	// is empty.
+	Members    []metav1.PartialObjectMetadata
 	PodsHidden bool
 	PodsOf     string
 	// Only is the namespace whose deployments are listed; empty: all. OnlyMissing: there is no such namespace.
 	Only        string
 	OnlyMissing bool
-	// Denied are the rights that the user lacks.
-	Denied []string
 	// Operator is what is known of the operator, nil when it is running.
 	Operator *live.Heartbeat
 }
 
 // Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about; empty: all.
-func Read(ctx context.Context, c client.Reader, namespace, only string) (Snapshot, error) {
-	s := Snapshot{Only: only}
-	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	err := c.List(ctx, graphs)
-	if apierrors.IsForbidden(err) {
-		s.Denied = append(s.Denied, "list dynamographdeployments.nvidia.com")
-		err = c.List(ctx, graphs, client.InNamespace(namespace))
-	}
+func Read(ctx context.Context, c client.Reader, namespace, only string) (Deployments, error) {
+	s := Deployments{Only: only}
+	snapshot, err := live.Read(ctx, c, live.Graphs, live.Priorities)
 	if err != nil {
-		return s, cli.Explain(err, "listing DynamoGraphDeployments")
+		return s, err
 	}
-	classes := &schedulingv1.PriorityClassList{}
-	if err := c.List(ctx, classes); apierrors.IsForbidden(err) {
-		s.Denied = append(s.Denied, "list priorityclasses.scheduling.k8s.io")
-	} else if err != nil {
-		return s, fmt.Errorf("listing PriorityClasses: %w", err)
+	if s.Snapshot = *snapshot; s.NotInstalled != nil {
+		return s, s.NotInstalled
 	}
-	s.Graphs, s.Priorities = graphs.Items, classes.Items
+	if err := s.Narrow(ctx, c, namespace, live.Graphs); err != nil {
+		return s, err
+	}
 	if err := s.readPods(ctx, c, namespace); err != nil {
 		return s, err
 	}
@@ -119,10 +104,10 @@ func Read(ctx context.Context, c client.Reader, namespace, only string) (Snapsho
 }
 
 // readPods reads the pods of all namespaces, of one, or none, as the user may.
-func (s *Snapshot) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
-	if s.Pods, err = live.Members(ctx, c, ""); apierrors.IsForbidden(err) {
+func (s *Deployments) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
+	if s.Members, err = live.Members(ctx, c, ""); apierrors.IsForbidden(err) {
 		s.PodsHidden = true
-		if s.Pods, err = live.Members(ctx, c, namespace); err == nil {
+		if s.Members, err = live.Members(ctx, c, namespace); err == nil {
 			s.PodsOf = namespace
 		}
 	}

@@ -30,16 +30,15 @@ type component struct{ namespace, graph, name string }
 
 // missing compares what the statuses count as scheduled with the pods that exist. Deployments that report that they wait, or are being deleted,
 // are left out.
-func (s Snapshot) missing() []Missing {
+func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
-	for i := range s.Pods {
-		p := &corev1.Pod{ObjectMeta: s.Pods[i].ObjectMeta}
+	for i := range s.Members {
+		p := &corev1.Pod{ObjectMeta: s.Members[i].ObjectMeta}
 		c := component{p.Namespace, p.Labels[graph.LabelGraph], p.Labels[graph.LabelComponent]}
 		existing[c] = append(existing[c], p)
 	}
 	var list []Missing
-	for i := range s.Graphs {
-		dgd := &s.Graphs[i]
+	for _, dgd := range s.Graphs {
 		if !s.listed(dgd.Namespace) || !s.seesPods(dgd.Namespace) || dgd.DeletionTimestamp != nil || waits(dgd) {
 			continue
 		}
@@ -86,10 +85,10 @@ func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Compon
 }
 
 // listed reports whether a namespace is asked about.
-func (s Snapshot) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
+func (s Deployments) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
 
 // seesPods reports whether the pods of a namespace are among those that were read.
-func (s Snapshot) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
+func (s Deployments) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
 
 func (r Report) missingText(p text.Page) string {
 	parts := make([]string, 0, len(r.Missing))

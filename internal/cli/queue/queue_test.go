@@ -14,15 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-func waiting(namespace, name, class string, age, since time.Duration, status metav1.ConditionStatus) nvidiav1beta1.DynamoGraphDeployment {
-	dgd := nvidiav1beta1.DynamoGraphDeployment{}
+func waiting(namespace, name, class string, age, since time.Duration, status metav1.ConditionStatus) *nvidiav1beta1.DynamoGraphDeployment {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	dgd.Namespace, dgd.Name, dgd.Spec.PriorityClassName = namespace, name, class
 	dgd.CreationTimestamp = metav1.NewTime(noon.Add(-age))
 	dgd.Status.Conditions = []metav1.Condition{{
@@ -32,9 +34,9 @@ func waiting(namespace, name, class string, age, since time.Duration, status met
 	return dgd
 }
 
-func world() Snapshot {
-	class := func(name string, value int32, fallback bool) schedulingv1.PriorityClass {
-		return schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: fallback}
+func world() Deployments {
+	class := func(name string, value int32, fallback bool) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: fallback}
 	}
 	mixed := waiting("team-b", "mixed", "high", 3*time.Hour, time.Minute, metav1.ConditionFalse)
 	mixed.Spec.Components = []nvidiav1beta1.ComponentSpec{
@@ -42,39 +44,40 @@ func world() Snapshot {
 	}
 	leaving := waiting("team-a", "leaving", "high", time.Hour, time.Hour, metav1.ConditionFalse)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
-	return Snapshot{
-		Priorities: []schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
-		Graphs: []nvidiav1beta1.DynamoGraphDeployment{
+	return Deployments{Snapshot: live.Snapshot{World: whatif.World{
+		Now:        noon,
+		Priorities: []*schedulingv1.PriorityClass{class("high", 1000, false), class("low", -5, false), class("usual", 10, true)},
+		Graphs: []*nvidiav1beta1.DynamoGraphDeployment{
 			waiting("team-a", "young", "", time.Minute, 50*time.Second, metav1.ConditionFalse), waiting("team-a", "old", "", 2*time.Hour, 100*time.Minute, metav1.ConditionFalse),
 			waiting("team-b", "eval", "high", time.Minute, 55*time.Second, metav1.ConditionFalse), waiting("team-b", "placed", "high", time.Minute, 55*time.Second, metav1.ConditionTrue),
 			waiting("team-c", "newest", "", time.Second, time.Second, metav1.ConditionFalse), mixed, leaving, {ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "not-looked-at-yet"}},
 		},
-	}
+	}}}
 }
 
 // TestText: higher priority first, then the namespaces in turn, each with its oldest first; what is placed, leaves, or was not looked at yet does not wait.
 func TestText(t *testing.T) {
-	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}, noon))
+	golden.Check(t, "testdata/all.golden", Build(world()).Text(text.Page{}))
 	one := world()
 	one.Only, one.Denied = "team-a", []string{"list priorityclasses.scheduling.k8s.io"}
-	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}, noon))
-	golden.Check(t, "testdata/nothing.golden", Build(Snapshot{}).Text(text.Page{}, noon))
+	golden.Check(t, "testdata/namespace.golden", Build(one).Text(text.Page{}))
+	golden.Check(t, "testdata/nothing.golden", Build(Deployments{}).Text(text.Page{}))
 }
 
 // TestNothingInANamespace: that nothing waits there does not hide what waits elsewhere, nor that the namespace does not exist.
 func TestNothingInANamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*Snapshot)
+		change func(*Deployments)
 		want   string
 	}{
-		"empty":            {func(s *Snapshot) { s.Only = "team-d" }, "Nothing waits in namespace team-d. 5 deployments wait in other namespaces; -A shows them.\n"},
-		"no such":          {func(s *Snapshot) { s.Only, s.OnlyMissing = "nope", true }, "Namespace nope does not exist. 5 deployments wait in other namespaces; -A shows them.\n"},
-		"one elsewhere":    {func(s *Snapshot) { s.Only, s.Graphs = "team-d", s.Graphs[:1] }, "Nothing waits in namespace team-d. 1 deployment waits in another namespace; -A shows it.\n"},
-		"nothing anywhere": {func(s *Snapshot) { s.Only, s.Graphs = "team-d", nil }, "Nothing waits in namespace team-d.\n"},
+		"empty":            {func(s *Deployments) { s.Only = "team-d" }, "Nothing waits in namespace team-d. 5 deployments wait in other namespaces; -A shows them.\n"},
+		"no such":          {func(s *Deployments) { s.Only, s.OnlyMissing = "nope", true }, "Namespace nope does not exist. 5 deployments wait in other namespaces; -A shows them.\n"},
+		"one elsewhere":    {func(s *Deployments) { s.Only, s.Graphs = "team-d", s.Graphs[:1] }, "Nothing waits in namespace team-d. 1 deployment waits in another namespace; -A shows it.\n"},
+		"nothing anywhere": {func(s *Deployments) { s.Only, s.Graphs = "team-d", nil }, "Nothing waits in namespace team-d.\n"},
 	} {
 		s := world()
 		tc.change(&s)
-		if got := Build(s).Text(text.Page{}, noon); got != tc.want {
+		if got := Build(s).Text(text.Page{}); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}
 	}
@@ -98,7 +101,7 @@ func TestMissingPods(t *testing.T) {
 	const waits = "No deployment reports that it waits.\n\nPods are missing that the status counts, and the operator has not reported it: team-a/chat "
 	for name, tc := range map[string]struct {
 		pods   []metav1.PartialObjectMetadata
-		change func(*Snapshot)
+		change func(*Deployments)
 		want   string
 	}{
 		"all there":          {pods(all...), nil, "Nothing waits.\n"},
@@ -107,16 +110,17 @@ func TestMissingPods(t *testing.T) {
 		"a component gone":   {pods(all[:4]...), nil, waits + "(1 of 5\n  pods)\n"},
 		"one too many":       {pods(append(all, "Worker 2 0")...), nil, "Nothing waits.\n"},
 		"made by a provider": {pods("Worker x x", "Frontend x x"), nil, "Nothing waits.\n"},
-		"of others alone": {nil, func(s *Snapshot) { s.PodsHidden, s.PodsOf = true, "team-b" },
+		"of others alone": {nil, func(s *Deployments) { s.PodsHidden, s.PodsOf = true, "team-b" },
 			"Nothing waits.\n\nYou may not list pods in the whole cluster, so pods that are missing are not known.\n"},
-		"not asked about": {nil, func(s *Snapshot) { s.Only = "team-b" }, "Nothing waits in namespace team-b.\n"},
-		"being deleted":   {nil, func(s *Snapshot) { s.Graphs[0].DeletionTimestamp = &metav1.Time{Time: noon} }, "Nothing waits.\n"},
+		"not asked about": {nil, func(s *Deployments) { s.Only = "team-b" }, "Nothing waits in namespace team-b.\n"},
+		"being deleted":   {nil, func(s *Deployments) { s.Graphs[0].DeletionTimestamp = &metav1.Time{Time: noon} }, "Nothing waits.\n"},
 	} {
-		s := Snapshot{Graphs: []nvidiav1beta1.DynamoGraphDeployment{*dgd.DeepCopy()}, Pods: tc.pods}
+		s := Deployments{Members: tc.pods}
+		s.Graphs = []*nvidiav1beta1.DynamoGraphDeployment{dgd.DeepCopy()}
 		if tc.change != nil {
 			tc.change(&s)
 		}
-		if got := Build(s).Text(text.Page{}, noon); got != tc.want {
+		if got := Build(s).Text(text.Page{}); got != tc.want {
 			t.Errorf("%s: got\n%s", name, got)
 		}
 	}
@@ -126,10 +130,37 @@ func TestMissingPods(t *testing.T) {
 func TestWidths(t *testing.T) {
 	s := world()
 	for _, columns := range []int{80, 100, 160} {
-		for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true}, noon)) {
+		for line := range strings.Lines(Build(s).Text(text.Page{Columns: columns, Color: true})) {
 			if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {
 				t.Errorf("%d of %d columns: %s", width, columns, line)
 			}
 		}
+	}
+}
+
+// TestPriority: the priority is the one that admission gives the pods, by classes of their own and by those that every cluster has.
+func TestPriority(t *testing.T) {
+	for name, tc := range map[string]struct {
+		graph      string
+		components []string
+		want       int32
+	}{
+		"of no class":                    {"", nil, 10},
+		"of a class":                     {"high", []string{"", ""}, 1000},
+		"of the least component":         {"high", []string{"", "low"}, -5},
+		"of a component alone":           {"", []string{"high"}, 1000},
+		"of a class of every cluster":    {"system-cluster-critical", []string{""}, 2_000_000_000},
+		"of a class that does not exist": {"none", []string{""}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dgd := waiting("team-a", "g", tc.graph, 0, 0, metav1.ConditionFalse)
+			for _, class := range tc.components {
+				template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{PriorityClassName: class}}
+				dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{PodTemplate: template})
+			}
+			if got := world().priority(dgd); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
 	}
 }

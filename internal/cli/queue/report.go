@@ -4,12 +4,14 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -18,12 +20,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
 // Report is what -o json writes.
 type Report struct {
-	Waiting []Waiting `json:"waiting"`
+	Waiting []Entry `json:"waiting"`
 	// Missing are the deployments whose status counts pods that do not exist, and which so far do not report that they wait.
 	Missing []Missing `json:"missing,omitempty"`
 	// Elsewhere is how many wait in namespaces that are not listed.
@@ -35,10 +39,11 @@ type Report struct {
 
 	only        string
 	onlyMissing bool
+	now         time.Time
 }
 
-// Waiting is one deployment that is not placed whole.
-type Waiting struct {
+// Entry is one deployment that is not placed whole.
+type Entry struct {
 	// Position in the order in which the operator plans, from 1, among all that wait.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
@@ -52,23 +57,22 @@ type Waiting struct {
 }
 
 // Build lists what waits.
-func Build(s Snapshot) Report {
+func Build(s Deployments) Report {
 	var line turns.Line
-	found := map[[2]string]Waiting{}
-	for i := range s.Graphs {
-		dgd := &s.Graphs[i]
+	found := map[[2]string]Entry{}
+	for _, dgd := range s.Graphs {
 		if !waits(dgd) || dgd.DeletionTimestamp != nil {
 			continue
 		}
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
-		w := Waiting{
+		w := Entry{
 			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
 		}
 		found[[2]string{w.Namespace, w.Name}] = w
 		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
 	}
-	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing}
-	all := []Waiting{}
+	r := Report{Missing: s.missing(), Operator: s.Operator, only: s.Only, onlyMissing: s.OnlyMissing, now: s.Now}
+	all := []Entry{}
 	for next, ok := line.Next(); ok; next, ok = line.Next() {
 		all = append(all, found[[2]string{next.Namespace, next.Name}])
 	}
@@ -77,7 +81,7 @@ func Build(s Snapshot) Report {
 	}
 	if s.Only != "" {
 		waiting := len(all)
-		all = slices.DeleteFunc(all, func(w Waiting) bool { return !s.listed(w.Namespace) })
+		all = slices.DeleteFunc(all, func(w Entry) bool { return !s.listed(w.Namespace) })
 		r.Elsewhere = waiting - len(all)
 	}
 	r.Waiting = all
@@ -96,32 +100,25 @@ func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 }
 
 // priority of a deployment is that of its least important pod: a component's podTemplate may name a class of its own.
-func (s Snapshot) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
-	values, fallback := map[string]int32{}, int32(0)
-	for i := range s.Priorities {
-		values[s.Priorities[i].Name] = s.Priorities[i].Value
-		if s.Priorities[i].GlobalDefault {
-			fallback = s.Priorities[i].Value
-		}
+func (s Deployments) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
+	admission := newpod.Objects{PriorityClasses: s.Priorities}
+	of := func(class string) int32 {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: class}}
+		admission.Rank(pod)
+		return topology.PriorityOf(pod)
 	}
-	of := func(class string, otherwise int32) int32 {
-		if value, known := values[class]; known {
-			return value
-		}
-		return otherwise
-	}
-	whole := of(dgd.Spec.PriorityClassName, fallback)
-	least := whole
+	var all []int32
 	for i := range dgd.Spec.Components {
-		one := whole
-		if t := dgd.Spec.Components[i].PodTemplate; t != nil && t.Spec.PriorityClassName != "" {
-			one = of(t.Spec.PriorityClassName, fallback)
+		class := dgd.Spec.PriorityClassName
+		if t := dgd.Spec.Components[i].PodTemplate; t != nil {
+			class = cmp.Or(t.Spec.PriorityClassName, class)
 		}
-		if i == 0 || one < least {
-			least = one
-		}
+		all = append(all, of(class))
 	}
-	return least
+	if len(all) == 0 {
+		return of(dgd.Spec.PriorityClassName)
+	}
+	return slices.Min(all)
 }
 
 // Refs are the deployments that wait.
@@ -134,12 +131,12 @@ func (r Report) Refs() []cli.Ref {
 }
 
 // Text is a table. Each row is followed by why it waits; on a wide page that is a column.
-func (r Report) Text(p text.Page, now time.Time) string {
+func (r Report) Text(p text.Page) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
 		b.WriteString(p.Wrap(r.nothing(), "  ") + "\n")
 	} else {
-		r.table(&b, p, now)
+		r.table(&b, p)
 	}
 	if len(r.Missing) > 0 {
 		b.WriteString("\n" + r.missingText(p))
@@ -170,7 +167,7 @@ func (r Report) nothing() string {
 	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
-func (r Report) table(b *strings.Builder, p text.Page, now time.Time) {
+func (r Report) table(b *strings.Builder, p text.Page) {
 	rows := [][]string{{"#", "GRAPH", "PRIORITY", "WAITING", "REASON"}}
 	if p.Wide {
 		rows[0] = append(rows[0], "MESSAGE")
@@ -178,7 +175,7 @@ func (r Report) table(b *strings.Builder, p text.Page, now time.Time) {
 	for _, w := range r.Waiting {
 		row := []string{
 			strconv.Itoa(w.Position), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
-			duration.HumanDuration(max(now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
+			duration.HumanDuration(max(r.now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
 		}
 		if p.Wide {
 			row = append(row, w.Message)

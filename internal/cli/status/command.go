@@ -66,26 +66,22 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return err
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	var snapshot Snapshot
+	var observed Observed
 	err = o.During("reading the deployment", func() (err error) {
-		snapshot, err = Read(ctx, c, key)
+		observed, err = Read(ctx, c, key)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	snapshot.Operator.Warn(o.ErrOut)
 	if o.watch {
-		return o.follow(ctx, key, snapshot)
+		observed.Operator.Warn(o.ErrOut)
+		return o.follow(ctx, key, observed)
 	}
-	report := Build(snapshot)
-	if err := o.Show(report, report.Text); err != nil {
-		return err
-	}
-	return snapshot.Operator.Exit()
+	return observed.Operator.Show(&o.Output, Build(observed))
 }
 
-func (o *options) follow(ctx context.Context, key client.ObjectKey, first Snapshot) error {
+func (o *options) follow(ctx context.Context, key client.ObjectKey, first Observed) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if o.timeout > 0 {
@@ -97,11 +93,11 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, first Snapsh
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	snapshots, err := Watch(ctx, config, key, first)
+	observations, err := Watch(ctx, config, key, first)
 	if err != nil {
 		return err
 	}
-	return Follow(ctx, snapshots, o.show(), o.forever)
+	return Follow(ctx, observations, o.show(), o.forever)
 }
 
 // show is how reports are shown as they come: objects for programs, a table redrawn on a terminal, lines elsewhere.

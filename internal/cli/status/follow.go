@@ -14,18 +14,18 @@ import (
 type Show func(r Report, before *Report) error
 
 // Follow shows every report that differs from the one before, and ends when the graph is as wanted, unless it is to go on forever.
-// snapshots is closed when the graph was deleted.
-func Follow(ctx context.Context, snapshots <-chan Snapshot, show Show, forever bool) error {
+// observations is closed when the graph was deleted.
+func Follow(ctx context.Context, observations <-chan Observed, show Show, forever bool) error {
 	var last *Report
 	for {
 		select {
 		case <-ctx.Done():
 			return ended(ctx, last)
-		case snapshot, there := <-snapshots:
+		case observed, there := <-observations:
 			if !there {
 				return errors.New("the DynamoGraphDeployment was deleted")
 			}
-			report := Build(snapshot)
+			report := Build(observed)
 			if last == nil || !reflect.DeepEqual(report, *last) {
 				if err := show(report, last); err != nil {
 					return err

@@ -22,17 +22,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// Read takes a snapshot. Pods that the user may not list are left out and marked.
-func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Snapshot, error) {
-	s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}}
-	if err := c.Get(ctx, key, s.Graph); err != nil {
-		if apierrors.IsNotFound(err) {
-			return s, cli.FindGraph(ctx, c, key)
-		}
-		return s, cli.Explain(err, fmt.Sprintf("getting DynamoGraphDeployment %s", key))
+// Read takes a observed. Pods that the user may not list are left out and marked.
+func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Observed, error) {
+	dgd, err := live.Graph(ctx, c, key)
+	if err != nil {
+		return Observed{}, err
 	}
+	s := Observed{Graph: dgd}
 	pods := &corev1.PodList{}
-	err := c.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(podLabels(key)))
+	err = c.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(podLabels(key)))
 	if s.PodsHidden = apierrors.IsForbidden(err); err != nil && !s.PodsHidden {
 		return s, cli.Explain(err, "listing pods")
 	}
@@ -47,9 +45,9 @@ func podLabels(key client.ObjectKey) map[string]string {
 	return map[string]string{graph.LabelGraph: graph.LabelValue(key.Name)}
 }
 
-// Watch delivers a snapshot now and after every change, the newest only when they come faster than they are taken. It closes the
-// channel when the graph is deleted. What the first snapshot says of the user's rights and of the operator is kept.
-func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Snapshot) (<-chan Snapshot, error) {
+// Watch delivers a observed now and after every change, the newest only when they come faster than they are taken. It closes the
+// channel when the graph is deleted. What the first observed says of the user's rights and of the operator is kept.
+func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Observed) (<-chan Observed, error) {
 	informers, err := newCache(config, key)
 	if err != nil {
 		return nil, err
@@ -80,9 +78,9 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first
 	if !informers.WaitForCacheSync(ctx) {
 		return nil, fmt.Errorf("watching DynamoGraphDeployment %s: %w", key, context.Cause(ctx))
 	}
-	snapshots := make(chan Snapshot)
-	go deliver(ctx, informers, key, first, changed, snapshots)
-	return snapshots, nil
+	observations := make(chan Observed)
+	go deliver(ctx, informers, key, first, changed, observations)
+	return observations, nil
 }
 
 // newCache holds one graph and its pods.
@@ -101,9 +99,9 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 	})
 }
 
-func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, first Snapshot, changed <-chan struct{}, snapshots chan<- Snapshot) {
+func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, first Observed, changed <-chan struct{}, observations chan<- Observed) {
 	for {
-		s := Snapshot{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: first.PodsHidden, Operator: first.Operator}
+		s := Observed{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: first.PodsHidden, Operator: first.Operator}
 		pods := &corev1.PodList{}
 		err := informers.Get(ctx, key, s.Graph)
 		if err == nil && !first.PodsHidden {
@@ -111,7 +109,7 @@ func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, f
 		}
 		if err != nil {
 			if apierrors.IsNotFound(err) {
-				close(snapshots)
+				close(observations)
 			}
 			return
 		}
@@ -119,7 +117,7 @@ func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, f
 		select {
 		case <-ctx.Done():
 			return
-		case snapshots <- s:
+		case observations <- s:
 		}
 		select {
 		case <-ctx.Done():

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// Snapshot is what a report is made of.
-type Snapshot struct {
+// Observed is one deployment with its pods at one time, which a report is made of.
+type Observed struct {
 	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Pods of the graph, unless PodsHidden: the user may not list them.
 	Pods       []corev1.Pod
@@ -93,7 +93,7 @@ type Condition struct {
 }
 
 // Build makes the report. Services come in the order of their names.
-func Build(s Snapshot) Report {
+func Build(s Observed) Report {
 	status := &s.Graph.Status
 	r := Report{
 		Namespace: s.Graph.Namespace, Name: s.Graph.Name, State: string(status.State), Services: []Service{},
@@ -138,7 +138,7 @@ func (s Service) unfinished() bool {
 	return s.Ready != s.Desired || s.Updated != s.Desired || s.Replicas != s.Desired
 }
 
-func serviceOf(s Snapshot, c *nvidiav1beta1.ComponentSpec) Service {
+func serviceOf(s Observed, c *nvidiav1beta1.ComponentSpec) Service {
 	name := c.Name
 	counted, known := s.Graph.Status.Components[name]
 	out := Service{

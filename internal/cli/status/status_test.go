@@ -29,14 +29,14 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
-// snapshot reads a graph, all of it, and pods written short: "service ordinal index state".
-func snapshot(t *testing.T, text string, pods ...string) Snapshot {
+// observed reads a graph, all of it, and pods written short: "service ordinal index state".
+func observed(t *testing.T, text string, pods ...string) Observed {
 	t.Helper()
 	written := &nvidiav1alpha1.DynamoGraphDeployment{}
 	if err := yaml.UnmarshalStrict([]byte(text), written); err != nil {
 		t.Fatal(err)
 	}
-	s := Snapshot{Graph: hub.Of(written)}
+	s := Observed{Graph: hub.Of(written)}
 	for _, short := range pods {
 		f := strings.SplitN(short, " ", 4)
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -93,20 +93,20 @@ status:
 
 var allPods = []string{"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 ready", "Decode 2 1 ready", "Frontend 0 0 ready"}
 
-func scenarios(t *testing.T) map[string]Snapshot {
-	changed := func(s Snapshot, change func(*Snapshot)) Snapshot {
+func scenarios(t *testing.T) map[string]Observed {
+	changed := func(s Observed, change func(*Observed)) Observed {
 		change(&s)
 		return s
 	}
-	return map[string]Snapshot{
-		"ready":         snapshot(t, llm(allReady), allPods...),
-		"not-looked-at": snapshot(t, llm("")),
-		"edited":        changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) { s.Graph.Generation = 5 }),
-		"restarting": changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) {
+	return map[string]Observed{
+		"ready":         observed(t, llm(allReady), allPods...),
+		"not-looked-at": observed(t, llm("")),
+		"edited":        changed(observed(t, llm(allReady), allPods...), func(s *Observed) { s.Graph.Generation = 5 }),
+		"restarting": changed(observed(t, llm(allReady), allPods...), func(s *Observed) {
 			s.Graph.Status.Restart = &nvidiav1beta1.RestartStatus{ObservedID: "monday", Phase: "Restarting", InProgress: []string{"Decode"}}
 		}),
-		"being-deleted": changed(snapshot(t, llm(allReady), allPods...), func(s *Snapshot) { s.Graph.DeletionTimestamp = ptr.To(metav1.Now()) }),
-		"starting": snapshot(t, llm(`
+		"being-deleted": changed(observed(t, llm(allReady), allPods...), func(s *Observed) { s.Graph.DeletionTimestamp = ptr.To(metav1.Now()) }),
+		"starting": observed(t, llm(`
 status:
   observedGeneration: 4
   state: pending
@@ -116,7 +116,7 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 3, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-a/rack-1}, {replica: 2, domain: zone-a/rack-2}]}
     `+frontendUp),
 			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ImagePullBackOff", "Decode 2 0 exit 3", "Decode 2 1 starting", "Frontend 0 0 ready"),
-		"no-capacity": snapshot(t, llm(`
+		"no-capacity": observed(t, llm(`
 status:
   observedGeneration: 4
   state: pending
@@ -127,7 +127,7 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 2, scheduledReplicas: 2, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-b/rack-1}]}
     `+frontendUp),
 			append([]string{"Decode 2 0 gated", "Decode 2 1 gated", "Frontend 0 0 ready"}, allPods[:4]...)...),
-		"rolling-update": snapshot(t, llm(`
+		"rolling-update": observed(t, llm(`
 status:
   observedGeneration: 4
   state: pending
@@ -137,10 +137,10 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 2, updatedReplicas: 0, readyReplicas: 2, scheduledReplicas: 2}
     `+frontendUp),
 			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 leaving", "Decode 2 1 leaving", "Frontend 0 0 ready"),
-		"pod-gone":       snapshot(t, llm(allReady), slices.DeleteFunc(slices.Clone(allPods), func(p string) bool { return p == "Decode 1 1 ready" })...),
-		"replica-gone":   snapshot(t, llm(allReady), allPods[2:]...),
-		"pods-not-ready": snapshot(t, llm(allReady), append([]string{"Decode 0 0 starting"}, allPods[1:]...)...),
-		"unscheduled": snapshot(t, llm(`
+		"pod-gone":       observed(t, llm(allReady), slices.DeleteFunc(slices.Clone(allPods), func(p string) bool { return p == "Decode 1 1 ready" })...),
+		"replica-gone":   observed(t, llm(allReady), allPods[2:]...),
+		"pods-not-ready": observed(t, llm(allReady), append([]string{"Decode 0 0 starting"}, allPods[1:]...)...),
+		"unscheduled": observed(t, llm(`
 status:
   observedGeneration: 4
   state: pending
@@ -148,13 +148,13 @@ status:
   services:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 1, updatedReplicas: 1}
     `+frontendUp), "Decode 0 0 unscheduled", "Decode 0 1 starting", "Frontend 0 0 ready"),
-		"failed": snapshot(t, llm(`
+		"failed": observed(t, llm(`
 status:
   observedGeneration: 3
   state: failed
   conditions: [{type: Ready, status: "False", reason: failed_to_reconcile_the_resources, message: "applying Service llm-frontend: forbidden", lastTransitionTime: null}]
 `)),
-		"pods-hidden": changed(snapshot(t, llm(strings.Replace(allReady, "readyReplicas: 3", "readyReplicas: 1", 1))), func(s *Snapshot) { s.PodsHidden = true }),
+		"pods-hidden": changed(observed(t, llm(strings.Replace(allReady, "readyReplicas: 3", "readyReplicas: 1", 1))), func(s *Observed) { s.PodsHidden = true }),
 	}
 }
 
@@ -172,7 +172,7 @@ func TestDone(t *testing.T) {
 			t.Errorf("%s: done = %v", name, got)
 		}
 	}
-	surplus := snapshot(t, llm(strings.Replace(allReady, "replicas: 3, updatedReplicas: 3, readyReplicas: 3", "replicas: 4, updatedReplicas: 3, readyReplicas: 3", 1)), append([]string{"Decode 3 0 ready", "Decode 3 1 ready"}, allPods...)...)
+	surplus := observed(t, llm(strings.Replace(allReady, "replicas: 3, updatedReplicas: 3, readyReplicas: 3", "replicas: 4, updatedReplicas: 3, readyReplicas: 3", 1)), append([]string{"Decode 3 0 ready", "Decode 3 1 ready"}, allPods...)...)
 	if Build(surplus).Done {
 		t.Error("done though a surplus replica is there")
 	}
@@ -192,12 +192,12 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// follow feeds snapshots to Follow and returns what a pipe would get.
-func follow(ctx context.Context, forever bool, snapshots ...Snapshot) (string, error) {
-	news := make(chan Snapshot)
+// follow feeds observations to Follow and returns what a pipe would get.
+func follow(ctx context.Context, forever bool, observations ...Observed) (string, error) {
+	news := make(chan Observed)
 	go func() {
 		defer close(news)
-		for _, s := range snapshots {
+		for _, s := range observations {
 			select {
 			case news <- s:
 			case <-ctx.Done():
@@ -214,7 +214,7 @@ func follow(ctx context.Context, forever bool, snapshots ...Snapshot) (string, e
 	return out.String(), err
 }
 
-// stay, in a context, keeps the graph there when the last snapshot was taken.
+// stay, in a context, keeps the graph there when the last observed was taken.
 type stay struct{}
 
 func TestFollow(t *testing.T) {
@@ -257,7 +257,7 @@ func TestFollow(t *testing.T) {
 		}
 	})
 	t.Run("nobody reads any more", func(t *testing.T) {
-		news := make(chan Snapshot, 1)
+		news := make(chan Observed, 1)
 		news <- s["starting"]
 		broken := errors.New("broken pipe")
 		if err := Follow(t.Context(), news, func(Report, *Report) error { return broken }, false); !errors.Is(err, broken) {

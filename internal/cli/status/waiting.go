@@ -39,7 +39,7 @@ type replicaState struct {
 
 // statesOf says what each replica of a component waits for whose pods exist, by ordinal. It is nil when a pod does not say which replica it is
 // of: it was made by the provider.
-func statesOf(s Snapshot, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
+func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
@@ -72,7 +72,7 @@ func statesOf(s Snapshot, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 }
 
 // waitingFor says what a service waits for: how many replicas for what, with the first pod that says why.
-func waitingFor(s Snapshot, service Service, states map[int32]replicaState) []string {
+func waitingFor(s Observed, service Service, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)
 	if s.PodsHidden || states == nil {

@@ -65,7 +65,7 @@ func (o *options) run(ctx context.Context) error {
 		return errors.New("there are no nodes")
 	}
 	report := Build(o.name, nodes)
-	return o.Show(report, report.Text)
+	return o.Show(report)
 }
 
 // nodes of the files, or of the cluster.
@@ -77,7 +77,7 @@ func (o *options) nodes(ctx context.Context) ([]*corev1.Node, error) {
 		}
 		var nodes []*corev1.Node
 		err = o.During("reading the nodes", func() (err error) {
-			nodes, err = live.Nodes(ctx, c)
+			nodes, err = live.ListNodes(ctx, c)
 			return err
 		})
 		if err != nil {

@@ -32,11 +32,13 @@ type graphPods struct {
 type memberPod struct {
 	Pod
 	object *corev1.Pod
+	// node that it is bound to, or has capacity reserved on; empty for neither.
+	node string
 }
 
 // Build makes the report of what holds pods of the graphs. Graphs come in the order of their names. Each host is drawn once: a tree is followed by
 // another only for hosts that are in no tree before.
-func Build(s *Snapshot) Report {
+func Build(s *Scene) Report {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
 		t.Cluster.prune((*Domain).holdsPods, len(t.Levels))
@@ -46,14 +48,14 @@ func Build(s *Snapshot) Report {
 
 // BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of the cluster. The error says that no ClusterTopology
 // that could be drawn has the level.
-func BuildAs(s *Snapshot, draw Draw) (Report, error) {
+func BuildAs(s *Scene, draw Draw) (Report, error) {
 	r, levels := s.drawn(draw.Level)
 	return r, r.cut(draw, levels)
 }
 
 // Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. Each graph is in the
 // tree of the topology it is placed by. There is also a tree for each ClusterTopology that no graph is placed by, and at least one tree.
-func Whole(s *Snapshot) Report {
+func Whole(s *Scene) Report {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
 	views := viewsOf(graphs)
@@ -68,7 +70,7 @@ func Whole(s *Snapshot) Report {
 
 // drawn makes trees of which each host is in one, and returns the levels of all that could be drawn as well. Of several topologies one that has
 // the level is drawn first.
-func (s *Snapshot) drawn(level string) (Report, []string) {
+func (s *Scene) drawn(level string) (Report, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
 	views := viewsOf(graphs)
@@ -90,8 +92,8 @@ func (s *Snapshot) drawn(level string) (Report, []string) {
 }
 
 // report makes the trees of these views, whole ones also with what is nobody's or of another tree.
-func (s *Snapshot) report(graphs []*graphPods, views []view, counter counter, whole bool) Report {
-	r := Report{Graphs: []Graph{}, Resource: counter.resource, Operator: s.Operator}
+func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Report {
+	r := Report{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
 		d := g.describe()
 		d.Tree = slices.IndexFunc(views, g.in.equal)
@@ -100,32 +102,30 @@ func (s *Snapshot) report(graphs []*graphPods, views []view, counter counter, wh
 	for _, v := range views {
 		r.Trees = append(r.Trees, s.tree(v, graphs, counter, whole))
 	}
-	r.Notes = s.notes(graphs)
+	r.Notes = s.notes(graphs, counter)
 	return r
 }
 
 // sortPods gives every graph its groups and pods.
-func (s *Snapshot) sortPods() []*graphPods {
+func (s *Scene) sortPods() []*graphPods {
 	var graphs []*graphPods
 	byName := map[types.NamespacedName]*graphPods{}
-	for i := range s.Graphs {
-		g := &graphPods{dgd: &s.Graphs[i]}
+	for _, dgd := range s.Graphs {
+		g := &graphPods{dgd: dgd}
 		graphs = append(graphs, g)
-		byName[types.NamespacedName{Namespace: g.dgd.Namespace, Name: g.dgd.Name}] = g
+		byName[types.NamespacedName{Namespace: dgd.Namespace, Name: dgd.Name}] = g
 	}
 	groups := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
-	for i := range s.Groups {
-		sg := &s.Groups[i]
+	for _, sg := range s.Groups {
 		if g := byName[types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}]; g != nil {
 			g.groups = append(g.groups, sg)
 			groups[types.NamespacedName{Namespace: sg.Namespace, Name: graph.LabelValue(sg.Name)}] = sg
 		}
 	}
-	for i := range s.Pods {
-		p := &s.Pods[i]
+	for _, p := range s.Pods {
 		if sg := groups[types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[graph.LabelScalingGroup]}]; sg != nil {
 			g := byName[types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}]
-			g.pods = append(g.pods, memberPod{podOf(p, sg), p})
+			g.pods = append(g.pods, s.member(p, sg))
 		}
 	}
 	for _, g := range graphs {
@@ -143,8 +143,8 @@ func (s *Snapshot) sortPods() []*graphPods {
 	return graphs
 }
 
-func (g *graphPods) describe() Graph {
-	d := Graph{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups), Waiting: g.waiting()}
+func (g *graphPods) describe() Deployment {
+	d := Deployment{Namespace: g.dgd.Namespace, Name: g.dgd.Name, Topology: g.view.name, Constraints: constraints(g.groups), Waiting: g.waiting()}
 	ready, all := g.readyPods()
 	d.Ready = meta.IsStatusConditionTrue(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady) && ready >= all
 	if p := g.dgd.Status.Placement; p != nil {
@@ -155,8 +155,8 @@ func (g *graphPods) describe() Graph {
 
 // waiting explains the pods without a node: by the graph's condition while it says that something is not placed, otherwise by the
 // kube-scheduler's message about the first of them.
-func (g *graphPods) waiting() *Waiting {
-	w := &Waiting{}
+func (g *graphPods) waiting() *Unbound {
+	w := &Unbound{}
 	var schedulerSays string
 	for _, p := range g.pods {
 		if p.object.Spec.NodeName != "" {

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // viewsOf are the hierarchies that graphs are placed by, in the order of the graphs.
@@ -27,7 +28,7 @@ func viewsOf(graphs []*graphPods) []view {
 
 // choose returns the views to draw, and sets in which of them each graph is drawn. The first one is that which has the level, then that which places
 // most pods, then the default. Another one is drawn for graphs that sit on hosts outside of all before; without graphs, for hosts outside of these.
-func (s *Snapshot) choose(views []view, graphs []*graphPods, level string) []view {
+func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {
 			if g.view.equal(v) {
@@ -49,20 +50,20 @@ func (s *Snapshot) choose(views []view, graphs []*graphPods, level string) []vie
 		return cmp.Or(cmp.Compare(rank(b)/2, rank(a)/2), cmp.Compare(pods(b), pods(a)), cmp.Compare(rank(b), rank(a)))
 	})
 	var chosen []view
-	left, hosts := graphs, s.Nodes
+	left, hosts := graphs, s.hostsOf(view{})
 	for _, v := range ordered {
+		covered := s.hostsOf(v)
 		needed := len(chosen) == 0 || slices.ContainsFunc(left, func(g *graphPods) bool { return g.view.equal(v) })
 		if len(graphs) == 0 && len(chosen) > 0 {
-			needed = slices.ContainsFunc(hosts, v.has)
+			needed = covered.Intersection(hosts).Len() > 0
 		}
 		if !needed {
 			continue
 		}
 		chosen = append(chosen, v)
-		hosts = slices.DeleteFunc(slices.Clone(hosts), v.has)
-		covered := s.hostsOf(v)
+		hosts = hosts.Difference(covered)
 		left = slices.DeleteFunc(slices.Clone(left), func(g *graphPods) bool {
-			drawn := g.view.equal(v) || covered.hold(g)
+			drawn := g.view.equal(v) || g.isOn(covered)
 			if drawn {
 				g.in = v
 			}
@@ -72,30 +73,24 @@ func (s *Snapshot) choose(views []view, graphs []*graphPods, level string) []vie
 	return chosen
 }
 
-// has reports whether a node belongs to the hierarchy.
-func (v view) has(n corev1.Node) bool { return matches(v.selector, n.Labels) }
-
-// hostNames are the names of nodes.
-type hostNames map[string]bool
-
 // hostsOf are the nodes of a hierarchy.
-func (s *Snapshot) hostsOf(v view) hostNames {
-	hosts := hostNames{}
-	for i := range s.Nodes {
-		if v.has(s.Nodes[i]) {
-			hosts[s.Nodes[i].Name] = true
-		}
-	}
+func (s *Scene) hostsOf(v view) sets.Set[string] {
+	levels, _ := v.above()
+	cluster, hosts := s.Planner.Cluster(), sets.New[string]()
+	cluster.Tree(levels, v.selector).AllNodes(topology.Root, func(id topology.NodeID) bool {
+		hosts.Insert(cluster.NodeName(id))
+		return true
+	})
 	return hosts
 }
 
-// hold reports whether all bound pods of a graph are on these nodes.
-func (h hostNames) hold(g *graphPods) bool {
-	return !slices.ContainsFunc(g.pods, func(p memberPod) bool { return p.object.Spec.NodeName != "" && !h[p.object.Spec.NodeName] })
+// isOn reports whether all pods of a graph that have a node are on these.
+func (g *graphPods) isOn(hosts sets.Set[string]) bool {
+	return !slices.ContainsFunc(g.pods, func(p memberPod) bool { return p.node != "" && !hosts.Has(p.node) })
 }
 
 // undrawn names the topologies whose levels are not drawn.
-func (s *Snapshot) undrawn(views, chosen []view, graphs []*graphPods) []string {
+func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 	var notes []string
 	for _, v := range views {
 		if v.name == "" || slices.ContainsFunc(chosen, v.equal) || s.Topology != nil {
@@ -107,7 +102,7 @@ func (s *Snapshot) undrawn(views, chosen []view, graphs []*graphPods) []string {
 				names = append(names, g.dgd.Namespace+"/"+g.dgd.Name)
 			}
 		}
-		if t := s.find(v.name); t == nil || !v.equal(current(t)) {
+		if t := s.World.Topology(v.name); t == nil || !v.equal(current(t)) {
 			continue // its levels have changed, which is noted
 		}
 		slices.SortFunc(names, cli.Natural)

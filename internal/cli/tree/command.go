@@ -62,23 +62,22 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if !o.all {
 		request.Namespace = namespace
 	}
-	var snapshot *Snapshot
+	var scene *Scene
 	err = o.During("reading the cluster", func() (err error) {
-		snapshot, err = Read(ctx, client, request)
+		scene, err = Read(ctx, client, request)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	report, err := BuildAs(snapshot, o.draw)
+	report, err := BuildAs(scene, o.draw)
 	if err != nil {
 		return err
 	}
-	report.Operator.Warn(o.ErrOut)
-	if err := o.show(request, report); err != nil {
-		return err
+	if len(report.Graphs) == 0 && !o.ForPrograms() {
+		fmt.Fprintf(o.ErrOut, "No DynamoGraphDeployments %s\n", request.where())
 	}
-	return report.Operator.Exit()
+	return report.Operator.Show(&o.Output, report)
 }
 
 // request is what was asked for, short of the namespace.
@@ -109,13 +108,10 @@ func (o *options) request(args []string) (Request, error) {
 	return r, nil
 }
 
-func (o *options) show(request Request, report Report) error {
-	if len(report.Graphs) == 0 && !o.ForPrograms() {
-		where := "in any namespace"
-		if request.Namespace != "" {
-			where = fmt.Sprintf("in namespace %s; -A shows all namespaces", request.Namespace)
-		}
-		fmt.Fprintf(o.ErrOut, "No DynamoGraphDeployments %s\n", where)
+// where the graphs were looked for.
+func (r Request) where() string {
+	if r.Namespace == "" {
+		return "in any namespace"
 	}
-	return o.Show(report, report.Text)
+	return fmt.Sprintf("in namespace %s; -A shows all namespaces", r.Namespace)
 }

@@ -10,55 +10,60 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/component-helpers/resource"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // gpus is the resource counted unless the graphs ask for another kind of device.
 const gpus = "nvidia.com/gpu"
 
-// counter knows how much of the resource every node has and how much is used.
+// counter knows what every node has of a resource, as plans count it.
 type counter struct {
-	resource string
-	used     map[string]int64
+	cluster *topology.Cluster
+	// resource is empty when nothing is counted; ignored is what would be counted if the kube-scheduler did.
+	resource, ignored string
+	// asking are pods that the free capacity is for.
+	asking []*topology.Shape
 }
 
-// newCounter chooses the resource and adds up what pods use. Nothing is counted when a part of the cluster is hidden from the user.
-func newCounter(s *Snapshot, graphs []*graphPods) counter {
-	c := counter{used: map[string]int64{}}
-	if s.NodesHidden || s.OthersHidden {
-		return c
+// newCounter chooses the resource, for the pods of the graphs. Nothing is counted when a part of the cluster is hidden from the user.
+func newCounter(s *Scene, graphs []*graphPods) counter {
+	c := counter{cluster: s.Planner.Cluster()}
+	if !s.NodesHidden && !s.OthersHidden {
+		c.choose(s, graphs)
 	}
-	if c.resource = devices(graphs); c.resource == "" && slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool {
-		_, ok := n.Status.Allocatable[gpus]
-		return ok
-	}) {
-		c.resource = gpus
-	}
-	if c.resource == "" {
-		return c
-	}
-	for i := range s.Pods {
-		if p := &s.Pods[i]; p.Spec.NodeName != "" {
-			c.used[p.Spec.NodeName] += c.takes(p)
-		}
-	}
+	var groups []*trellisv1alpha1.ScalingGroup
+	var pods []*corev1.Pod
 	for _, g := range graphs {
+		groups = append(groups, g.groups...)
 		for i := range g.pods {
 			g.pods[i].Amount = c.takes(g.pods[i].object)
+			pods = append(pods, g.pods[i].object)
 		}
 	}
+	c.asking = s.Planner.Asking(c.resource, groups, pods)
 	return c
 }
 
+// choose counts what the graphs ask for, or GPUs where there are some. Of a resource that is ignored any number of pods fits.
+func (c *counter) choose(s *Scene, graphs []*graphPods) {
+	c.resource = devices(graphs)
+	if c.resource == "" && slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return c.cluster.Offers(n.Name, gpus) }) {
+		c.resource = gpus
+	}
+	if c.cluster.Ignores(c.resource) {
+		c.resource, c.ignored = "", c.resource
+	}
+}
+
 // takes is how much of the resource a pod asks for.
-func (c counter) takes(p *corev1.Pod) int64 {
+func (c *counter) takes(p *corev1.Pod) int64 {
 	if c.resource == "" {
 		return 0
 	}
-	amount := resource.PodRequests(p, resource.PodResourcesOptions{})[corev1.ResourceName(c.resource)]
-	return amount.Value()
+	return topology.Requested(p, c.resource)
 }
 
 // devices is the extended resource that most pods of the graphs ask for; GPUs come first.
@@ -66,9 +71,9 @@ func devices(graphs []*graphPods) string {
 	counts := map[string]int{}
 	for _, g := range graphs {
 		for _, p := range g.pods {
-			for name := range resource.PodRequests(p.object, resource.PodResourcesOptions{}) {
-				if s := string(name); strings.Contains(s, "/") && !strings.Contains(s, "kubernetes.io/") {
-					counts[s]++
+			for _, request := range topology.RequestsOf(p.object) {
+				if strings.Contains(request.Name, "/") && !strings.Contains(request.Name, "kubernetes.io/") {
+					counts[request.Name]++
 				}
 			}
 		}
@@ -86,16 +91,20 @@ func devices(graphs []*graphPods) string {
 }
 
 // amount of a node, nil when nothing is counted.
-func (c counter) amount(n *corev1.Node) *Amount {
+func (c *counter) amount(node string) *Amount {
 	if c.resource == "" {
 		return nil
 	}
-	total := n.Status.Allocatable[corev1.ResourceName(c.resource)]
-	a := &Amount{Used: c.used[n.Name], Total: total.Value()}
-	if stateOf(n) == "" {
-		a.Free = max(0, a.Total-a.Used)
+	amount := Amount(c.cluster.CapacityOf(node, c.resource, c.asking...))
+	return &amount
+}
+
+// state is what keeps pods off a node, or "".
+func (c *counter) state(node string) string {
+	if why, closed := c.cluster.Closed(node, c.asking...); closed {
+		return why.String()
 	}
-	return a
+	return ""
 }
 
 func (a *Amount) add(o *Amount) *Amount {
@@ -108,28 +117,16 @@ func (a *Amount) add(o *Amount) *Amount {
 	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free, Total: a.Total + o.Total}
 }
 
-// stateOf says why a node takes no pods, or "".
-func stateOf(n *corev1.Node) string {
-	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-	switch {
-	case !ready:
-		return "not ready"
-	case n.Spec.Unschedulable:
-		return "cordoned"
-	}
-	return ""
-}
-
 // notes says what the drawing does not show.
-func (s *Snapshot) notes(graphs []*graphPods) []string {
+func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 	var notes []string
 	switch {
 	case s.NodesHidden:
 		notes = append(notes, "You may not list nodes: domains come from what the pods were pinned to, and nothing can be said about free capacity.")
 	case s.OthersHidden:
 		notes = append(notes, "You may not list the pods of other namespaces: nothing can be said about free capacity.")
+	case count.ignored != "":
+		notes = append(notes, fmt.Sprintf("%s is not counted: the kube-scheduler ignores it, as the operator's flag --ignored-resources says.", count.ignored))
 	}
 	for _, g := range graphs {
 		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)
@@ -139,7 +136,7 @@ func (s *Snapshot) notes(graphs []*graphPods) []string {
 	}
 	noted := map[string]bool{}
 	for _, g := range graphs {
-		if t := s.find(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(current(t)) {
+		if t := s.World.Topology(g.view.name); t != nil && s.Topology == nil && !noted[t.Name] && !g.view.equal(current(t)) {
 			noted[t.Name] = true
 			notes = append(notes, fmt.Sprintf("ClusterTopology %s has other levels now (%s); the tree shows those that the pods were placed by.",
 				t.Name, strings.Join(domains(current(t).levels), " > ")))

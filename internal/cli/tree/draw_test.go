@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
 )
@@ -29,16 +31,22 @@ func TestDraw(t *testing.T) {
 			}
 		}},
 		"draw-free-too-much": {Draw{Free: 1000}, func(w *world) { w.addGraph(packed, chatRunning) }},
-		"draw-other-level":   {Draw{Level: "row"}, func(w *world) { w.Topologies = append(w.Topologies, *flat(nil)) }},
+		"draw-other-level":   {Draw{Level: "row"}, func(w *world) { w.Topologies = append(w.Topologies, flat(nil)) }},
 		"draw-no-graphs":     {Draw{}, func(w *world) { w.addPod("a-1-0", "5"); w.node("b-0-0").Spec.Unschedulable = true }},
-		"draw-no-topology":   {Draw{}, func(w *world) { w.Topologies = nil }},
-		"draw-1000-hosts":    {Draw{}, func(w *world) { w.Nodes = newWorld(w.T, 4, 10, 25).Nodes }},
-		"draw-many-at-once":  {Draw{Level: "rack", Depth: 2, Free: 1}, func(w *world) { w.addGraph(packed, chatRunning) }},
+		"draw-tainted": {Draw{Level: "host", Free: 1}, func(w *world) { // without deployments the taint of the resource itself counts as tolerated
+			for _, n := range w.Nodes {
+				n.Spec.Taints = []corev1.Taint{{Key: gpus, Value: "present", Effect: corev1.TaintEffectNoSchedule}}
+			}
+			w.node("a-0-0").Spec.Taints = []corev1.Taint{{Key: "repair", Effect: corev1.TaintEffectNoExecute}}
+		}},
+		"draw-no-topology":  {Draw{}, func(w *world) { w.Topologies = nil }},
+		"draw-1000-hosts":   {Draw{}, func(w *world) { w.Nodes = newWorld(w.T, 4, 10, 25).Nodes }},
+		"draw-many-at-once": {Draw{Level: "rack", Depth: 2, Free: 1}, func(w *world) { w.addGraph(packed, chatRunning) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 3, 4)
 			tc.prepare(w)
-			report, err := BuildAs(&w.Snapshot, tc.draw)
+			report, err := BuildAs(w.scene(), tc.draw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +57,7 @@ func TestDraw(t *testing.T) {
 		})
 	}
 	w := newWorld(t, 1, 1, 1)
-	if _, err := BuildAs(&w.Snapshot, Draw{Level: "row"}); err == nil || err.Error() != "level row not found; there are: host, rack, zone" {
+	if _, err := BuildAs(w.scene(), Draw{Level: "row"}); err == nil || err.Error() != "level row not found; there are: host, rack, zone" {
 		t.Errorf("an unknown level: %v", err)
 	}
 }
@@ -84,7 +92,7 @@ func TestWidths(t *testing.T) {
 			for i := range 3 {
 				w.Pods[i].Spec.NodeName = "a-0-0" // many on one host
 			}
-			report := Build(&w.Snapshot)
+			report := Build(w.scene())
 			got := report.Text(page)
 			for line := range strings.Lines(got) {
 				if width := text.Width(strings.TrimSuffix(line, "\n")); width > columns {

@@ -13,67 +13,53 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// States of what is known from pods only.
+// States of nodes, besides those that [topology.Exclusion] puts into words.
 const (
-	// stateGone: a pod is bound to a node that does not exist any more.
-	stateGone = "gone"
+	// StateNotReady is that of topology.KindNotReady.
+	StateNotReady = string(topology.KindNotReady)
+	// StateGone: a pod is bound to a node that does not exist any more.
+	StateGone = "gone"
 	// stateUnknown: nobody says which domain a node is in.
 	stateUnknown = "unknown"
 )
 
 // tree draws one view with the pods of the graphs that are shown by it.
-func (s *Snapshot) tree(v view, graphs []*graphPods, count counter, whole bool) Tree {
+func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tree {
 	p := planter{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
 	if whole {
 		p.foreign = s.foreign(v, graphs, count)
 	}
 	p.levels, p.node = v.above()
-	strangers := map[string]*corev1.Node{} // nodes known from pods only
+	strangers := map[string]map[string]string{} // nodes known from pods only, with the labels of the domain that a pod was pinned to
 	for _, g := range graphs {
 		if !g.in.equal(v) {
 			continue
 		}
 		for _, pod := range g.pods {
-			if node := pod.object.Spec.NodeName; node != "" {
-				p.pods[node] = append(p.pods[node], pod.Pod)
-				strangers[node] = standIn(pod.object)
+			if pod.node != "" {
+				p.pods[pod.node] = append(p.pods[pod.node], pod.Pod)
+				strangers[pod.node] = pod.object.Spec.NodeSelector
 			}
 		}
 	}
 	root := &Domain{Name: v.name}
 	p.domains[""] = root
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		if matches(v.selector, n.Labels) || p.pods[n.Name] != nil {
-			p.plant(n, stateOf(n), "")
+	hosts := s.hostsOf(v)
+	for _, n := range s.Nodes {
+		if hosts.Has(n.Name) || p.pods[n.Name] != nil {
+			p.plant(n.Name, n.Labels, count.state(n.Name), "")
 		}
 		delete(strangers, n.Name)
 	}
-	for _, n := range strangers {
-		state := stateGone
+	for name, labels := range strangers {
+		state := StateGone
 		if s.NodesHidden {
 			state = ""
 		}
-		p.plant(n, state, stateUnknown)
+		p.plant(name, labels, state, stateUnknown)
 	}
 	root.sum()
 	return Tree{Topology: v.name, Levels: v.names(), Cluster: root}
-}
-
-// standIn makes a node out of what a pod says about the one it is bound to: the domain it was pinned to.
-func standIn(p *corev1.Pod) *corev1.Node {
-	n := &corev1.Node{}
-	n.Name, n.Labels = p.Spec.NodeName, p.Spec.NodeSelector
-	return n
-}
-
-func matches(selector, labels map[string]string) bool {
-	for k, v := range selector {
-		if labels[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 // planter puts nodes into a tree that grows with them.
@@ -87,29 +73,35 @@ type planter struct {
 	foreign map[string][]Pod
 }
 
-// foreign are the bound pods that are of no graph shown in this view, by node, as far as they are of another graph or use the resource.
-func (s *Snapshot) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
+// foreign are the pods on nodes that are of no graph shown in this view, by node, as far as they are of another graph or use the resource.
+func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
 	out, members := map[string][]Pod{}, map[*corev1.Pod]bool{}
 	for _, g := range graphs {
 		for _, pod := range g.pods {
 			members[pod.object] = true
-			if node := pod.object.Spec.NodeName; node != "" && !g.view.equal(v) {
-				out[node] = append(out[node], pod.Pod)
+			if pod.node != "" && !g.view.equal(v) {
+				out[pod.node] = append(out[pod.node], pod.Pod)
 			}
 		}
 	}
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		if amount := count.takes(p); amount > 0 && p.Spec.NodeName != "" && !members[p] {
-			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], Pod{Namespace: p.Namespace, Name: p.Name, Amount: amount})
+	for _, p := range s.Pods {
+		node, released := s.nodeOf(p)
+		if node == "" || members[p] {
+			continue
+		}
+		if pod := (Pod{Namespace: p.Namespace, Name: p.Name, Amount: count.takes(p)}); pod.Amount > 0 {
+			if released {
+				pod.State = stateReleased
+			}
+			out[node] = append(out[node], pod)
 		}
 	}
 	return out
 }
 
 // plant puts a node below its domain, or below the nameless one of the first level whose label it lacks; nameless is the state of that.
-func (p *planter) plant(n *corev1.Node, state, nameless string) {
-	path := p.levels.PathOf(n.Labels)
+func (p *planter) plant(name string, labels map[string]string, state, nameless string) {
+	path := p.levels.PathOf(labels)
 	if len(path) < len(p.levels) {
 		path = append(path, "")
 	}
@@ -131,7 +123,7 @@ func (p *planter) plant(n *corev1.Node, state, nameless string) {
 		d = child
 	}
 	leaf := &Domain{
-		Level: p.node, Name: n.Name, Node: true, State: state, Pods: p.pods[n.Name], Foreign: p.foreign[n.Name], Amount: p.amount(n), nodes: 1,
+		Level: p.node, Name: name, Node: true, State: state, Pods: p.pods[name], Foreign: p.foreign[name], Amount: p.amount(name), nodes: 1,
 	}
 	slices.SortFunc(leaf.Pods, comparePods)
 	slices.SortFunc(leaf.Foreign, comparePods)

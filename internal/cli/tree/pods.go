@@ -15,25 +15,40 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// States of a pod that is not ready.
+// States of a pod that is not ready; of one that is bound StateNotReady too.
 const (
 	stateTerminating = "terminating"
-	stateNotReady    = "not ready"
+	// stateReleased: it is not bound yet, and capacity is reserved for it.
+	stateReleased = "released"
 )
 
-// podOf reads from its labels which pod of the group it is.
-func podOf(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) Pod {
-	pod := Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Service: sg.Spec.Service, Role: p.Labels[graph.LabelRole]}
-	pod.Replica, pod.Index, _ = graph.ReplicaOf(p)
+// nodeOf is where a pod is bound, or released and capacity reserved for it; "" for neither.
+func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
+	if p.Spec.NodeName != "" {
+		return p.Spec.NodeName, false
+	}
+	return s.Planner.Cluster().Reserved(topology.PodID(p))
+}
+
+// member reads from its labels which pod of the group it is.
+func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPod {
+	m := memberPod{object: p}
+	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Service: sg.Spec.Service, Role: p.Labels[graph.LabelRole]}
+	m.Replica, m.Index, _ = graph.ReplicaOf(p)
+	var released bool
+	m.node, released = s.nodeOf(p)
 	switch {
 	case p.DeletionTimestamp != nil:
-		pod.State = stateTerminating
-	case p.Spec.NodeName != "" && !podReady(p):
-		pod.State = stateNotReady
+		m.State = stateTerminating
+	case released:
+		m.State = stateReleased
+	case m.node != "" && !podReady(p):
+		m.State = StateNotReady
 	}
-	return pod
+	return m
 }
 
 func podReady(p *corev1.Pod) bool {

@@ -19,16 +19,16 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// cluster answers reads from a snapshot, in pages of one pod, and refuses what is hidden.
+// cluster answers reads from a scene, in pages of one pod, and refuses what is hidden.
 type cluster struct {
-	Snapshot
+	Scene
 	hidden  map[string]bool // kinds that may not be listed; "all pods" for those of all namespaces at once
 	missing bool            // the kinds of Trellis are not there
 }
 
 func (c *cluster) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	for i := range c.Graphs {
-		if g := &c.Graphs[i]; g.Name == key.Name && g.Namespace == key.Namespace {
+	for _, g := range c.Graphs {
+		if g.Name == key.Name && g.Namespace == key.Namespace {
 			g.DeepCopyInto(object.(*nvidiav1beta1.DynamoGraphDeployment))
 			return nil
 		}
@@ -39,7 +39,7 @@ func (c *cluster) Get(_ context.Context, key client.ObjectKey, object client.Obj
 func (c *cluster) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	forbidden := func(kind string) error {
-		if c.hidden[kind] {
+		if c.hidden[kind] || c.hidden["all of the cluster"] && o.Namespace == "" {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", nil)
 		}
 		return nil
@@ -49,26 +49,36 @@ func (c *cluster) List(_ context.Context, list client.ObjectList, opts ...client
 		if c.missing {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "DynamoGraphDeployment"}}
 		}
-		l.Items = c.Graphs
+		l.Items = values(c.Graphs)
+		return forbidden("graphs")
 	case *trellisv1alpha1.ScalingGroupList:
-		l.Items = c.Groups
+		l.Items = values(c.Groups)
+		return forbidden("groups")
 	case *grovev1alpha1.ClusterTopologyList:
-		l.Items = c.Topologies
+		l.Items = values(c.Topologies)
 		return forbidden("topologies")
 	case *corev1.NodeList:
-		l.Items = c.Nodes
+		l.Items = values(c.Nodes)
 		return forbidden("nodes")
 	case *corev1.PodList:
-		if o.Namespace == "" && c.hidden["all pods"] {
+		if err := forbidden("pods"); err != nil || o.Namespace == "" && c.hidden["all pods"] {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
 		}
 		at := len(o.Continue)
-		l.Items, l.Continue = c.Pods[at:at+1], ""
+		l.Items, l.Continue = values(c.Pods[at:at+1]), ""
 		if at+1 < len(c.Pods) {
 			l.Continue = strings.Repeat("x", at+1)
 		}
 	}
 	return nil
+}
+
+func values[T any](list []*T) []T {
+	out := make([]T, 0, len(list))
+	for _, item := range list {
+		out = append(out, *item)
+	}
+	return out
 }
 
 func TestRead(t *testing.T) {
@@ -77,19 +87,25 @@ func TestRead(t *testing.T) {
 		hidden  []string
 		missing bool
 		want    string // error
-		check   func(*Snapshot) bool
+		check   func(*Scene) bool
 	}{
-		"everything":         {request: Request{}, check: func(s *Snapshot) bool { return len(s.Pods) == 10 && len(s.Nodes) == 24 && len(s.Graphs) == 1 }},
-		"one graph":          {request: Request{Namespace: "team-a", Name: "chat"}, check: func(s *Snapshot) bool { return len(s.Graphs) == 1 && !s.OthersHidden }},
+		"everything":         {request: Request{}, check: func(s *Scene) bool { return len(s.Pods) == 10 && len(s.Nodes) == 24 && len(s.Graphs) == 1 }},
+		"one graph":          {request: Request{Namespace: "team-a", Name: "chat"}, check: func(s *Scene) bool { return len(s.Graphs) == 1 && !s.OthersHidden }},
 		"unknown graph":      {request: Request{Namespace: "team-a", Name: "x"}, want: "DynamoGraphDeployment team-a/x not found; there are: chat"},
-		"topology":           {request: Request{Topology: "hall"}, check: func(s *Snapshot) bool { return s.Topology != nil && s.Topology.Name == "hall" }},
+		"topology":           {request: Request{Topology: "hall"}, check: func(s *Scene) bool { return s.Topology != nil && s.Topology.Name == "hall" }},
 		"unknown topology":   {request: Request{Topology: "x"}, want: "ClusterTopology x not found; there are: hall"},
-		"topologies hidden":  {hidden: []string{"topologies"}, check: func(s *Snapshot) bool { return len(s.Groups) == 2 }},
-		"topology forbidden": {request: Request{Topology: "hall"}, hidden: []string{"topologies"}, want: "forbidden"},
-		"nodes hidden":       {hidden: []string{"nodes"}, check: func(s *Snapshot) bool { return s.NodesHidden && len(s.Pods) == 10 }},
+		"topologies hidden":  {hidden: []string{"topologies"}, check: func(s *Scene) bool { return len(s.Groups) == 2 }},
+		"topology forbidden": {request: Request{Topology: "hall"}, hidden: []string{"topologies"}, want: "ClusterTopology hall: you may not list clustertopologies.grove.io"},
+		"nodes hidden":       {hidden: []string{"nodes"}, check: func(s *Scene) bool { return s.NodesHidden && len(s.Pods) == 10 }},
 		"other pods hidden": {
 			request: Request{Namespace: "team-a"}, hidden: []string{"all pods"},
-			check: func(s *Snapshot) bool { return s.OthersHidden && len(s.Pods) == 10 },
+			check: func(s *Scene) bool { return s.OthersHidden && len(s.Pods) == 10 },
+		},
+		"rights in one namespace": {
+			request: Request{Namespace: "team-a"}, hidden: []string{"all of the cluster"},
+			check: func(s *Scene) bool {
+				return s.NodesHidden && s.OthersHidden && len(s.Pods) == 10 && len(s.Groups) == 2 && len(s.Graphs) == 1
+			},
 		},
 		"all pods forbidden":    {hidden: []string{"all pods"}, want: "listing pods"},
 		"Trellis not installed": {missing: true, want: "is Trellis installed there?"},
@@ -97,7 +113,7 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 3, 4)
 			w.addGraph(packed, chatRunning)
-			c := &cluster{Snapshot: w.Snapshot, hidden: map[string]bool{}, missing: tc.missing}
+			c := &cluster{Scene: w.Scene, hidden: map[string]bool{}, missing: tc.missing}
 			for _, kind := range tc.hidden {
 				c.hidden[kind] = true
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // Refs are the deployments.
@@ -27,21 +28,20 @@ func (r Report) Refs() []cli.Ref {
 
 // Text renders the report for a page; long names may need more.
 func (r Report) Text(p text.Page) string {
-	name := r.naming()
-	sections := []string{r.graphsText(p, name)}
+	sections := []string{r.graphsText(p)}
 	if !r.nothing {
-		sections = append(sections, r.drawings(p, name)...)
+		sections = append(sections, r.drawings(p)...)
 	}
-	return joined(append(sections, r.waitingText(p, name), r.notesText(p)))
+	return joined(append(sections, r.waitingText(p), r.notesText(p)))
 }
 
 // Drawings renders the trees alone.
-func (r Report) Drawings(p text.Page) string { return joined(r.drawings(p, r.naming())) }
+func (r Report) Drawings(p text.Page) string { return joined(r.drawings(p)) }
 
-func (r Report) drawings(p text.Page, name func(string, string) string) []string {
+func (r Report) drawings(p text.Page) []string {
 	sections := make([]string, 0, len(r.Trees))
 	for _, t := range r.Trees {
-		sections = append(sections, r.treeText(p, t, name))
+		sections = append(sections, r.treeText(p, t))
 	}
 	return sections
 }
@@ -61,21 +61,19 @@ func joined(sections []string) string {
 	return b.String()
 }
 
-// naming returns how graphs are called: with the namespace when there is more than one.
-func (r Report) naming() func(namespace, name string) string {
-	for _, g := range r.Graphs {
-		if g.Namespace != r.Graphs[0].Namespace {
-			return func(namespace, name string) string { return namespace + "/" + name }
-		}
+// NameOf is what a graph is called: with its namespace when graphs are in more than one.
+func (r *Report) NameOf(namespace, name string) string {
+	if slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Namespace != r.Graphs[0].Namespace }) {
+		return namespace + "/" + name
 	}
-	return func(_, name string) string { return name }
+	return name
 }
 
-func (r Report) graphsText(p text.Page, name func(string, string) string) string {
+func (r Report) graphsText(p text.Page) string {
 	if len(r.Graphs) == 0 {
 		return ""
 	}
-	several := slices.ContainsFunc(r.Graphs, func(g Graph) bool { return g.Topology != r.Graphs[0].Topology })
+	several := slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Topology != r.Graphs[0].Topology })
 	rows := [][]string{{"GRAPH", "READY", "TOPOLOGY", "DOMAIN", "CONSTRAINT"}}
 	for _, g := range r.Graphs {
 		ready, domain, packed := p.Warn("False"), g.Domain, g.Constraints
@@ -88,7 +86,7 @@ func (r Report) graphsText(p text.Page, name func(string, string) string) string
 		if len(packed) == 0 {
 			packed = []string{"none"}
 		}
-		rows = append(rows, []string{name(g.Namespace, g.Name), ready, cmp.Or(g.Topology, "-"), domain, packed[0]})
+		rows = append(rows, []string{r.NameOf(g.Namespace, g.Name), ready, cmp.Or(g.Topology, "-"), domain, packed[0]})
 		for _, more := range packed[1:] {
 			rows = append(rows, []string{"", "", "", "", more})
 		}
@@ -102,10 +100,10 @@ func (r Report) graphsText(p text.Page, name func(string, string) string) string
 }
 
 // treeText is the drawing with columns to its right.
-func (r Report) treeText(p text.Page, t Tree, name func(string, string) string) string {
+func (r Report) treeText(p text.Page, t Tree) string {
 	d := drawing{prefix: func(Pod) string { return "" }}
 	if len(r.Graphs) > 1 {
-		d.prefix = func(p Pod) string { return name(p.Namespace, p.Graph) + ": " }
+		d.prefix = func(p Pod) string { return r.NameOf(p.Namespace, p.Graph) + ": " }
 	}
 	root := t.Topology
 	if root == "" {
@@ -127,9 +125,11 @@ func (r Report) treeText(p text.Page, t Tree, name func(string, string) string) 
 
 // paint colours the states of nodes.
 func paint(p text.Page, line string) string {
-	for state, color := range map[string]func(string) string{"cordoned": p.Warn, "not ready": p.Bad, stateGone: p.Bad} {
-		if before, found := strings.CutSuffix(line, "("+state+")"); found {
-			return before + color("("+state+")")
+	for state, color := range map[string]func(string) string{
+		string(topology.KindCordoned): p.Warn, string(topology.KindTaint) + " ": p.Warn, StateNotReady: p.Bad, StateGone: p.Bad,
+	} {
+		if i := strings.LastIndex(line, " ("+state); i >= 0 && strings.HasSuffix(line, ")") {
+			return line[:i+1] + color(line[i+1:])
 		}
 	}
 	return line
@@ -247,7 +247,7 @@ func (o Others) title(some bool) string {
 // maxWaiting bounds how many texts about waiting pods one graph gets.
 const maxWaiting = 8
 
-func (r Report) waitingText(p text.Page, name func(string, string) string) string {
+func (r Report) waitingText(p text.Page) string {
 	var lines []string
 	for _, g := range r.Graphs {
 		w := g.Waiting
@@ -258,7 +258,7 @@ func (r Report) waitingText(p text.Page, name func(string, string) string) strin
 		if len(pods) > maxWaiting && !p.Wide {
 			pods = append(pods[:maxWaiting], fmt.Sprintf("and %d more", len(pods)-maxWaiting))
 		}
-		head := name(g.Namespace, g.Name)
+		head := r.NameOf(g.Namespace, g.Name)
 		if len(pods) > 0 {
 			head += ": " + strings.Join(pods, "; ")
 		}

@@ -8,7 +8,7 @@ import "github.com/trellis-k8s/trellis/internal/cli/live"
 // Report is what the command shows, and its JSON form.
 type Report struct {
 	// Graphs that were asked for.
-	Graphs []Graph `json:"graphs"`
+	Graphs []Deployment `json:"graphs"`
 	// Resource whose amounts are counted, e.g. nvidia.com/gpu; empty when nothing of the kind is known.
 	Resource string `json:"resource,omitempty"`
 	// Trees: each host is in one of them, unless they are whole ones, of which there is one for each topology.
@@ -22,8 +22,8 @@ type Report struct {
 	nothing bool
 }
 
-// Graph is one DynamoGraphDeployment.
-type Graph struct {
+// Deployment is one DynamoGraphDeployment that is shown.
+type Deployment struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Constraints in words.
@@ -36,11 +36,11 @@ type Graph struct {
 	Tree  int  `json:"tree"`
 	Ready bool `json:"ready"`
 	// Waiting is there when something of the graph has no node yet.
-	Waiting *Waiting `json:"waiting,omitempty"`
+	Waiting *Unbound `json:"waiting,omitempty"`
 }
 
-// Waiting says what of a graph has no node, and why.
-type Waiting struct {
+// Unbound says what of a graph is not bound to a node, and why.
+type Unbound struct {
 	Pods    []Pod  `json:"pods,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
@@ -64,7 +64,7 @@ type Domain struct {
 	Name string `json:"name"`
 	// Node: this is one node.
 	Node bool `json:"node,omitempty"`
-	// State of a node that takes no pods: cordoned, not ready, gone; of a domain without a name: unknown.
+	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a domain without a name: unknown.
 	State string `json:"state,omitempty"`
 	// Amount of the resource; absent when unknown.
 	*Amount
@@ -79,7 +79,8 @@ type Domain struct {
 	nodes int
 }
 
-// Amount of the counted resource. Nothing is free on a node that takes no pods.
+// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it as bound ones do, and nothing is free on a node that takes
+// no pods of the graphs.
 type Amount struct {
 	Used  int64 `json:"used"`
 	Free  int64 `json:"free"`
@@ -108,6 +109,7 @@ type Pod struct {
 	Index int32 `json:"index"`
 	// Role is main, leader or worker.
 	Role string `json:"role"`
-	// State when it is not ready: "not ready", "terminating".
+	// State when it is not ready: "not ready", "terminating", or "released": it is not bound yet, and stands on the node where its capacity is
+	// reserved.
 	State string `json:"state,omitempty"`
 }

@@ -50,10 +50,17 @@ func TestText(t *testing.T) {
 		"sick-nodes": func(w *world) {
 			w.addGraph(packed, chatRunning)
 			w.node("a-0-1").Spec.Unschedulable = true
-			w.node("b-1-2").Status.Conditions = nil
+			w.node("b-1-2").Status.Conditions[0].Status = corev1.ConditionFalse
 			w.Nodes = append(w.Nodes[:2], w.Nodes[3:]...) // a-0-2 is gone
 			w.Pods[1].Status.Conditions = nil
 			w.addPod("b-0-0", "5")
+		},
+		"released-and-tainted": func(w *world) { // the second replica is released to r1 of zone-b, of which one host has a taint
+			w.addGraph(packed, strings.NewReplacer(
+				"vllmworker-1-0 b-1-0", "vllmworker-1-0 ~ zone-b r1", "vllmworker-1-1 b-1-1", "vllmworker-1-1 ~ zone-b r1",
+				"vllmworker-1-2 b-1-2", "vllmworker-1-2 -", "vllmworker-1-3 b-1-3", "vllmworker-1-3 -").Replace(chatRunning))
+			w.node("b-1-3").Spec.Taints = []corev1.Taint{{Key: "repair", Value: "soon", Effect: corev1.TaintEffectNoSchedule}}
+			w.node("b-0-0").Spec.Taints = []corev1.Taint{{Key: "repair", Value: "soon", Effect: corev1.TaintEffectPreferNoSchedule}}
 		},
 		"unlabeled-nodes": func(w *world) {
 			w.addGraph(packed, chatRunning)
@@ -65,11 +72,15 @@ func TestText(t *testing.T) {
 			dgd := w.addGraph(packed, chatRunning)
 			setCondition(dgd, nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable",
 				"Topology level 'rack' is no longer available in the cluster topology")
-			w.Topologies[0] = *hall("zone", "host")
+			w.Topologies[0] = hall("zone", "host")
 		},
 		"namespaces-and-no-constraint": func(w *world) {
 			w.addGraph(small, smallRunning)
 			w.addGraph(plain, "plain-worker-0 a-2-3")
+		},
+		"resource-ignored": func(w *world) {
+			w.addGraph(small, smallRunning)
+			w.Ignored = []string{gpus}
 		},
 		"no-topology": func(w *world) {
 			w.addGraph(plain, "plain-worker-0 a-2-3")
@@ -95,16 +106,14 @@ func TestText(t *testing.T) {
 		},
 		"asked-for-topology": func(w *world) {
 			w.addGraph(small, smallRunning)
-			w.Topologies = append(w.Topologies, grovev1alpha1.ClusterTopology{})
-			w.Topologies[1].Name = "flat"
-			w.Topologies[1].Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "row", Key: "example/rack"}}
-			w.Topology = &w.Topologies[1]
+			w.Topologies = append(w.Topologies, flat(nil))
+			w.Topology = w.Topologies[1]
 		},
 		"two-topologies": func(w *world) { // over the same hosts: each host is drawn once
 			w.addGraph(packed, chatRunning)
 			w.addGraph(small, smallRunning)
-			w.Topologies = append(w.Topologies, *flat(nil))
-			w.place("small", &w.Topologies[1])
+			w.Topologies = append(w.Topologies, flat(nil))
+			w.place("small", w.Topologies[1])
 		},
 		"two-pools": func(w *world) { // each on hosts of its own
 			for i := range w.Nodes {
@@ -113,14 +122,14 @@ func TestText(t *testing.T) {
 			w.Topologies[0].Spec.NodeSelector = map[string]string{"pool": "slow"}
 			w.addGraph(packed, chatRunning)
 			w.addGraph(small, smallRunning)
-			w.Topologies = append(w.Topologies, *flat(map[string]string{"pool": "fast"}))
-			w.place("small", &w.Topologies[1])
+			w.Topologies = append(w.Topologies, flat(map[string]string{"pool": "fast"}))
+			w.place("small", w.Topologies[1])
 		},
 		"pods-gone": func(w *world) { // and the status does not say so
 			w.addGraph(small, smallRunning)
 			w.Pods = w.Pods[1:]
 		},
-		"empty-topology": func(w *world) { w.Topology = &w.Topologies[0] },
+		"empty-topology": func(w *world) { w.Topology = w.Topologies[0] },
 		"not-looked-at": func(w *world) {
 			w.addGraph(small, "").Status = nvidiav1beta1.DynamoGraphDeploymentStatus{}
 			w.Groups = nil
@@ -137,7 +146,7 @@ func TestText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 3, 4)
 			prepare(w)
-			report := Build(&w.Snapshot)
+			report := Build(w.scene())
 			golden.Check(t, "testdata/"+name+".golden", report.Text(text.Page{}))
 		})
 	}
@@ -153,8 +162,8 @@ func flat(selector map[string]string) *grovev1alpha1.ClusterTopology {
 
 // place has a graph placed by this topology.
 func (w *world) place(graph string, t *grovev1alpha1.ClusterTopology) {
-	for i := range w.Groups {
-		if sg := &w.Groups[i]; sg.Spec.Graph == graph {
+	for _, sg := range w.Groups {
+		if sg.Spec.Graph == graph {
 			sg.Spec.Topology.Profile, sg.Spec.Topology.NodeSelector, sg.Spec.Topology.Levels = t.Name, t.Spec.NodeSelector, nil
 			for _, l := range t.Spec.Levels {
 				sg.Spec.Topology.Levels = append(sg.Spec.Topology.Levels, trellisv1alpha1.ResolvedLevel{Domain: l.Domain, Key: l.Key})
@@ -166,7 +175,7 @@ func (w *world) place(graph string, t *grovev1alpha1.ClusterTopology) {
 func TestJSON(t *testing.T) {
 	w := newWorld(t, 1, 2, 2)
 	w.addGraph(small, "small-decode-0 a-1-0\nsmall-decode-1 a-1-0\nsmall-decode-2 -")
-	out, err := json.MarshalIndent(Build(&w.Snapshot), "", "  ")
+	out, err := json.MarshalIndent(Build(w.scene()), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +188,7 @@ func TestSums(t *testing.T) {
 	w.addGraph(packed, chatRunning)
 	w.addPod("b-0-0", "5")
 	w.node("b-2-3").Spec.Unschedulable = true
-	root := Build(&w.Snapshot).Trees[0].Cluster
+	root := Build(w.scene()).Trees[0].Cluster
 	if want := (Amount{Used: 69, Free: 24*8 - 69 - 8, Total: 24 * 8}); *root.Amount != want {
 		t.Errorf("cluster: %+v, want %+v", *root.Amount, want)
 	}
@@ -219,7 +228,7 @@ func TestDevices(t *testing.T) {
 			for i, ask := range tc.asks {
 				w := &world{T: t}
 				w.addPod("n", "1")
-				p := &w.Pods[0]
+				p := w.Pods[0]
 				requests := p.Spec.Containers[0].Resources.Requests
 				requests[corev1.ResourceName(ask)] = requests[gpus]
 				if ask != gpus {

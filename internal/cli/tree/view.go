@@ -14,9 +14,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// defaultAnnotation marks the ClusterTopology that graphs without a constraint are packed by.
-const defaultAnnotation = "trellis.dev/is-default-topology"
-
 // nodeLevel is what nodes are called where no level of the topology is the hostname.
 const nodeLevel = "node"
 
@@ -30,7 +27,7 @@ type view struct {
 
 // viewOf chooses the hierarchy of a graph: the one asked for, the one it was placed by, the one it names, and for a graph
 // without a constraint the default topology or the only one.
-func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
+func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
 		return current(s.Topology)
 	}
@@ -44,7 +41,7 @@ func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*tr
 		}
 	}
 	if c := dgd.Spec.TopologyConstraint; c != nil {
-		if t := s.find(c.ClusterTopologyName); t != nil {
+		if t := s.World.Topology(c.ClusterTopologyName); t != nil {
 			return current(t)
 		}
 		return view{}
@@ -53,27 +50,20 @@ func (s *Snapshot) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*tr
 }
 
 // fallback is the hierarchy of whatever names none.
-func (s *Snapshot) fallback() view {
-	var marked *grovev1alpha1.ClusterTopology
-	for i := range s.Topologies {
-		t := &s.Topologies[i]
-		if t.Annotations[defaultAnnotation] == "true" && (marked == nil || t.CreationTimestamp.Before(&marked.CreationTimestamp)) {
-			marked = t
-		}
-	}
-	switch {
-	case marked != nil:
-		return current(marked)
+func (s *Scene) fallback() view {
+	switch t := s.DefaultTopology(); {
+	case t != nil:
+		return current(t)
 	case len(s.Topologies) == 1:
-		return current(&s.Topologies[0])
+		return current(s.Topologies[0])
 	}
 	return view{}
 }
 
 // further adds the hierarchies of the cluster that no graph is shown by; without any, one that has no levels.
-func (s *Snapshot) further(views []view) []view {
-	for i := range s.Topologies {
-		if v := current(&s.Topologies[i]); !slices.ContainsFunc(views, v.equal) {
+func (s *Scene) further(views []view) []view {
+	for _, t := range s.Topologies {
+		if v := current(t); !slices.ContainsFunc(views, v.equal) {
 			views = append(views, v)
 		}
 	}
@@ -81,14 +71,6 @@ func (s *Snapshot) further(views []view) []view {
 		views = append(views, view{})
 	}
 	return views
-}
-
-func (s *Snapshot) find(name string) *grovev1alpha1.ClusterTopology {
-	i := slices.IndexFunc(s.Topologies, func(t grovev1alpha1.ClusterTopology) bool { return t.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &s.Topologies[i]
 }
 
 func current(t *grovev1alpha1.ClusterTopology) view {

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
 // TestWhole: all hosts are there, in a tree for every topology, with the pods of others and of graphs that another tree shows.
@@ -18,12 +16,9 @@ func TestWhole(t *testing.T) {
 	w := newWorld(t, 1, 2, 2)
 	w.addGraph(small, "small-decode-0 a-1-0\nsmall-decode-1 a-1-0\nsmall-decode-2 -")
 	w.addPod("a-0-1", "3")
-	flat := grovev1alpha1.ClusterTopology{}
-	flat.Name = "flat"
-	flat.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "row", Key: "example/rack"}}
-	w.Topologies = append(w.Topologies, flat)
+	w.Topologies = append(w.Topologies, flat(nil))
 	var got []string
-	for _, tree := range Whole(&w.Snapshot).Trees {
+	for _, tree := range Whole(w.scene()).Trees {
 		var walk func(*Domain)
 		walk = func(d *Domain) {
 			if d.Node {
@@ -47,7 +42,7 @@ func TestWhole(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if before := Build(&w.Snapshot).Trees; len(before) != 1 || slices.ContainsFunc(before[0].Cluster.Children, func(d *Domain) bool { return d.Foreign != nil }) {
+	if before := Build(w.scene()).Trees; len(before) != 1 || slices.ContainsFunc(before[0].Cluster.Children, func(d *Domain) bool { return d.Foreign != nil }) {
 		t.Errorf("tree itself shows more than before: %d trees", len(before))
 	}
 }

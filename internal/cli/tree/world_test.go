@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -19,13 +21,21 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
-// world makes snapshots: hosts of 8 GPUs called ZONE-RACK-HOST ("a-1-0") and graphs whose pods are bound by name.
+// world makes scenes: hosts of 8 GPUs called ZONE-RACK-HOST ("a-1-0") and graphs whose pods are bound by name.
 type world struct {
 	*testing.T
-	Snapshot
+	Scene
+}
+
+// scene is that of the world as it is now.
+func (w *world) scene() *Scene {
+	s := w.Scene
+	s.Planner = whatif.NewPlanner(w.World)
+	return &s
 }
 
 func newWorld(t *testing.T, zones, racks, hosts int) *world {
@@ -40,7 +50,7 @@ func newWorld(t *testing.T, zones, racks, hosts int) *world {
 			}
 		}
 	}
-	w.Topologies = []grovev1alpha1.ClusterTopology{*hall("zone", "rack", "host")}
+	w.Topologies = []*grovev1alpha1.ClusterTopology{hall("zone", "rack", "host")}
 	return w
 }
 
@@ -58,18 +68,18 @@ func hall(levels ...string) *grovev1alpha1.ClusterTopology {
 }
 
 func (w *world) addNode(name string, labels map[string]string) *corev1.Node {
-	n := corev1.Node{}
+	n := &corev1.Node{}
 	n.Name, n.Labels = name, labels
-	n.Status.Allocatable = corev1.ResourceList{gpus: resource.MustParse("8")}
+	n.Status.Allocatable = corev1.ResourceList{gpus: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("110")}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	w.Nodes = append(w.Nodes, n)
-	return &w.Nodes[len(w.Nodes)-1]
+	return n
 }
 
 func (w *world) node(name string) *corev1.Node {
-	for i := range w.Nodes {
-		if w.Nodes[i].Name == name {
-			return &w.Nodes[i]
+	for _, n := range w.Nodes {
+		if n.Name == name {
+			return n
 		}
 	}
 	w.Fatalf("no node %s", name)
@@ -77,49 +87,55 @@ func (w *world) node(name string) *corev1.Node {
 }
 
 // addGraph adds a deployment as the operator would have resolved it. bind says where its pods are, as "POD NODE" lines; of the
-// others none is made but those with the node "-", which wait.
+// others none is made but those with the node "-", which wait, and "POD ~ ZONE RACK", which are released and not bound.
 func (w *world) addGraph(manifest, bind string) *nvidiav1beta1.DynamoGraphDeployment {
 	w.Helper()
 	written := nvidiav1alpha1.DynamoGraphDeployment{}
 	if err := yaml.UnmarshalStrict([]byte(manifest), &written); err != nil {
 		w.Fatal(err)
 	}
-	dgd := *hub.Of(&written)
-	resolved, err := graph.Resolve(&dgd, graph.Inputs{Topology: &w.Topologies[0], Provider: specs.Gates.Name})
+	dgd := hub.Of(&written)
+	resolved, err := graph.Resolve(dgd, graph.Inputs{Topology: w.Topologies[0], Provider: specs.Gates.Name})
 	if err != nil {
 		w.Fatal(err)
 	}
 	pods := map[string]*corev1.Pod{}
 	for _, sg := range resolved.ScalingGroups() {
-		w.Groups = append(w.Groups, *sg)
+		sg.UID = types.UID(sg.Name)
+		w.Groups = append(w.Groups, sg)
 		for replica := range sg.Spec.Replicas {
 			for index := range graph.PodsPerReplica(sg) {
 				p := graph.BuildPod(sg, replica, index)
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 				pods[p.Name] = p
 			}
 		}
 	}
 	for line := range strings.Lines(bind) {
-		name, node, _ := strings.Cut(strings.TrimSpace(line), " ")
-		p := pods[name]
+		words := strings.Fields(line)
+		p := pods[words[0]]
 		if p == nil {
-			w.Fatalf("no pod %s", name)
+			w.Fatalf("no pod %s", words[0])
 		}
-		if node != "-" {
-			p.Spec.NodeName = node
+		switch words[1] {
+		case "-":
+		case "~":
+			p.Annotations = map[string]string{graph.AnnotationGang: "gang"}
+			p.Spec.SchedulingGates, p.Spec.NodeSelector = nil, map[string]string{"example/zone": words[2], "example/rack": words[3]}
+		default:
+			p.Spec.NodeName = words[1]
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		}
-		w.Pods = append(w.Pods, *p)
+		w.Pods = append(w.Pods, p)
 	}
 	w.Graphs = append(w.Graphs, dgd)
-	last := &w.Graphs[len(w.Graphs)-1]
-	setCondition(last, nvidiav1beta1.ConditionReady, true, "all_resources_are_ready", "All resources are ready")
-	return last
+	setCondition(dgd, nvidiav1beta1.ConditionReady, true, "all_resources_are_ready", "All resources are ready")
+	return dgd
 }
 
 // addPod puts somebody else's pod onto a node.
 func (w *world) addPod(node string, gpus string) {
-	p := corev1.Pod{}
+	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.Spec.NodeName = "other", "p-"+node, node
 	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}}}}
 	w.Pods = append(w.Pods, p)

@@ -58,7 +58,7 @@ func (o *options) run(ctx context.Context) error {
 			return nil
 		})
 	}
-	return o.Show(report, report.Text)
+	return o.Show(report)
 }
 
 // ask looks the operator up in the cluster and says why there is none to show.

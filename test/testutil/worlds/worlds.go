@@ -152,7 +152,7 @@ func owned(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) *corev1.Pod 
 }
 
 // report writes the status that the operator would write, as far as the plugin reads it.
-func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Graph, refused *whatif.Replica) {
+func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Plan, refused *whatif.Replica) {
 	if len(g.Domain) > 0 {
 		dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: g.Domain.String()}
 	}

@@ -69,7 +69,7 @@ function drawHost(h, name) {
   if (h.state) {
     el.dataset.state = h.state;
     el.classList.add('out');
-    if (h.state !== 'cordoned') el.classList.add('lost');
+    if (h.state === 'not ready' || h.state === 'gone') el.classList.add('lost');
   }
   el.domain = h;
   let used = 0;

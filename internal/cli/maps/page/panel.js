@@ -122,7 +122,7 @@ function drawLegend() {
     [make('i', 'dot c0'), 'pod of a graph that takes none'],
     [make('i', 'swatch other'), 'other pods'],
     [make('i', 'swatch blank'), 'free'],
-    [make('i', 'swatch hatch'), 'host is cordoned'],
+    [make('i', 'swatch hatch'), 'host is cordoned or tainted'],
     [make('i', 'swatch hatch lost'), 'host is not ready, or gone'],
     [make('i', 'swatch c0 sick'), 'pod is not ready'],
   ];

@@ -1,0 +1,69 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import corev1 "k8s.io/api/core/v1"
+
+// NodeCapacity is what one node has of a resource, in the units of the resource, of cpu in thousandths.
+type NodeCapacity struct {
+	// Used is what bound pods and reservations take.
+	Used int64
+	// Free is what is left for the pods that were asked about: 0 on a node that is closed to them.
+	Free int64
+	// Total is what the node offers.
+	Total int64
+}
+
+// CapacityOf counts a resource on a node as plans count it, for pods of one of the shapes. It is zero for a node that the cluster does not know.
+func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapacity {
+	at, n := c.resources.of(resource), c.byName[name]
+	if n == nil || at == notOffered {
+		return NodeCapacity{}
+	}
+	left, capacity := n.available(at), NodeCapacity{}
+	if n.has(at) {
+		capacity.Total = n.free[at]
+	}
+	capacity.Used = capacity.Total - left
+	if _, closed := c.Closed(name, shapes...); !closed {
+		capacity.Free = max(left, 0)
+	}
+	return capacity
+}
+
+// Closed is what keeps pods of every one of the shapes off a node, whatever they ask for: a cordon, its condition, for whom it is reserved, or a
+// taint. What pods choose by themselves, by selectors and affinity, closes no node. It is false for a node that the cluster does not know.
+func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
+	n := c.byName[name]
+	if n == nil {
+		return Exclusion{}, false
+	}
+	var first Exclusion
+	for i, s := range shapes {
+		e, closed := c.closed(n, s)
+		if !closed {
+			e, closed = c.tainted(n, s)
+		}
+		if !closed {
+			return Exclusion{}, false
+		}
+		if i == 0 {
+			first = e
+		}
+	}
+	return first, len(shapes) > 0
+}
+
+// Ignores reports whether a resource counts on no node; see [Cluster.Ignore].
+func (c *Cluster) Ignores(resource string) bool { return c.ignored.has(resource) }
+
+// Requested is how much of a resource a pod asks for, as [RequestsOf] counts it.
+func Requested(pod *corev1.Pod, resource string) int64 {
+	for _, r := range RequestsOf(pod) {
+		if r.Name == resource {
+			return r.Amount
+		}
+	}
+	return 0
+}
