@@ -62,7 +62,24 @@ func (o *object) outer(problem string) {
 	}
 }
 
+// touch the object in the other version: a write in v1alpha1 records the form that it is written in, so objects are compared after one.
+func (o *object) touch(ctx context.Context) bool {
+	k := o.leaf.kind
+	if k.other == "" {
+		return true
+	}
+	o.touched++
+	a := k.label(ctx, k.other, o.name, o.touched)
+	if !a.ok() {
+		o.found(o.leaf, nil, "without the leaf, %s refuses a label: %d %s", k.other, a.code, a.status().Message)
+	}
+	return a.ok()
+}
+
 func (o *object) look(ctx context.Context) bool {
+	if !o.touch(ctx) {
+		return false
+	}
 	var err error
 	if o.before, err = o.leaf.kind.see(ctx, o.name); err != nil {
 		o.found(o.leaf, nil, "before: %v", err)
@@ -164,7 +181,11 @@ func (o *object) unset(ctx context.Context) {
 // stays: admission keeps the value of who leaves it out, for it is immutable.
 func (l *leaf) stays() bool { return strings.HasSuffix(l.path, ".minAvailable") }
 
+// asBefore compares what each version reads with what it read before the first value.
 func (o *object) asBefore(ctx context.Context, version string) {
+	if !o.touch(ctx) {
+		return
+	}
 	now, err := o.leaf.kind.see(ctx, o.name)
 	if err != nil {
 		o.found(o.leaf, nil, "unset, then %v", err)
