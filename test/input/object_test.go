@@ -181,11 +181,6 @@ func (o *object) unset(ctx context.Context) {
 // stays: admission keeps the value of who leaves it out, for it is immutable.
 func (l *leaf) stays() bool { return strings.HasSuffix(l.path, ".minAvailable") }
 
-// hasForms: v1alpha1 can say it at the service and in extraPodSpec.mainContainer. Where it is read depends on what was written there before.
-func (l *leaf) hasForms() bool {
-	return l.kind.version == "v1beta1" && strings.Contains(l.path, "podTemplate.spec.containers[]")
-}
-
 // asBefore compares what each version reads with what it read before the first value.
 func (o *object) asBefore(ctx context.Context, version string) {
 	if !o.touch(ctx) {
@@ -196,11 +191,7 @@ func (o *object) asBefore(ctx context.Context, version string) {
 		o.found(o.leaf, nil, "unset, then %v", err)
 		return
 	}
-	differs := changes(o.before.own, now.own, !o.leaf.hasForms())
-	if !o.leaf.hasForms() {
-		differs = append(differs, changes(o.before.other, now.other, true)...)
-	}
-	for _, one := range differs {
+	for _, one := range append(changes(o.before.own, now.own, true), changes(o.before.other, now.other, true)...) {
 		if o.leaf.stays() {
 			continue
 		}

@@ -91,15 +91,26 @@ func (p *placer) resources() {
 	}
 	claims := listAt(live, "claims")
 	for _, claim := range listAt(remembered, "claims") {
-		if i := slices.IndexFunc(claims, func(c any) bool { return equal(c, claim) }); i >= 0 {
+		if i := indexOfClaim(claims, claim, listAt(remembered, "claims")); i >= 0 {
 			into := ensure(p.service, "resources")
-			into["claims"] = append(listAt(into, "claims"), claim)
+			into["claims"] = append(listAt(into, "claims"), claims[i])
 			claims = slices.Delete(claims, i, i+1)
 			p.claimed = true
 			p.replace(live, "claims", claims)
 		}
 	}
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
+}
+
+// indexOfClaim finds a remembered claim among claims, or one of its name that is not remembered: its request was edited. -1 if there is none.
+func indexOfClaim(claims []any, claim any, remembered []any) int {
+	same := func(other any) func(any) bool { return func(c any) bool { return equal(c, other) } }
+	if i := slices.IndexFunc(claims, same(claim)); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(claims, func(c any) bool {
+		return nameOf(c) != "" && nameOf(c) == nameOf(claim) && !slices.ContainsFunc(remembered, same(c))
+	})
 }
 
 func (p *placer) placeAmount(kind string, item object, a amount, text string) {

@@ -110,6 +110,20 @@ func TestEmptyMainStays(t *testing.T) {
 	same(t, "services", specOf(convertTo(t, live, Alpha))["services"], fromYAML(t, `{W: {frontendSidecar: {image: f}, extraPodSpec: {mainContainer: {}}}}`))
 }
 
+// A claim at the service stays there when its request is edited in v1beta1. A remembered claim of the same name is not taken for it.
+func TestEditedClaimStaysAtTheService(t *testing.T) {
+	for name, c := range map[string]struct{ written, edited, want string }{
+		"a request":           {`[{name: c}]`, `[{name: c, request: r}]`, `{resources: {claims: [{name: c, request: r}]}, extraPodSpec: {mainContainer: {}}}`},
+		"one of two requests": {`[{name: c}, {name: c, request: r}]`, `[{name: c, request: s}, {name: c, request: r}]`, `{resources: {claims: [{name: c, request: s}, {name: c, request: r}]}, extraPodSpec: {mainContainer: {}}}`},
+		"another claim":       {`[{name: c}]`, `[{name: d}]`, `{extraPodSpec: {mainContainer: {resources: {claims: [{name: d}]}}}}`},
+	} {
+		live := convertTo(t, alphaGraph(t, `{W: {resources: {claims: `+c.written+`}, extraPodSpec: {mainContainer: {}}}}`), Beta)
+		main := listAt(objectAt(objectAt(entries(specOf(live))["W"], "podTemplate"), "spec"), "containers")[0]
+		objectAt(main.(object), "resources")["claims"] = fromYAML(t, "{claims: "+c.edited+"}")["claims"]
+		same(t, name, objectAt(specOf(convertTo(t, live, Alpha)), "services")["W"], fromYAML(t, c.want))
+	}
+}
+
 func TestOverriddenVariableIsLeftOut(t *testing.T) {
 	in := alphaGraph(t, `{W: {extraPodSpec: {mainContainer: {env: [{name: A, value: weak}, {name: B}]}}}}`)
 	specOf(in)["envs"] = []any{object{"name": "A", "value": "strong"}}

@@ -122,7 +122,7 @@ var (
 	volumes   = named([]string{"v", "w", "Claim_1", "cache"}, 3, fields(map[string]generator{"emptyDir": oneOf(object{})}))
 	container = map[string]generator{
 		"image": oneOf("i", "j"), "command": oneOf([]any{"c"}), "args": oneOf([]any{"a", "b"}), "env": anyEnvs, "envFrom": secrets,
-		"resources":     fields(map[string]generator{"requests": amounts, "limits": amounts, "claims": list(2, oneOf(object{"name": "x"}, object{"name": "y"}))}),
+		"resources":     fields(map[string]generator{"requests": amounts, "limits": amounts, "claims": list(2, oneOf(object{"name": "x"}, object{"name": "x", "request": "r"}, object{"name": "y"}))}),
 		"livenessProbe": probe, "readinessProbe": probe, "startupProbe": probe,
 		"volumeMounts": list(2, oneOf(object{"name": "v", "mountPath": "/v"}, object{"name": "w", "mountPath": "/m", "readOnly": true})),
 	}
@@ -151,7 +151,7 @@ func alphaService() generator {
 	return fields(map[string]generator{
 		"annotations": texts, "labels": texts, "serviceName": oneOf("x"), "componentType": oneOf("frontend", "worker", "worker", "prefill", "decode", "main", ""),
 		"subComponentType": oneOf("prefill", "decode", "other", ""), "dynamoNamespace": oneOf("ns"), "globalDynamoNamespace": oneOf(true, false),
-		"resources":   fields(map[string]generator{"requests": item, "limits": item, "claims": list(2, oneOf(object{"name": "x"}, object{"name": "y"}))}),
+		"resources":   fields(map[string]generator{"requests": item, "limits": item, "claims": list(2, oneOf(object{"name": "x"}, object{"name": "x", "request": "r"}, object{"name": "y"}))}),
 		"autoscaling": free, "envs": anyEnvs, "envFromSecret": oneOf("s1", "s2", ""), "volumeMounts": mounts,
 		"ingress": oneOf(object{"enabled": true, "host": "h"}, object{}), "modelRef": oneOf(object{"name": "m"}),
 		"sharedMemory":     oneOf(object{"size": "8Gi"}, object{"disabled": true}, object{"disabled": true, "size": "0"}, object{"disabled": false, "size": number("5")}),
