@@ -45,7 +45,7 @@ const (
 	operators      = "deployments.apps"
 )
 
-// optional kinds are of use, and a plan does without them.
+// optional kinds improve a plan, which can be made without them.
 var optional = []string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators}
 
 // page is how many objects are asked for at a time.
@@ -69,10 +69,10 @@ func (s *Snapshot) Complete() error {
 	return fmt.Errorf("you may not %s in the whole cluster, which a plan needs: ask for a ClusterRole with these rights", strings.Join(needed, ", "))
 }
 
-// Lacks reports whether a kind could not be listed in the whole cluster.
+// Lacks reports whether a kind could not be listed in the entire cluster.
 func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "list "+kind) }
 
-// Read lists everything a plan needs, or these kinds alone. Kinds that the cluster does not know (Trellis is not installed) are empty.
+// Read lists everything a plan needs, or only these kinds. Kinds that the cluster does not serve are empty.
 func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
 	for _, kind := range s.kinds() {
@@ -83,6 +83,7 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 		switch {
 		case apierrors.IsForbidden(err):
 			s.Denied = append(s.Denied, "list "+kind.name)
+		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name): // resource.k8s.io/v1 is served since Kubernetes 1.34
 		case meta.IsNoMatchError(err):
 			s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind.name))
 		case err != nil:
@@ -92,7 +93,7 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 	return s, nil
 }
 
-// Narrow lists of one namespace what of these kinds could not be listed in the whole cluster.
+// Narrow lists, in one namespace, those of these kinds that could not be listed in the entire cluster.
 func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string, kinds ...string) error {
 	for _, kind := range s.kinds() {
 		if !s.Lacks(kind.name) || !slices.Contains(kinds, kind.name) {

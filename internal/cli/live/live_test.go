@@ -28,7 +28,7 @@ import (
 // cluster answers lists of pods in pages of one; its pods are "x" (another's), "done" (another's, ended) and "ours" (ended).
 type cluster struct {
 	client.Reader
-	forbidden, unknown bool
+	forbidden, unknown, old bool
 }
 
 func (c cluster) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -40,6 +40,8 @@ func (c cluster) List(_ context.Context, list client.ObjectList, options ...clie
 	case c.forbidden && o.Namespace == "" && !custom:
 		return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 	case c.unknown && custom:
+		return &meta.NoKindMatchError{}
+	case c.old && kind == "*v1.DeviceClassList":
 		return &meta.NoKindMatchError{}
 	}
 	switch l := list.(type) {
@@ -106,6 +108,14 @@ func TestRead(t *testing.T) {
 func TestReadWithoutTrellis(t *testing.T) {
 	s, err := Read(t.Context(), cluster{unknown: true})
 	if err != nil || s.Complete() != nil || s.NotInstalled == nil || len(s.Nodes) != 1 || len(s.Graphs) != 0 {
+		t.Errorf("%v %+v", err, s)
+	}
+}
+
+// Kubernetes before 1.34 does not serve resource.k8s.io/v1: nothing is missing there.
+func TestReadOfAnOlderKubernetes(t *testing.T) {
+	s, err := Read(t.Context(), cluster{old: true})
+	if err != nil || s.Complete() != nil || s.NotInstalled != nil || len(s.Devices) != 0 || len(s.Graphs) != 1 {
 		t.Errorf("%v %+v", err, s)
 	}
 }
