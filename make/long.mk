@@ -5,15 +5,15 @@ define NOT_RUN
 test-all: all scenarios, samples of crashes, random lives and a small soak; the chart and the manifests by Helm; README, demo; smoke runs of bench, release, dashboards
 lint: golangci-lint (builds it)
 verify: that generated files are up to date (builds their generators)
-test-browser: the map drawn in a headless Chromium, of a sandbox too, equals what tree says (needs Chromium)
+test-browser: the map drawn in a headless Chromium, of a sandbox too, equals the output of tree (needs Chromium)
 test-dashboards: every expression of dashboard and alerts on a real Prometheus that scrapes a sandbox (builds Prometheus)
 test-manifests: every manifest of ../shared/manifests (or MANIFESTS=DIR) becomes Ready in a sandbox; make test-all brings up a part of them
 test-planner: the requests of the Dynamo planner, by Python's Kubernetes client, against a sandbox (needs python3-kubernetes)
 test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and LeaderWorkerSet (needs PEERS_SRC and PEERS_BIN)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
-test-versions: the core scenarios on Kubernetes 1.30 and 1.33 (builds these control planes)
-test-faults: crashes at every write of every scene, under each provider and LeaderWorkerSet, long random lives, 200 graphs at once; make test-all tries a part of each
+test-versions: the core scenarios and those of the plugin on Kubernetes 1.30 and 1.33 (builds these control planes)
+test-faults: crashes at every write of every scene, under each provider and LeaderWorkerSet, long random lives, 200 graphs at the same time; make test-all tries a part of each
 soak: random lives of 300 graphs on 1,000 nodes for DURATION (40m), with faults on; make test-all runs a small one for 15 seconds
 fuzz: every fuzz target for FUZZTIME (1m); make test runs them on their seeds only
 test-input: every field of what users write with every value made from its schema; make test-all tries a sample
@@ -43,11 +43,11 @@ test-manifests: build control-plane ## Bring every manifest below MANIFESTS up i
 VERSIONS ?= 1.30 1.33
 
 .PHONY: test-versions
-test-versions: build control-plane ## Run the core scenarios on control planes of other releases of Kubernetes (VERSIONS="1.30 1.33"; builds them)
+test-versions: build control-plane ## Run the core scenarios and those of the plugin on control planes of other releases of Kubernetes (VERSIONS="1.30 1.33"; builds them)
 	@for version in $(VERSIONS); do \
 		echo "Kubernetes $$version"; \
 		assets=$$(hack/versions/build.sh "$$version" "$$(bin/kubectl-trellis sandbox binaries)") || exit 1; \
-		KUBEBUILDER_ASSETS="$$assets" TRELLIS_TESTS=core $(SCENARIO) --label-filter=core $(GINKGOFLAGS) $(SCENARIOS) || exit 1; \
+		KUBEBUILDER_ASSETS="$$assets" $(SCENARIO) --label-filter='core || cli' $(GINKGOFLAGS) $(SCENARIOS) || exit 1; \
 	done
 
 # The Python that has the Kubernetes client: the one in PATH, or Debian's own.
@@ -75,7 +75,7 @@ not-run: ## List the checks that make test leaves out (TIER=test-all: those that
 STEPS ?= 100
 
 .PHONY: test-faults
-test-faults: build control-plane ## Kill the operator at every write of every scene, on the peers' definitions, too; long random lives (STEPS=100); 200 graphs at once
+test-faults: build control-plane ## Kill the operator at every write of every scene, on the peers' definitions, too; long random lives (STEPS=100); 200 graphs at the same time
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all TRELLIS_LIFE_STEPS=$(STEPS) TRELLIS_CROWD=200 \
 		$(SCENARIO) --label-filter=faults $(GINKGOFLAGS) $(SCENARIOS)
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" TRELLIS_CRASHES=all \

@@ -124,7 +124,7 @@ func (w *world) same(what string, want, got map[string][]string) {
 	}
 }
 
-var _ = Describe("kubectl trellis", func() {
+var _ = Describe("kubectl trellis", Label("cli"), func() {
 	// A gang waits: a cordon in one rack, somebody's pod in the other. Explain says that the cordon is the easier one; plan finds that the
 	// uncordoned host would do, and that is what the operator then does.
 	It("explains why a gang waits, and plans what the operator then does", func(ctx SpecContext) {
