@@ -66,7 +66,7 @@ test-all: control-plane compile-tests ## Every test that needs Go alone: also al
 	@$(MAKE) --no-print-directory bench-smoke release-smoke dashboards-smoke
 	@$(MAKE) --no-print-directory not-run TIER=test-all
 
-# What make deflake repeats, beside processes that take every CPU: SUITE or everything, in the tier TESTS, ROUNDS times.
+# What make deflake repeats, alongside processes that use every CPU: SUITE or everything, in the tier TESTS, ROUNDS times.
 ROUNDS ?= 20
 TESTS  ?= core
 
@@ -84,7 +84,7 @@ round: GINKGOFLAGS += --randomize-all
 round:
 	@export TRELLIS_TESTS=$(TESTS); $(RUN_TESTS)
 
-# Packages and their tests are compiled before the first API server starts: beside a compiler, a control plane starves.
+# Packages and their tests are compiled before the first API server starts: alongside a compiler, a control plane starves.
 .PHONY: compile-tests
 compile-tests: control-plane
 	@$(TOOL) gotestsum --version > /dev/null

@@ -85,8 +85,8 @@ func stripBelow(s *schema) {
 	s.Description = own
 }
 
-// shortenEmbedded leaves out what Kubernetes' own types say and nothing reads: the texts of apiVersion and kind, and the format of whole numbers
-// inside pods, whose bounds say the same.
+// shortenEmbedded drops texts that Kubernetes' own types repeat: the descriptions of apiVersion and kind, and the format of integers inside pods, which
+// their bounds already limit.
 func shortenEmbedded(root *schema) {
 	for _, name := range []string{"apiVersion", "kind"} {
 		child := root.Properties[name]

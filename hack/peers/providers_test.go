@@ -57,7 +57,7 @@ func running() []provider {
 	return slices.DeleteFunc(slices.Clone(providers), func(p provider) bool { return !p.runs() })
 }
 
-// untested says which of the chosen peers no provider that runs needs.
+// untested returns the chosen peers that no tested provider needs.
 func untested() error {
 	for _, peer := range peers.Chosen() {
 		if !slices.ContainsFunc(running(), func(p provider) bool { return slices.Contains(p.needs, peer) }) {

@@ -14,7 +14,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Devices are what the cluster says of the claims that pods name, each by its name. What is not there is not known.
+// Devices are the claims that pods name and their classes, each by name. An absent one does not exist or could not be read.
 type Devices struct {
 	Templates, Claims map[string]*resourcev1.ResourceClaimSpec
 	Classes           map[string]*resourcev1.DeviceClass
@@ -56,7 +56,7 @@ func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (i
 func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, counted map[used]bool) (int64, error) {
 	spec, name := t.devices.claimOf(entry)
 	if spec == nil {
-		return 0, fmt.Errorf("%s is not there", name)
+		return 0, fmt.Errorf("%s does not exist", name)
 	}
 	request, _, _ = strings.Cut(request, "/") // behind it is one of the alternatives of firstAvailable
 	claim := entry.Name                       // a pod may have several of one template
@@ -92,7 +92,7 @@ func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, count
 	return total, nil
 }
 
-// claimOf is what an entry of a pod asks for, nil if it is not known, and its kind and name.
+// claimOf returns the claim that an entry of a pod refers to, nil if it is unknown, and its kind and name.
 func (d Devices) claimOf(entry *corev1.PodResourceClaim) (*resourcev1.ResourceClaimSpec, string) {
 	switch {
 	case entry.ResourceClaimName != nil:
@@ -100,10 +100,10 @@ func (d Devices) claimOf(entry *corev1.PodResourceClaim) (*resourcev1.ResourceCl
 	case entry.ResourceClaimTemplateName != nil:
 		return d.Templates[*entry.ResourceClaimTemplateName], "ResourceClaimTemplate " + *entry.ResourceClaimTemplateName
 	}
-	return nil, "what the claim is made of"
+	return nil, "the source of the claim"
 }
 
-// gpusOf a request: all its alternatives must come to the same.
+// gpusOf counts the GPUs of a request. All its alternatives must have the same number.
 func (d Devices) gpusOf(r *resourcev1.DeviceRequest) (int64, error) {
 	if e := r.Exactly; e != nil {
 		return d.gpusIn(e.DeviceClassName, e.AllocationMode, e.Count, e.Selectors)
@@ -121,7 +121,7 @@ func (d Devices) gpusOf(r *resourcev1.DeviceRequest) (int64, error) {
 		first = n
 	}
 	if len(r.FirstAvailable) == 0 {
-		return 0, fmt.Errorf("asks for nothing that is known")
+		return 0, fmt.Errorf("requests no known device")
 	}
 	return first, nil
 }
@@ -132,22 +132,22 @@ func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, coun
 	case err != nil:
 		return 0, err
 	case mode == resourcev1.DeviceAllocationModeAll:
-		return 0, fmt.Errorf("takes all devices of a node, however many these are")
+		return 0, fmt.Errorf("requests all devices of a node, an unknown number")
 	case !is:
 		return 0, nil
 	}
 	return max(count, 1), nil
 }
 
-// pinned is an expression that fixes the driver of a device.
+// pinned matches an expression that selects the driver of a device.
 var pinned = regexp.MustCompile(`device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')|(?:"([^"]+)"|'([^']+)')\s*==\s*device\.driver`)
 
-// isGPU says whether the devices of a class are GPUs: by the driver that the class or the request fixes, else by the resource that the class
-// serves, else, if nothing selects among all devices, by the name of the class.
+// isGPU reports whether the devices of a class are GPUs: by the driver that the class or the request selects, otherwise by the extended resource that
+// the class serves, otherwise, if there are no selectors, by the name of the class.
 func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool, error) {
 	class := d.Classes[name]
 	if class == nil {
-		return false, fmt.Errorf("DeviceClass %s is not there", name)
+		return false, fmt.Errorf("DeviceClass %s does not exist", name)
 	}
 	all := slices.Concat(class.Spec.Selectors, selectors)
 	for _, s := range all {
@@ -164,13 +164,13 @@ func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool
 	case len(all) == 0 && isDriver(name):
 		return true, nil
 	}
-	return false, fmt.Errorf("DeviceClass %s does not say whether its devices are GPUs", name)
+	return false, fmt.Errorf("it is unknown whether the devices of DeviceClass %s are GPUs", name)
 }
 
-// isDriver says that a driver, or the class of the same name, is one of GPUs, such as gpu.nvidia.com.
+// isDriver reports whether a driver, or the class of the same name, is one of GPUs, such as gpu.nvidia.com.
 func isDriver(name string) bool { return name == "gpu" || strings.HasPrefix(name, "gpu.") }
 
-// Named lists what pods name of the cluster: templates and claims. The classes are in these.
+// Named lists the claim templates and claims that pods name.
 func Named(pods []Pods) (templates, claims []string) {
 	inTemplates, inClaims := map[string]bool{}, map[string]bool{}
 	for _, p := range pods {

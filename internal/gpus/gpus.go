@@ -1,16 +1,16 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpus counts the GPUs of one replica of a component, as the Dynamo planner reads them in status.components: of its engine, which is the
-// main containers of its pods, and of the replica, which is all that its pods hold.
+// Package gpus counts the GPUs of one replica of a component, as the Dynamo planner reads them in status.components: those of its engine, the main
+// containers of its pods, and those of the replica, all containers of its pods.
 //
 //	nodes: 2, main: 8 GPUs, a sidecar: 1      engine 16, replica 18
 //
-// A container says its GPUs by an amount of a resource, or else by the claims that it uses. A pod holds what the scheduler takes for it: the sum of
-// its containers, or the most that its init containers take one after the other. A claim made of a template is held by each pod; one that is named
-// is the same for all pods of the replica.
+// The GPUs of a container are an amount of a resource, otherwise those of the claims that it uses. The GPUs of a pod are counted as by the
+// kube-scheduler: the sum over its containers, or the maximum over its init containers. A claim that is created from a template counts for each pod; a
+// named claim counts once for all pods of the replica.
 //
-// What cannot be counted is an error, and never 0. It is pure: who asks brings the claims.
+// GPUs that cannot be counted are an error, never 0. The package is pure: the caller provides the claims.
 package gpus
 
 import (
@@ -68,8 +68,8 @@ func (t *tally) add(spec *corev1.PodSpec, count int64) error {
 	return nil
 }
 
-// scalarsOf a pod is what it asks for by amounts of resources, as Kubernetes counts it, and the containers that ask for none: the claims of the
-// others do not count.
+// scalarsOf returns the GPUs that a pod requests by amounts of resources, as the kube-scheduler counts them, and the containers that request none so:
+// only their claims count.
 func scalarsOf(spec *corev1.PodSpec) (total int64, claiming []*corev1.Container, err error) {
 	count := func(c *corev1.Container) (n int64) {
 		if err != nil {
@@ -86,7 +86,7 @@ func scalarsOf(spec *corev1.PodSpec) (total int64, claiming []*corev1.Container,
 		c := &spec.InitContainers[i]
 		n := count(c)
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			sidecars += n // from here on beside all others
+			sidecars += n // it keeps running alongside all later containers
 			continue
 		}
 		peak = max(peak, sidecars+n)
@@ -105,10 +105,10 @@ func amountOf(c *corev1.Container) (n int64, counted bool, err error) {
 			switch {
 			case !IsGPU(string(resourceName)):
 			case name != "" && name != resourceName:
-				return 0, true, fmt.Errorf("container %s asks for two kinds of GPUs, %s and %s", c.Name, min(name, resourceName), max(name, resourceName))
+				return 0, true, fmt.Errorf("container %s requests two kinds of GPUs, %s and %s", c.Name, min(name, resourceName), max(name, resourceName))
 			case name == "":
 				name = resourceName
-				if n, err = whole(quantity); err != nil {
+				if n, err = integer(quantity); err != nil {
 					return 0, true, fmt.Errorf("container %s: %s of %s %w", c.Name, quantity.String(), name, err)
 				}
 			}
@@ -117,18 +117,18 @@ func amountOf(c *corev1.Container) (n int64, counted bool, err error) {
 	return n, n > 0, nil
 }
 
-func whole(q resource.Quantity) (int64, error) {
+func integer(q resource.Quantity) (int64, error) {
 	n := q.Value()
 	if n < 0 || n > math.MaxInt32 {
-		return 0, fmt.Errorf("is no number of GPUs")
+		return 0, fmt.Errorf("is not a number of GPUs")
 	}
 	if resource.NewQuantity(n, resource.DecimalSI).Cmp(q) != 0 {
-		return 0, fmt.Errorf("is not a whole number")
+		return 0, fmt.Errorf("is not an integer")
 	}
 	return n, nil
 }
 
-// IsGPU says that a resource of this name is a number of GPUs, or of parts of one that count as GPUs.
+// IsGPU reports whether a resource of this name counts GPUs, or partitions that count as GPUs.
 func IsGPU(name string) bool {
 	_, kind, _ := strings.Cut(name, "/")
 	return name == "gpu" || kind == "gpu" || strings.HasPrefix(kind, "mig-") || strings.HasPrefix(name, "gpu.")

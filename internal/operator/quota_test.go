@@ -56,8 +56,8 @@ func (r *refusals) settled() error {
 	return settled(*last)
 }
 
-// settled says that the operator may not have reacted yet to all that a failure caused. What happens later has a cause of its own. On a slow machine
-// a spec that goes by it notices less, and does not fail.
+// settled returns an error while the operator may still react to what a failure caused. What happens later has another cause. On a slow machine a spec
+// that waits for it detects less, and does not fail.
 func settled(failed time.Time) error {
 	if since := time.Since(failed); since < 3*time.Second {
 		return fmt.Errorf("it failed %s ago", since)

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// gpusInStatus are what both versions say of a component's GPUs, engine and replica; -1 for nothing.
+// gpusInStatus are a component's GPUs in both versions, of engine and replica; -1 if absent.
 func (b *bare) gpusInStatus(dgd client.ObjectKey, component string) (engine, replica int64, err error) {
 	alpha, beta := &nvidiav1alpha1.DynamoGraphDeployment{}, &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := errors.Join(b.c.Get(b.ctx, dgd, alpha), b.c.Get(b.ctx, dgd, beta)); err != nil {
@@ -70,7 +70,7 @@ var _ = Describe("The GPUs of a replica", func() {
 		want("Frontend", 0, 0)
 		want("Worker", -1, -1)
 
-		By("the template comes, and the deployment is looked at again")
+		By("the template is created, and the deployment is reconciled again")
 		template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}}
 		template.Spec.Spec.Devices = requests(4)
 		Expect(b.c.Create(ctx, template)).To(Succeed())

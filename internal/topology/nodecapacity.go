@@ -5,17 +5,17 @@ package topology
 
 import corev1 "k8s.io/api/core/v1"
 
-// NodeCapacity is what one node has of a resource, in the units of the resource, of cpu in thousandths.
+// NodeCapacity is the capacity of one node for a resource, in the units of the resource, for cpu in thousandths.
 type NodeCapacity struct {
-	// Used is what bound pods and reservations take.
+	// Used is the amount that bound pods and reservations use.
 	Used int64
-	// Free is what is left for the pods that were asked about: 0 on a node that is closed to them.
+	// Free is the rest, for pods of the shapes: 0 on a node that is closed to them.
 	Free int64
-	// Total is what the node offers.
+	// Total is the allocatable amount.
 	Total int64
 }
 
-// CapacityOf counts a resource on a node as plans count it, for pods of one of the shapes. It is zero for a node that the cluster does not know.
+// CapacityOf counts a resource on a node as plans do, for pods of the shapes. It is zero for a node that the cluster does not know.
 func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapacity {
 	at, n := c.resources.of(resource), c.byName[name]
 	if n == nil || at == notOffered {
@@ -32,8 +32,8 @@ func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapaci
 	return capacity
 }
 
-// Closed is what keeps pods of every one of the shapes off a node, whatever they ask for: a cordon, its condition, for whom it is reserved, or a
-// taint. What pods choose by themselves, by selectors and affinity, closes no node. It is false for a node that the cluster does not know.
+// Closed returns what excludes pods of all the shapes from a node, whatever they request: a cordon, its condition, a reservation, or a taint.
+// Selectors and affinity of pods close no node. It returns false for a node that the cluster does not know.
 func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 	n := c.byName[name]
 	if n == nil {
@@ -58,7 +58,7 @@ func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 // Ignores reports whether a resource counts on no node; see [Cluster.Ignore].
 func (c *Cluster) Ignores(resource string) bool { return c.ignored.has(resource) }
 
-// Requested is how much of a resource a pod asks for, as [RequestsOf] counts it.
+// Requested is the amount of a resource that a pod requests, as [RequestsOf] counts it.
 func Requested(pod *corev1.Pod, resource string) int64 {
 	for _, r := range RequestsOf(pod) {
 		if r.Name == resource {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestCapacityOf: pods, reservations and what closes a node count as they do in a plan, whose count of pods of one GPU each stands beside.
+// TestCapacityOf: pods, reservations and what closes a node count as they do in a plan, whose count of pods of one GPU each is given.
 func TestCapacityOf(t *testing.T) {
 	taint := corev1.Taint{Key: "repair", Value: "soon", Effect: corev1.TaintEffectNoSchedule}
 	tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }

@@ -85,7 +85,7 @@ var counting = resource.PodResourcesOptions{
 	UseDRANodeAllocatableResourceClaimStatus:       true,
 }
 
-// RequestsOf is what a pod asks for, as the kube-scheduler counts it, in name order: thousandths for cpu, else the plain value.
+// RequestsOf are the requests of a pod, as the kube-scheduler counts them, in name order: thousandths for cpu, otherwise the plain value.
 func RequestsOf(pod *corev1.Pod) []Request {
 	var requests []Request
 	for name, quantity := range resource.PodRequests(pod, counting) {

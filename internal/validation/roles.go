@@ -14,7 +14,7 @@ import (
 
 var roleNames = []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker}
 
-// roles: an explicit list has the two roles of a multinode replica and says of their numbers what nodeCount says.
+// roles: an explicit list has the two roles of a multinode replica, with the numbers that nodeCount gives them.
 func roles(s service) field.ErrorList {
 	path := s.path.Child("roles")
 	switch {
@@ -57,7 +57,7 @@ func role(s service, r *nvidiav1beta1.ComponentRole, path *field.Path, again boo
 	return errs
 }
 
-// rolesKept: a list of roles comes and goes only while it says no more than that it is left out.
+// rolesKept: a list of roles may be added and removed only while it is equivalent to no list.
 func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forServicesInBoth(updated, old, func(now, before service) {
@@ -65,16 +65,16 @@ func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		case (now.Roles == nil) == (before.Roles == nil) || len(roles(now)) > 0:
 		case !before.ImplicitRoles():
 			errs = append(errs, field.Forbidden(now.path.Child("roles"),
-				"the list cannot be removed while a role has a providerOverride; remove that first, then the list"))
+				"the list cannot be removed while a role has a providerOverride; remove that first, then the list in another update"))
 		case !now.ImplicitRoles():
 			errs = append(errs, field.Forbidden(now.path.Child("roles"),
-				"a new list must say no more than none: leader and worker without providerOverride; write that first, then the providerOverride"))
+				"a new list must not contain a providerOverride; add leader and worker first, then the providerOverride in another update"))
 		}
 	})
 	return errs
 }
 
-// formerRoles refuses what roles has replaced. What is stored stays until somebody removes it.
+// formerRoles refuses the fields that roles replaced. Stored ones are tolerated.
 func formerRoles(s service) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range roleNames {
@@ -86,7 +86,7 @@ func formerRoles(s service) field.ErrorList {
 	return errs
 }
 
-// hasFormerRole says that the service has multinode.leader or multinode.worker.
+// hasFormerRole reports whether the service has multinode.leader or multinode.worker.
 func (s service) hasFormerRole(name string) bool {
 	leader := name == nvidiav1beta1.RoleLeader
 	if m := s.alpha.Multinode; m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil) {
@@ -108,7 +108,7 @@ func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 	return errs
 }
 
-// NodeCountWarnings says of a change of nodeCount what it does.
+// NodeCountWarnings warns about a change of nodeCount.
 func NodeCountWarnings(updated, old *nvidiav1beta1.DynamoGraphDeployment) []string {
 	var paths []string
 	forServicesInBoth(updated, old, func(now, before service) {

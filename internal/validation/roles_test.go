@@ -53,19 +53,19 @@ var roleCases = map[string]inBoth{
 	"several nodes of prefill in v1alpha1": admitted(mainAlpha+", componentType: worker, subComponentType: prefill"+twoNodes, mainBeta+", type: prefill"+twoNodes),
 }
 
-// TestRolesAndTypesAreKept: a list of roles comes and goes without a change of what it says, and a type is set once.
+// TestRolesAndTypesAreKept: a list of roles is added and removed only if it changes nothing, and a type is set once.
 func TestRolesAndTypesAreKept(t *testing.T) {
 	const former = ", multinode: {nodeCount: 2, leader: {" + groveOverride + "}}"
 	overridden := twoNodes + roleAtGrove
 	for name, tc := range map[string]struct{ old, now, want string }{
-		"a list that says nothing":           {fourNodes, fourNodes + bothRoles, ""},
+		"a list that changes nothing":        {fourNodes, fourNodes + bothRoles, ""},
 		"a list with the numbers there are":  {fourNodes, fourNodes + numbered, ""},
 		"that list removed":                  {fourNodes + numbered, fourNodes, ""},
-		"a list with an override":            {twoNodes, overridden, "roles: Forbidden: a new list must say no more than none"},
+		"a list with an override":            {twoNodes, overridden, "roles: Forbidden: a new list must not contain a providerOverride"},
 		"an override in the list":            {twoNodes + bothRoles, overridden, ""},
 		"no override in the list any more":   {overridden, twoNodes + bothRoles, ""},
 		"a list with an override removed":    {overridden, twoNodes, "roles: Forbidden: the list cannot be removed while a role has a providerOverride"},
-		"another nodeCount beside the list":  {twoNodes + bothRoles, fourNodes + bothRoles, ""},
+		"another nodeCount and the list":     {twoNodes + bothRoles, fourNodes + bothRoles, ""},
 		"the list and another nodeCount":     {twoNodes, fourNodes + bothRoles, ""},
 		"the numbers of another nodeCount":   {fourNodes + numbered, twoNodes + numbered, "roles[worker].replicas: Invalid"},
 		"a list with a template":             {twoNodes, twoNodes + ", roles: [{name: leader, podTemplate: {}}, {name: worker}]", "roles[leader].podTemplate: Forbidden"},
@@ -111,7 +111,7 @@ func checkUpdate(t *testing.T, name, version, old, now, at, want string) {
 func TestRoleWarnings(t *testing.T) {
 	former := manifest(t, "v1beta1", "priorityClassName: p", mainBeta+", multinode: {nodeCount: 2, leader: {"+groveOverride+"}}")
 	want := []string{
-		"multinode beside no componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode (Worker)",
+		"multinode without a componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode (Worker)",
 		"spec.services[Worker].multinode.leader is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it",
 	}
 	if diff := cmp.Diff(want, GraphWarnings(former, nil, []string{"spec.services[Worker].multinode.leader"})); diff != "" {

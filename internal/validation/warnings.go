@@ -146,7 +146,7 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []str
 	return []string{line("packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes", names)}
 }
 
-// multinodeWithoutType: the Dynamo operator takes multinode only beside a type of workers.
+// multinodeWithoutType: the Dynamo operator accepts multinode only with a type of workers.
 func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
 	var names []string
 	for _, s := range dgd.services() {
@@ -157,7 +157,7 @@ func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []strin
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{line("multinode beside no componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode", names)}
+	return []string{line("multinode without a componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode", names)}
 }
 
 // isHost says whether a level is single nodes, by its label key or else by its name.

@@ -17,8 +17,8 @@ import (
 
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
-// deploymentDefaulter sets replicas to 1 where they are left out, and those of roles to what nodeCount makes them, lets scaling adapters keep theirs, and keeps what the other version of the API
-// alone can say, and a minAvailable of 1.
+// deploymentDefaulter sets replicas to 1 where they are left out, and those of roles to what nodeCount makes them, lets scaling adapters keep theirs, and
+// keeps what the other version of the API alone can say, and a minAvailable of 1.
 //
 // It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
 // inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
@@ -102,8 +102,8 @@ func oldComponents(req admission.Request) map[string]map[string]any {
 	return componentsOf(old)
 }
 
-// defaultRoles sets the replicas of the roles of a component where they are left out, and where they are what another nodeCount before the
-// update made them: a write of nodeCount alone changes both.
+// defaultRoles sets the replicas of the roles of a component if they are left out, or if they are what the former nodeCount made them: an update of
+// nodeCount alone changes both.
 func defaultRoles(component, before map[string]any) {
 	nodes, was := nodesOf(component), nodesOf(before)
 	list, _ := component["roles"].([]any)

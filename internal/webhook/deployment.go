@@ -116,7 +116,7 @@ func wording(req admission.Request, dgd validation.Written) validation.Wording {
 	return validation.WordingOf(dgd.DynamoGraphDeployment, version)
 }
 
-// warn returns what the user should know of a deployment. more is what else.
+// warn returns the warnings about a deployment, with those of more.
 func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology, more ...string) admission.Warnings {
 	var notActedOn []string
 	alpha := dgd.AlphaOnly()

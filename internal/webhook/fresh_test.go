@@ -14,7 +14,7 @@ import (
 )
 
 // On a real API server, which keeps who writes which field and in which version, and converts objects without that to compare them.
-var _ = Describe("What a service of v1alpha1 says at itself and in its main container", func() {
+var _ = Describe("A field that v1alpha1 has at the service and in its main container", func() {
 	const (
 		inMain = `componentType: worker, replicas: 1, extraPodSpec: {mainContainer: {image: i, env: [{name: A, value: "1"}], resources: {limits: {nvidia.com/gpu: "8", rdma/ib: "1"}}}}`
 		inBeta = `type: worker, replicas: 1, podTemplate: {spec: {containers: [{name: main, image: i, env: [{name: A, value: "1"}], resources: {limits: {nvidia.com/gpu: "8", rdma/ib: "1"}}}]}}`
@@ -39,7 +39,7 @@ var _ = Describe("What a service of v1alpha1 says at itself and in its main cont
 		Expect(s.admin.Patch(s.ctx, deploymentOf("v1beta1", "both"), client.RawPatch("application/json-patch+json", []byte(patch)), client.FieldOwner("planner"))).To(Succeed())
 	}
 
-	It("is read at the service where nobody has written it in v1alpha1", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+	It("is read at the service if the deployment was never written in v1alpha1", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		s := newServer(ctx)
 		s.create(oneWorker("v1beta1", "", inBeta))
 		says(s, fresh)
@@ -56,7 +56,7 @@ var _ = Describe("What a service of v1alpha1 says at itself and in its main cont
 	})
 
 	for name, worker := range map[string]string{"in its main container": inMain, "at the service": fresh} {
-		It("stays "+name+" where it was written so, whoever writes in v1beta1", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		It("stays "+name+" if it was written there, whatever is written in v1beta1", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 			s := newServer(ctx)
 			s.deleteAfter(oneWorker("v1alpha1", "", ""))
 			Expect(apply(s, "v1alpha1", worker, "gitops")).To(Succeed())

@@ -32,7 +32,7 @@ func TestRolesAreDefaulted(t *testing.T) {
 		want [2]int
 	}{
 		"left out":                         {"", nodes(4, list("", "")), [2]int{3, 1}},
-		"left out beside the default":      {"", `"multinode":{},` + list("", ""), [2]int{1, 1}},
+		"left out with the default":        {"", `"multinode":{},` + list("", ""), [2]int{1, 1}},
 		"as they should be":                {"", nodes(4, list(replicas(1), replicas(3))), [2]int{}},
 		"wrong":                            {"", nodes(4, list(replicas(2), replicas(4))), [2]int{}},
 		"one node":                         {"", list("", ""), [2]int{}},

@@ -36,8 +36,8 @@ const (
 	ConditionWithinPodLimit = "WithinPodLimit"
 	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted.
 	ConditionOrphansAdopted = "OrphansAdopted"
-	// ConditionOwnershipConflict is True while an object that the deployment needs has another controller: it is neither changed nor deleted. It
-	// is False once that is over, and absent where it never was.
+	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller, so that it is neither changed nor
+	// deleted. It is False after that, and absent if there never was a conflict.
 	ConditionOwnershipConflict = "OwnershipConflict"
 	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be read,
 	// and are ignored.
@@ -218,7 +218,7 @@ type ServiceStatus struct {
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
 	// GPUsPerEngine is the number of GPUs of the main containers of one replica, of all its pods together. 0: it has none. Absent: it is
-	// not known, or not for the spec of today.
+	// unknown for the current spec.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerEngine *int64 `json:"gpusPerEngine,omitempty"`

@@ -9,15 +9,15 @@ const (
 	RoleWorker = "worker"
 )
 
-// ComponentRole is what one role of a multinode component's pods has of its own.
+// ComponentRole configures one role of the pods of a multinode component.
 type ComponentRole struct {
 	// Name of the role: leader or worker.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Replicas is the number of the role's pods in one replica of the component: 1 leader, nodeCount-1 workers. Admission sets it where it
-	// is left out, and takes no other number.
+	// Replicas is the number of the role's pods in one replica of the component: 1 leader, nodeCount-1 workers. Admission sets it if it is
+	// left out, and accepts no other number.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -39,7 +39,7 @@ func (in *ComponentSpec) Role(name string) *ComponentRole {
 	return nil
 }
 
-// PodsOfRole is the number of pods of a role in one replica of a multinode component; 0 for what is no role of it.
+// PodsOfRole is the number of pods of a role in one replica of a multinode component; 0 for an unknown role.
 func (in *ComponentSpec) PodsOfRole(name string) int32 {
 	nodes, multinode := in.PodsPerReplica()
 	switch {
@@ -53,7 +53,7 @@ func (in *ComponentSpec) PodsOfRole(name string) int32 {
 	return 0
 }
 
-// ImplicitRoles reports whether roles says no more than that it is left out: both roles, each with its number of pods or none, and nothing else.
+// ImplicitRoles reports whether roles is equivalent to no list: both roles, each with its number of pods or without one, and nothing else.
 func (in *ComponentSpec) ImplicitRoles() bool {
 	if in.Roles == nil {
 		return true

@@ -111,7 +111,7 @@ func (m *machine) refusesAnother(up []string) {
 	Expect(other.dir).NotTo(BeAnExistingFile())
 }
 
-// lose kills a program, which status has to say.
+// lose kills a program. status must report that.
 func (m *machine) lose(program string) {
 	GinkgoHelper()
 	p, err := proc.Load(filepath.Join(m.dir, "run", program+".pid"))

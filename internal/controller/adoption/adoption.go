@@ -27,17 +27,17 @@ func Orphaned(object metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil
 }
 
-// Conflict says that an object which an owner needs is somebody else's: it is neither changed nor deleted.
+// Conflict is the error for an object that an owner needs and another controller owns. The object is neither changed nor deleted.
 type Conflict struct {
 	// Object is its kind and name.
 	Object string
 	// Owner is the kind and the name of its controller; empty for an object without one that may not be adopted.
 	Owner string
-	// Needs is who needs it.
+	// Needs is the owner that needs it.
 	Needs string
 }
 
-// ConflictOver is the conflict over an object, whose kind is given as it may have been read without.
+// ConflictOver returns the conflict about an object. The kind is given because a typed object may have none.
 func ConflictOver(kind string, object metav1.Object, needs string) *Conflict {
 	c := &Conflict{Object: kind + " " + object.GetName(), Needs: needs}
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {

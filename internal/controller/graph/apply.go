@@ -55,10 +55,10 @@ type groupFailure struct{ error }
 // Unwrap returns the cause.
 func (g *groupFailure) Unwrap() error { return g.error }
 
-// notOurs says that an object of somebody else has the name of a child.
+// notOurs is the error for an object of another owner that has the name of a child.
 type notOurs struct{ error }
 
-// Unwrap returns what is said of the object.
+// Unwrap returns the cause.
 func (n *notOurs) Unwrap() error { return n.error }
 
 // applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan of its name
@@ -146,7 +146,7 @@ func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) erro
 		return err
 	}
 	if object.GetUID() != child.GetUID() || child.GetResourceVersion() != "" && child.GetResourceVersion() != object.GetResourceVersion() {
-		return nil // another object by now, or an orphan that somebody has changed: the apply is refused
+		return nil // another object now, or an orphan that was changed: the apply is refused
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, sets.New(graph.FieldOwner), graph.FieldOwner)
 	if err != nil || patch == nil {

@@ -63,7 +63,7 @@ type Reconciler struct {
 	MaxPods int64
 	// Platform is where pods reach what all graphs share.
 	Platform graph.Platform
-	// Retries of what failed, and of accounts and Roles of others, which are not watched.
+	// Retries after failures, and of reading accounts and Roles of others and resource claims, which are not watched.
 	Retries blocked.Retries
 
 	written  pace.Writes
@@ -151,9 +151,9 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
-	// taken are scaling adapters of the deployment's names that somebody else controls.
+	// taken are the conflicts about scaling adapters that have the deployment's names and another controller.
 	taken []*adoption.Conflict
-	// shapes are the GPUs of the replicas that are wanted, known once the deployment is resolved.
+	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
 	shapes shapes
 }
 
@@ -205,10 +205,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case again > 0: // the rest of the status is due, long before the others
 	case waitsForLeftovers(err):
 		again = leftoversAgain
-	case err == nil && o.prerequisites.access.any():
+	case err == nil && (o.prerequisites.access.any() || o.shapes.claims):
 		again = r.Retries.AfterUnwatched()
-	case err == nil && o.shapes.claims:
-		again = claimsAgain
 	}
 	if waitsForLeftovers(err) {
 		err = nil

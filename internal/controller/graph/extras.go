@@ -166,7 +166,7 @@ func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 		if object.GetLabels()[graph.LabelManagedBy] != graph.ManagedBy || !metav1.IsControlledBy(object, dgd) || object.GetDeletionTimestamp() != nil || keep[reflect.TypeOf(object).Elem()][object.GetName()] {
 			continue
 		}
-		uid, version := object.GetUID(), object.GetResourceVersion() // as it was read: it may have another controller by now
+		uid, version := object.GetUID(), object.GetResourceVersion() // it may have another controller by now
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("deleting %T %s: %w", object, object.GetName(), err)

@@ -104,7 +104,7 @@ func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	if current, err := r.adopter(dgd).Current(ctx); err != nil || !current {
 		return false, err
 	}
-	// As it is now: the apply takes the version that was read, so that it is refused where somebody else has taken the object meanwhile.
+	// The apply names the resourceVersion that is read here, so that it is refused if another controller takes the object in the meantime.
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(existing), existing); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}

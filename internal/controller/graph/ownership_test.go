@@ -31,7 +31,7 @@ func ownedBy(object client.Object, kind, name string) {
 	object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "5c0b4e1b-0b1a-4e0e-9f0a-0d8f0a7f0002", Controller: ptr.To(true)}})
 }
 
-// TestOwnershipConflict: the condition names object and owner while there is a conflict, and one event tells of each turn.
+// TestOwnershipConflict: the condition names object and owner while there is a conflict, and one event reports each change.
 func TestOwnershipConflict(t *testing.T) {
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "g-work"}}
 	conflict := func(owner string) error {
@@ -70,7 +70,7 @@ func TestOwnershipConflict(t *testing.T) {
 	}
 }
 
-// TestTakenAdapters: an adapter that has the name of the deployment's own is in the way if something else controls it.
+// TestTakenAdapters: an adapter that has the name of the deployment's own is a conflict if another controller owns it.
 func TestTakenAdapters(t *testing.T) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "1"}}
 	dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "work", ScalingAdapter: &nvidiav1beta1.ScalingAdapter{}}, {Name: "free"}}
@@ -92,7 +92,7 @@ func TestTakenAdapters(t *testing.T) {
 		"ours":                     {adapter("g-work", "work", ours), false},
 		"without a controller":     {adapter("g-work", "work", nil), false},
 		"of an earlier deployment": {adapter("g-work", "work", &earlier), false},
-		"somebody else's":          {adapter("g-work", "work", &theirs), true},
+		"another controller's":     {adapter("g-work", "work", &theirs), true},
 		"of another name":          {adapter("mine", "work", &theirs), false},
 		"not needed":               {adapter("g-free", "free", &theirs), false},
 	} {
@@ -103,14 +103,14 @@ func TestTakenAdapters(t *testing.T) {
 	}
 }
 
-// meanwhile calls a function after each read of an object.
-type meanwhile struct {
+// afterRead calls a function after each read of an object.
+type afterRead struct {
 	client.Reader
 	then func()
 }
 
 // Get implements client.Reader.
-func (m meanwhile) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (m afterRead) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := m.Reader.Get(ctx, key, object, options...)
 	if _, ok := object.(*corev1.Service); ok {
 		m.then()
@@ -130,7 +130,7 @@ func (s stale) List(_ context.Context, list client.ObjectList, _ ...client.ListO
 	return nil
 }
 
-var _ = Describe("An object that somebody else takes", func() {
+var _ = Describe("An object that another controller takes", func() {
 	newDeployment := func(ctx SpecContext) *nvidiav1beta1.DynamoGraphDeployment {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(GinkgoTB(), api), Name: "llm"}}
 		dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "Worker"}}
@@ -159,7 +159,7 @@ var _ = Describe("An object that somebody else takes", func() {
 		apply := func(live client.Reader) error {
 			return (&Reconciler{Client: api, Live: live}).applyChild(ctx, dgd, wanted(), &corev1.Service{}, func() bool { return false })
 		}
-		err := apply(meanwhile{api, func() { relabel("other") }})
+		err := apply(afterRead{api, func() { relabel("other") }})
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 		got := &corev1.Service{}
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(orphan), got)).To(Succeed())

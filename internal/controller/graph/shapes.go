@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,17 +20,14 @@ import (
 
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;resourceclaims;resourceclaimtemplates,verbs=get
 
-// claimsAgain is when the resource claims of a deployment are looked at again: they are not watched.
-const claimsAgain = 30 * time.Second
-
-// shapes are the GPUs of a replica of each component, by name. One that cannot be counted is not there.
+// shapes are the GPUs of one replica of each component, by name. A component whose GPUs cannot be counted is absent.
 type shapes struct {
 	of map[string]gpus.Shape
-	// claims says that some depend on resource claims.
+	// claims: some depend on resource claims, which are not watched.
 	claims bool
 }
 
-// countGPUs of the pods that are wanted. What of the claims cannot be read leaves the components that use it without an answer.
+// countGPUs counts the GPUs of the wanted pods. A component is absent if a claim that it uses cannot be read.
 func (r *Reconciler) countGPUs(ctx context.Context, wanted *graph.Graph) shapes {
 	out := shapes{of: map[string]gpus.Shape{}}
 	for i := range wanted.Services {
@@ -53,7 +49,7 @@ func (r *Reconciler) countGPUs(ctx context.Context, wanted *graph.Graph) shapes 
 	return out
 }
 
-// readDevices reads the claims that pods name and their classes past the cache. What is not there is left out.
+// readDevices reads the claims that pods name and their classes past the cache. Objects that do not exist are left out.
 func (r *Reconciler) readDevices(ctx context.Context, namespace string, pods []gpus.Pods) (gpus.Devices, error) {
 	templates, claims := gpus.Named(pods)
 	if len(templates)+len(claims) == 0 {
@@ -103,7 +99,7 @@ func (r *Reconciler) readClasses(ctx context.Context, spec *resourcev1.ResourceC
 	return errors.Join(failures...)
 }
 
-// look reads an object past the cache; false for one that is not there, or whose kind the cluster does not serve.
+// look reads an object past the cache. It returns false if the object does not exist or the cluster does not serve its kind.
 func (r *Reconciler) look(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
 	err := r.Live.Get(ctx, key, into)
 	switch {

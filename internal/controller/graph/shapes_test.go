@@ -87,7 +87,7 @@ func TestCountGPUs(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if !got.claims {
-			t.Errorf("%s: the claims are not looked at again", name)
+			t.Errorf("%s: the claims are not read again", name)
 		}
 	}
 	plain := (&Reconciler{}).countGPUs(t.Context(), &graph.Graph{Services: wanted.Services[:2]})

@@ -54,7 +54,7 @@ type Reconciler struct {
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
-	// Retries of what failed.
+	// Retries after failures.
 	Retries blocked.Retries
 
 	refusals refusals

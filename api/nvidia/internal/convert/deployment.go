@@ -26,7 +26,7 @@ type translator func(part, sparse object) object
 type part struct {
 	field, annotation string
 	toBeta, toAlpha   translator
-	// toFreshAlpha is toAlpha of what nobody has written in v1alpha1; nil where that is the same.
+	// toFreshAlpha is toAlpha for a part that has never been written in v1alpha1; nil if there is no difference.
 	toFreshAlpha func(part object) object
 }
 
@@ -153,7 +153,7 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	memo := remember(live, result, back)
 	if fresh && to == Beta {
 		if (!annotated || remembered.own()) && equal(p.toFreshAlpha(result), live) {
-			return // read as what nobody has written in v1alpha1, it says the same
+			return // it reads the same without a memory, as a part that was never written in v1alpha1
 		}
 		if memo.empty() {
 			memo.placed, memo.hash = true, fingerprint(result)
@@ -169,8 +169,9 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	}
 }
 
-// neverInAlpha says that the API server keeps who writes an object and that nobody does so in v1alpha1, beside the status. To compare the fields of
-// two writers it converts objects without their writers: of these nothing is known, and nothing is moved that a writer of v1alpha1 may have.
+// neverInAlpha reports whether managedFields has entries and none of them, except for subresources, was written in v1alpha1. To compare the fields of
+// two managers the API server converts objects without managedFields. Their managers are unknown, so no field is moved that a manager of v1alpha1 may
+// own.
 func neverInAlpha(meta object) bool {
 	writers := listAt(meta, "managedFields")
 	return len(writers) > 0 && !slices.ContainsFunc(writers, func(entry any) bool {

@@ -18,9 +18,9 @@
 // remainder is applied only where it finds the value it was recorded with, and only if the result, translated again, differs from the live
 // object nowhere that the plain translation did not: so nothing visible ever comes back from memory.
 //
-// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. pod.go says how they merge, claim.go how they are told apart again, and fresh.go
-// where they belong of an object that nobody has written in v1alpha1. That is what its managed fields say: an object that was written there needs no
-// memory if all of it was in extraPodSpec, and must read so for as long as a writer of v1alpha1 has fields of it.
+// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. pod.go merges them and claim.go separates them again. fresh.go places them for an
+// object that has never been written in v1alpha1, according to its managedFields: an object that was written there needs no memory if all of it was in
+// extraPodSpec, and must read so for as long as a manager of v1alpha1 owns fields of it.
 //
 // Nothing here fails. An object that cannot be understood is carried along as far as it can be, because a conversion that fails closes every list
 // and watch of its kind. A memory that cannot be read is ignored, and Problem reports it.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// placeFresh moves what users of v1alpha1 write at the service from the main container there, as the Dynamo operator does: variables, amounts of
-// resources, probes, and mounts that have a name and a path alone. It moves what merging brings back as it is: what comes after a mount that
-// stays keeps its place behind it, and so do mounts before one.
+// placeFresh moves fields from the main container to the fields of the service in which users of v1alpha1 write them, as the Dynamo operator does:
+// variables, amounts of resources, probes, and mounts that have only a name and a path. It moves only what merging restores unchanged, in its order:
+// mounts before one that stays also stay.
 //
 //	main: {env: [A], resources: {limits: {nvidia.com/gpu: 8, rdma/ib: 1}}}     envs: [A], resources: {limits: {gpu: 8, custom: {rdma/ib: 1}}}
 func (p *placer) placeFresh(cache object) {
@@ -52,7 +52,7 @@ func (p *placer) freshAmounts() {
 // fieldOfAmount has the fields of v1alpha1 for single resources; all others are custom.
 var fieldOfAmount = map[string]string{"cpu": "cpu", "memory": "memory", defaultGPU: "gpu"}
 
-// isResource says that admission takes a name as that of a resource. Any other is shown where it was written.
+// isResource reports whether admission accepts a name as that of a resource. An amount with any other name stays in the main container.
 func isResource(name string) bool {
 	return fieldOfAmount[name] != "" || len(validation.IsQualifiedName(name)) == 0
 }
@@ -62,7 +62,7 @@ func (p *placer) freshClaims() {
 	claims := listAt(live, "claims")
 	for i, claim := range claims {
 		if slices.ContainsFunc(claims[:i], func(c any) bool { return equal(c, claim) }) {
-			return // merging drops one of two that are alike
+			return // merging drops one of two equal claims
 		}
 	}
 	if len(claims) > 0 {
@@ -81,8 +81,8 @@ func (p *placer) freshProbes() {
 	}
 }
 
-// freshMounts moves the last mounts of the list, as merging puts those of volumeMounts behind all others. Their volumes stay: a mount finds the
-// volume that has its name.
+// freshMounts moves the last mounts of the list, because merging appends those of volumeMounts to all others. Their volumes stay: a mount finds its
+// volume by name.
 func (p *placer) freshMounts() {
 	mounts := listAt(p.main, "volumeMounts")
 	first, paths := len(mounts), map[string]bool{}
@@ -93,7 +93,7 @@ func (p *placer) freshMounts() {
 		o, _ := m.(object)
 		return paths[textAt(o, "mountPath")]
 	}) {
-		return // merging drops what is mounted at the same path
+		return // merging drops the other mount of the same path
 	}
 	var moved []any
 	for _, m := range mounts[first:] {
@@ -107,7 +107,8 @@ func (p *placer) freshMounts() {
 	}
 }
 
-// isPlainMount says that volumeMounts can say a mount: it has a name and a path alone, its volume is there, and no later one has the path.
+// isPlainMount reports whether a mount can be written as one of volumeMounts: it has only a name and a path, its volume exists, and no later mount has
+// the same path.
 func (p *placer) isPlainMount(m any, paths map[string]bool) bool {
 	mount, _ := m.(object)
 	name, path := textAt(mount, "name"), textAt(mount, "mountPath")

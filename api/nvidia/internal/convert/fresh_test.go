@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// written is a deployment with these writers, beside its status.
+// written is a deployment with these managers, apart from its status.
 func written(o object, versions ...string) object {
 	var list []any
 	for _, version := range versions {
@@ -23,7 +23,7 @@ func written(o object, versions ...string) object {
 	return o
 }
 
-// TestFreshForm: what nobody has written in v1alpha1 reads there as its users write it, and comes back as it was.
+// TestFreshForm: a deployment that was never written in v1alpha1 reads there in the form that its users write, and converts back unchanged.
 func TestFreshForm(t *testing.T) {
 	const volumes = `volumes: [{name: v, emptyDir: {}}, {name: m, persistentVolumeClaim: {claimName: m}}]`
 	for name, tc := range map[string]struct{ component, service string }{
@@ -49,7 +49,7 @@ func TestFreshForm(t *testing.T) {
 			`{extraPodSpec: {` + volumes + `, mainContainer: {volumeMounts: [{name: v, mountPath: /v, readOnly: true}, {name: m, mountPath: /v}]}}}`},
 		"a mount of no volume": {`{podTemplate: {spec: {containers: [{name: main, volumeMounts: [{name: x, mountPath: /x}]}]}}}`,
 			`{extraPodSpec: {mainContainer: {volumeMounts: [{name: x, mountPath: /x}]}}}`},
-		"a cache beside mounts": {`{compilationCache: {pvcName: c, mountPath: /c}, podTemplate: {spec: {` + volumes + `, containers: [{name: main, volumeMounts: [{name: m, mountPath: /m}]}]}}}`,
+		"a cache and mounts": {`{compilationCache: {pvcName: c, mountPath: /c}, podTemplate: {spec: {` + volumes + `, containers: [{name: main, volumeMounts: [{name: m, mountPath: /m}]}]}}}`,
 			`{volumeMounts: [{name: m, mountPoint: /m}, {name: c, mountPoint: /c, useAsCompilationCache: true}], extraPodSpec: {` + volumes + `}}`},
 		"sidecars": {`{podTemplate: {metadata: {labels: {a: b}}, spec: {containers: [{name: main, env: [{name: A}]}, {name: log, env: [{name: B}], resources: {limits: {cpu: "1"}}}]}}}`,
 			`{envs: [{name: A}], extraPodMetadata: {labels: {a: b}}, extraPodSpec: {containers: [{name: log, env: [{name: B}], resources: {limits: {cpu: "1"}}}]}}`},
@@ -101,7 +101,7 @@ func TestWritersInAlphaChangeNothingStored(t *testing.T) {
 	}
 }
 
-// TestFirstWriteInAlpha: somebody reads in v1alpha1 what nobody has written there, changes something, and writes it. That reads as it was written.
+// TestFirstWriteInAlpha: a deployment that was never written in v1alpha1 is read there, changed, and written. It then reads as it was written.
 func TestFirstWriteInAlpha(t *testing.T) {
 	objects, donors := deployment(Beta), deployment(Alpha)
 	rapid.Check(t, func(t *rapid.T) {

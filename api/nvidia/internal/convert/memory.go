@@ -68,8 +68,7 @@ type memory struct {
 	hash string
 	// raw is the annotation that the original object had, if somebody else wrote it.
 	raw *string
-	// placed: the object was written in v1alpha1, and nothing but this memory shows it. So values without a place of their own in the memory stay in
-	// extraPodSpec.
+	// placed: the object was written in v1alpha1, and only this memory records that. Values that have no place in the memory stay in extraPodSpec.
 	placed bool
 	// dropped: the annotations had no room for the memory, so an object that is converted back lacks what it held. See fit.
 	dropped bool

@@ -165,11 +165,11 @@ func experimentalToBeta(service object) object {
 	return out
 }
 
-// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it says where a value belongs. Where it says
-// nothing, everything of a pod belongs in extraPodSpec and extraPodMetadata.
+// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it decides where a value belongs. All other values of
+// a pod belong in extraPodSpec and extraPodMetadata.
 func toAlpha(spec, sparse object) object { return specToAlpha(spec, sparse, false) }
 
-// toFreshAlpha translates a spec that nobody has written in v1alpha1, in the form that its users write: see placer.placeFresh.
+// toFreshAlpha translates a spec that has never been written in v1alpha1 into the form that its users write: see placer.placeFresh.
 func toFreshAlpha(spec object) object { return specToAlpha(spec, nil, true) }
 
 func specToAlpha(spec, sparse object, fresh bool) object {
