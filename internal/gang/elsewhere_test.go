@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/gang/gangtest"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/gates"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/test/testutil/gangtest"
 )
 
 // released is a pod after the patch that releases it.

@@ -5,7 +5,7 @@ package scheduler
 
 import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang/gangtest"
+	"github.com/trellis-k8s/trellis/test/testutil/gangtest"
 )
 
 var (

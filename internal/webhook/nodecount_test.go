@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestNodeCountUnderGrove: Grove would refuse the new size of its gangs after admission, and the deployment would stay failed.

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	kaiplacer "github.com/trellis-k8s/trellis/internal/provider/kai/placer"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestPodsOutsideOfGangsAreKAIsToo: placed by another scheduler they would use what their queue has not been granted. It is about pods to

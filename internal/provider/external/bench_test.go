@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // BenchmarkRender renders a deployment of 25 multinode services, 2 replicas of 8 pods each, which has to take less than 2 ms. Encoding what

@@ -14,8 +14,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestEveryPodHasItsLeaf: each pod that is released names a leaf that is in its PodGroup, and the leaves' minima are the pods there are.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestGolden shows every object that is made for testdata/deployment.yaml and its topology, in full, for each provider.

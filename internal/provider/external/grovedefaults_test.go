@@ -9,7 +9,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestGroveKeepsWhatIsSent: what Grove's webhook makes of a set still says all that was sent, so it is neither an error nor written again.

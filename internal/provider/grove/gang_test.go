@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestKeepGang: Grove ends no gang of a deployment in which a service is, or once was, smaller than a gang.

@@ -11,7 +11,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // domainsOfAlpha8 is the fixed list that the oldest shape has.

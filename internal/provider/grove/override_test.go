@@ -10,7 +10,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestOverrides: what a deployment writes for Grove lies over the constraints that Trellis renders.

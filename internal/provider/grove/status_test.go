@@ -14,7 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestTopologyLevels: the polarity turns round, and only a plain False of Grove's reads as available.

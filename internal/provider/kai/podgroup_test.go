@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 func TestQueue(t *testing.T) {

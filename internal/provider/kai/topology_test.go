@@ -12,7 +12,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 func TestCompareTopology(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 const deep = `

@@ -19,7 +19,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
-	"github.com/trellis-k8s/trellis/internal/provider/podgroup/podgrouptest"
+	"github.com/trellis-k8s/trellis/test/testutil/podgrouptest"
 )
 
 func TestGroupsOfABaseGang(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // mixed has all there is: both places of a constraint, required and preferred, a gang and single pods.

@@ -28,8 +28,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/kai/placer"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 

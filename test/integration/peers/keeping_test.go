@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // keeping is a ClusterTopology and the object of a peer that is kept in step with it.

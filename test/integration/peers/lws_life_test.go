@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 

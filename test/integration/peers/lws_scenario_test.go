@@ -28,9 +28,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/lws"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // lwsWorld has the operator at work on one namespace of the API server. No other controller is there: the spec plays LeaderWorkerSet, the

@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 

@@ -22,8 +22,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 

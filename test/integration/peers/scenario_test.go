@@ -17,8 +17,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // made creates an object and deletes it after the spec.

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
-	"github.com/trellis-k8s/trellis/internal/provider/providertest"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/test/testutil/providertest"
 )
 
 // TestMembersFromTheirReleaseOn: KAI reports gated members unschedulable, so a pod becomes a member when its gate opens. Pods made members

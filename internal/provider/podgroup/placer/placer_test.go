@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
-	"github.com/trellis-k8s/trellis/internal/provider/podgroup/podgrouptest"
+	"github.com/trellis-k8s/trellis/test/testutil/podgrouptest"
 )
 
 // served answers as an API server that serves some versions.
