@@ -24,8 +24,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
@@ -77,7 +77,7 @@ func labelledFor(ct *grovev1alpha1.ClusterTopology) []corev1.Node {
 	}
 	nodes := make([]corev1.Node, len(paths))
 	for i := range paths {
-		nodes[i] = sandbox.NewNode(names[i], 8, paths[i])
+		nodes[i] = simulated.NewNode(names[i], 8, paths[i])
 		nodes[i].APIVersion, nodes[i].Kind = "v1", "Node"
 	}
 	return nodes

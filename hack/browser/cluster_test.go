@@ -20,6 +20,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
@@ -43,7 +44,7 @@ func startCluster(t *testing.T) *cluster {
 			t.Error(err)
 		}
 	})
-	shape := sandbox.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8}
+	shape := simulated.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8}
 	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: "map", Dir: dir, Shape: shape, Operator: true})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/operator"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // startSandbox brings a cluster up of two racks of three hosts with 8 GPUs. One graph has two replicas of two hosts, which break both racks up;
@@ -33,7 +34,7 @@ func startSandbox(t *testing.T) *sandbox.Sandbox {
 		}
 	})
 	cluster, err := sandbox.Up(t.Context(), sandbox.Options{
-		Name: "dashboards", Dir: dir, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 3, GPUs: 8}, Operator: true,
+		Name: "dashboards", Dir: dir, Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 3, GPUs: 8}, Operator: true,
 		Manager: sandbox.ManagerOptions{Args: []string{"--leader-elect=true", "--graph-metrics=1"}},
 	})
 	if err != nil {

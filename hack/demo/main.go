@@ -22,6 +22,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // Exit codes.
@@ -114,7 +115,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 	d.stage.say("A real control plane in plain processes, simulated nodes, and the operator installed from config/default. No containers; " +
 		"the first time ever, the control plane is built from Go modules, which takes a while.")
 	d.stage.show("make sandbox-up ARGS='--name " + d.name + "'")
-	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: sandbox.DefaultShape, Operator: true, Progress: d.stage.progress}
+	opts := sandbox.Options{Name: d.name, Root: d.root, Shape: simulated.DefaultShape, Operator: true, Progress: d.stage.progress}
 	began := time.Now()
 	s, err := sandbox.Up(ctx, opts)
 	if errors.Is(err, sandbox.ErrRunning) {

@@ -18,7 +18,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // lostLevel is the level that the demo takes away.
@@ -79,7 +79,7 @@ func (d *demo) showPlacement(ctx context.Context) error {
 
 // overload asks for one replica more than there can ever be capacity for, and then scales back.
 func (d *demo) overload(ctx context.Context) error {
-	shape := sandbox.DefaultShape
+	shape := simulated.DefaultShape
 	p, err := d.samples.packedIn(lostLevel, shape.Hosts)
 	if err != nil {
 		return err

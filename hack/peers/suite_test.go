@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -62,7 +63,7 @@ func start(ctx SpecContext) {
 	AddReportEntry("The peers", strings.Join(set.Versions(ctx), "; "))
 	cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: "peers", Dir: filepath.Join(scratch, "s"), Root: absolute,
-		Shape:    sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
+		Shape:    simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1},
 		Operator: true, Manager: sandbox.ManagerOptions{Args: []string{"--requeue-after=" + requeueAfter.String()}},
 		Peers: set.Beside(progress.Discard),
 	})

@@ -21,8 +21,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -151,7 +151,7 @@ func racks(hosts int, paths ...string) []host {
 func (w *world) addHosts(hosts ...host) {
 	GinkgoHelper()
 	for _, h := range hosts {
-		node := sandbox.NewNode(w.name+"-"+h.name, h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
+		node := simulated.NewNode(w.name+"-"+h.name, h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
 		Expect(cluster.AddNodes(w.ctx, node)).To(Succeed(), "adding node %s", node.Name)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	cliversion "github.com/trellis-k8s/trellis/internal/cli/version"
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/version"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // TestRelease makes a release of HEAD as make release does, and uses it as users do. It compiles for seven platforms: make test-release.
@@ -182,7 +183,7 @@ func startSandbox(t *testing.T, out, program string) *sandbox.Sandbox {
 		}
 	})
 	cluster, err := sandbox.Up(t.Context(), sandbox.Options{
-		Name: "release", Dir: dir, Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Operator: true, Manifests: manifests, ManagerBinary: program,
+		Name: "release", Dir: dir, Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Operator: true, Manifests: manifests, ManagerBinary: program,
 	})
 	if err != nil {
 		t.Fatal(err)

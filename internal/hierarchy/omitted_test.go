@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 func TestFindOmitted(t *testing.T) {
@@ -20,7 +20,7 @@ func TestFindOmitted(t *testing.T) {
 	clique := topology.Level{Domain: "nvlink", Key: "nvidia.com/gpu.clique"}
 	own := topology.Level{Domain: "rack", Key: "example.com/tier-2"}
 	var demo []map[string]string
-	for _, node := range sandbox.DefaultShape.Nodes() {
+	for _, node := range simulated.DefaultShape.Nodes() {
 		demo = append(demo, node.Labels)
 	}
 	grid := []map[string]string{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // fleet makes two domains of each key in each domain of the key before; values are unique unless the key starts with '+'.
@@ -55,7 +55,7 @@ func TestPropose(t *testing.T) {
 		cliqueKey                   = "nvidia.com/gpu.clique"
 	)
 	var demo []Node
-	for _, n := range sandbox.DefaultShape.Nodes() {
+	for _, n := range simulated.DefaultShape.Nodes() {
 		n.Labels["kubernetes.io/hostname"] = n.Name
 		demo = append(demo, Node{Name: n.Name, Labels: n.Labels, Accelerated: true})
 	}

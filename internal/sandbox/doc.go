@@ -5,7 +5,7 @@
 // plain processes, nodes that KWOK simulates, and the operator installed from the repository's own manifests. No container runtime is needed.
 // hack/sandbox, the demo and the end-to-end tests all use it.
 //
-//	s, err := sandbox.Up(ctx, sandbox.Options{Dir: dir, Shape: sandbox.Shape{Zones: 2}, Operator: true})
+//	s, err := sandbox.Up(ctx, sandbox.Options{Dir: dir, Shape: simulated.Shape{Zones: 2}, Operator: true})
 //	...
 //	err = s.Down(ctx)
 //

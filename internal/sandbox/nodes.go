@@ -13,94 +13,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Label keys of the simulated topology, broadest first. The narrowest is kubernetes.io/hostname.
-const (
-	ZoneKey  = corev1.LabelTopologyZone
-	BlockKey = "topology.trellis.dev/block"
-	RackKey  = "topology.trellis.dev/rack"
-	HostKey  = corev1.LabelHostname
-)
-
-const (
-	gpuResource  corev1.ResourceName = "nvidia.com/gpu"
-	rdmaResource corev1.ResourceName = "rdma/ib"
-
-	// Nodes wear kwok's own annotation, so that its tools know them.
-	kwokAnnotation, kwokFake = "kwok.x-k8s.io/node", "fake"
-)
-
-// Shape counts the hardware: zones, and of every following kind the number in each parent. Zero means the default (2, 2, 3, 4 and 8), fewer than zero GPUs none.
-type Shape struct {
-	Zones, Blocks, Racks, Hosts, GPUs int
-}
-
-// DefaultShape has 48 hosts in 12 racks.
-var DefaultShape = Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 4, GPUs: 8}
-
-// maxNodes is far above what one machine can hold; it catches slips of the finger.
-const maxNodes = 100_000
-
-func (s Shape) complete() (Shape, error) {
-	d := DefaultShape
-	s = Shape{cmp.Or(s.Zones, d.Zones), cmp.Or(s.Blocks, d.Blocks), cmp.Or(s.Racks, d.Racks), cmp.Or(s.Hosts, d.Hosts), cmp.Or(s.GPUs, d.GPUs)}
-	s.GPUs = max(s.GPUs, 0)
-	n := 1
-	for _, c := range []struct {
-		what  string
-		count int
-	}{{"zones", s.Zones}, {"blocks", s.Blocks}, {"racks", s.Racks}, {"hosts", s.Hosts}} {
-		if c.count < 1 || c.count > maxNodes {
-			return s, fmt.Errorf("%s: %d is not between 1 and %d", c.what, c.count, maxNodes)
-		}
-		if n *= c.count; n > maxNodes {
-			return s, fmt.Errorf("%d zones x %d blocks x %d racks x %d hosts are more than %d nodes", s.Zones, s.Blocks, s.Racks, s.Hosts, maxNodes)
-		}
-	}
-	return s, nil
-}
-
-// Nodes makes the Node objects. Racks and blocks carry the same label values in every parent (rack-0 is in every block of every zone), as on
-// many real clusters: a domain is a path, and whatever mistakes a value for a domain shall be seen here first.
-func (s Shape) Nodes() []corev1.Node {
-	var nodes []corev1.Node
-	for z := range s.Zones {
-		for b := range s.Blocks {
-			for r := range s.Racks {
-				for h := range s.Hosts {
-					zone, block, rack := fmt.Sprintf("zone-%d", z), fmt.Sprintf("block-%d", b), fmt.Sprintf("rack-%d", r)
-					name := fmt.Sprintf("%s-%s-%s-host-%d", zone, block, rack, h)
-					nodes = append(nodes, NewNode(name, s.GPUs, map[string]string{ZoneKey: zone, BlockKey: block, RackKey: rack}))
-				}
-			}
-		}
-	}
-	return nodes
-}
-
-// NewNode makes a GPU host with the given further labels; AddNodes brings it up.
-func NewNode(name string, gpus int, labels map[string]string) corev1.Node {
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
-	for k, v := range labels {
-		n.Labels[k] = v
-	}
-	n.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("192"),
-		corev1.ResourceMemory: resource.MustParse("2Ti"),
-		corev1.ResourcePods:   resource.MustParse("110"),
-	}
-	if gpus > 0 {
-		n.Status.Allocatable[gpuResource] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
-		n.Status.Allocatable[rdmaResource] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
-	}
-	return n
-}
+// Nodes have kwok's own annotation, so that its tools know them.
+const kwokAnnotation, kwokFake = "kwok.x-k8s.io/node", "fake"
 
 // simulate makes a Node, ours or one copied from elsewhere, into the Node that a kubelet in good health would register.
 // Its status is complete, so that kwok has nothing to write.
@@ -109,7 +30,7 @@ func simulate(n corev1.Node, index int, now metav1.Time) corev1.Node {
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}
-	for key, value := range map[string]string{HostKey: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"} {
+	for key, value := range map[string]string{simulated.HostKey: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"} {
 		out.Labels[key] = cmp.Or(out.Labels[key], value)
 	}
 	delete(out.Labels, kubeletLabel)
@@ -126,7 +47,7 @@ func simulate(n corev1.Node, index int, now metav1.Time) corev1.Node {
 		Conditions:  healthy(now),
 		Addresses: []corev1.NodeAddress{
 			{Type: corev1.NodeInternalIP, Address: nodeAddress(index)},
-			{Type: corev1.NodeHostName, Address: out.Labels[HostKey]},
+			{Type: corev1.NodeHostName, Address: out.Labels[simulated.HostKey]},
 		},
 		NodeInfo: corev1.NodeSystemInfo{
 			Architecture: out.Labels[corev1.LabelArchStable], OperatingSystem: out.Labels[corev1.LabelOSStable],

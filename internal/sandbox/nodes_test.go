@@ -13,78 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
-
-func TestShape(t *testing.T) {
-	tests := map[string]struct {
-		shape Shape
-		want  Shape
-		err   string
-	}{
-		"default":               {Shape{}, Shape{2, 2, 3, 4, 8}, ""},
-		"one number":            {Shape{Zones: 5}, Shape{5, 2, 3, 4, 8}, ""},
-		"no GPUs":               {Shape{GPUs: -1}, Shape{2, 2, 3, 4, 0}, ""},
-		"negative":              {Shape{Racks: -1}, Shape{}, "racks: -1"},
-		"too many":              {Shape{Zones: 100, Blocks: 100, Racks: 100}, Shape{}, "more than 100000 nodes"},
-		"too many for integers": {Shape{Zones: 1 << 40}, Shape{}, "zones"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := tc.shape.complete()
-			if tc.err != "" {
-				mustContain(t, err, tc.err)
-				return
-			}
-			if err != nil || got != tc.want {
-				t.Errorf("got %+v (%v), want %+v", got, err, tc.want)
-			}
-		})
-	}
-}
-
-func TestNodes(t *testing.T) {
-	tests := map[string]struct {
-		shape Shape
-		names []string
-		gpus  string
-	}{
-		"one of each":  {Shape{1, 1, 1, 1, 8}, []string{"zone-0-block-0-rack-0-host-0"}, "8"},
-		"hosts":        {Shape{1, 1, 1, 2, 4}, []string{"zone-0-block-0-rack-0-host-0", "zone-0-block-0-rack-0-host-1"}, "4"},
-		"without GPUs": {Shape{1, 1, 1, 1, 0}, []string{"zone-0-block-0-rack-0-host-0"}, "0"},
-		"depth first":  {Shape{2, 1, 2, 1, 1}, []string{"zone-0-block-0-rack-0-host-0", "zone-0-block-0-rack-1-host-0", "zone-1-block-0-rack-0-host-0", "zone-1-block-0-rack-1-host-0"}, "1"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			var names []string
-			for _, n := range tc.shape.Nodes() {
-				names = append(names, n.Name)
-				if got := n.Status.Allocatable[gpuResource]; got.String() != tc.gpus {
-					t.Errorf("%s has %s GPUs, want %s", n.Name, got.String(), tc.gpus)
-				}
-				// The name is the path of label values, and a value says nothing about its parent.
-				if path := strings.Join([]string{n.Labels[ZoneKey], n.Labels[BlockKey], n.Labels[RackKey], "host"}, "-"); !strings.HasPrefix(n.Name, path) {
-					t.Errorf("%s carries the labels of %s", n.Name, path)
-				}
-			}
-			if diff := cmp.Diff(tc.names, names); diff != "" {
-				t.Errorf("names (-want +got)\n%s", diff)
-			}
-		})
-	}
-	racks := map[string]bool{}
-	for _, n := range DefaultShape.Nodes() {
-		racks[n.Labels[RackKey]] = true
-	}
-	if len(racks) != DefaultShape.Racks {
-		t.Errorf("%d rack values in 12 racks, want %d: they repeat on purpose", len(racks), DefaultShape.Racks)
-	}
-}
 
 func TestSimulate(t *testing.T) {
 	in := corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "worker", UID: "u", ResourceVersion: "7", Finalizers: []string{"x"},
-			Labels: map[string]string{HostKey: "other-name", "a": "b", kubeletLabel: kubeletStopped},
+			Labels: map[string]string{simulated.HostKey: "other-name", "a": "b", kubeletLabel: kubeletStopped},
 		},
 		Spec: corev1.NodeSpec{
 			Unschedulable: true, PodCIDR: "10.0.0.0/24",
@@ -98,7 +35,7 @@ func TestSimulate(t *testing.T) {
 	got := simulate(in, 300, metav1.Now())
 	want := metav1.ObjectMeta{
 		Name: "worker", Annotations: map[string]string{kwokAnnotation: kwokFake},
-		Labels: map[string]string{HostKey: "other-name", "a": "b", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
+		Labels: map[string]string{simulated.HostKey: "other-name", "a": "b", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
 	}
 	if diff := cmp.Diff(want, got.ObjectMeta); diff != "" {
 		t.Errorf("metadata (-want +got)\n%s", diff)

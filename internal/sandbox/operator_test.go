@@ -26,6 +26,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // asManager makes the test binary be the operator's manager instead of running tests.
@@ -114,7 +116,7 @@ func operatorUp(t *testing.T) *Sandbox {
 		t.Fatal(err)
 	}
 	return startSandbox(t, Options{
-		Name: "operator", Shape: Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Operator: true,
+		Name: "operator", Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Operator: true,
 		Manifests: manifests, ManagerBinary: exe, Manager: ManagerOptions{Env: []string{asManager + "=1"}},
 	})
 }

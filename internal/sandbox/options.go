@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // Provider says what shall place the pods, as far as the sandbox has to know.
@@ -49,7 +50,7 @@ type Options struct {
 	// Root of the repository's clone; default: found from the working directory.
 	Root string
 	// Shape of the simulated hardware, or NodesFile with Node objects to use instead (YAML or JSON, lists allowed: kubectl get nodes -o yaml).
-	Shape
+	simulated.Shape
 	NodesFile string
 	Provider  Provider
 	// Peers run beside the control plane; nil for none.
@@ -83,7 +84,7 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("provider %s: no peers are given that start it", o.Provider)
 	}
 	var err error
-	if o.Shape, err = o.Shape.complete(); err != nil {
+	if o.Shape, err = o.Shape.Complete(); err != nil {
 		return o, err
 	}
 	if o.Dir, err = Dir(o.Name, o.Dir); err != nil {

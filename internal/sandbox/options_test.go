@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 func TestOptions(t *testing.T) {
@@ -24,7 +26,7 @@ func TestOptions(t *testing.T) {
 		"with peers":         {Options{Provider: Grove, Peers: &Peers{}}, nil},
 		"long directory":     {Options{Dir: "/" + strings.Repeat("x", 120)}, []string{"too long"}},
 		"no manager yet":     {Options{Operator: true}, []string{"make build", "trellis-manager"}},
-		"shape is looked at": {Options{Shape: Shape{Zones: -4}}, []string{"zones"}},
+		"shape is looked at": {Options{Shape: simulated.Shape{Zones: -4}}, []string{"zones"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

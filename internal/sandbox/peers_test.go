@@ -17,6 +17,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
@@ -89,7 +90,7 @@ func sleepers(t *testing.T, failure error) *Peers {
 // TestPeers: their programs are processes of the sandbox.
 func TestPeers(t *testing.T) {
 	tier.All(t)
-	s := startSandbox(t, Options{Name: "peers", Shape: Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Provider: KAI, Peers: sleepers(t, nil)})
+	s := startSandbox(t, Options{Name: "peers", Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Provider: KAI, Peers: sleepers(t, nil)})
 	index := slices.IndexFunc(s.Status(t.Context()).Components, func(c ComponentStatus) bool { return c.Name == "sleeper" && c.Running })
 	if index < 0 {
 		t.Fatalf("status %+v, want the sleeper running", s.Status(t.Context()))
@@ -128,7 +129,7 @@ func TestPeersFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(shortTempDir(t), "s")
 			t.Cleanup(func() { _ = Down(context.Background(), dir) })
-			_, err := Up(t.Context(), Options{Name: "failing", Dir: dir, Shape: Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Provider: KAI, Peers: tc.peers})
+			_, err := Up(t.Context(), Options{Name: "failing", Dir: dir, Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}, Provider: KAI, Peers: tc.peers})
 			mustContain(t, err, tc.want)
 			if left := proc.FindByEnv(envMark + "=" + dir); len(left) != 0 {
 				t.Errorf("left behind: %v", left)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // startSandbox brings a sandbox up in a directory of the test and takes it down at its end.
@@ -84,7 +85,7 @@ func eventually(t *testing.T, what string, check func(ctx context.Context) (bool
 }
 
 func gpuPod(name string, gpus int64) *corev1.Pod {
-	limits := corev1.ResourceList{gpuResource: *resource.NewQuantity(gpus, resource.DecimalSI)}
+	limits := corev1.ResourceList{simulated.GPU: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -94,7 +95,7 @@ func gpuPod(name string, gpus int64) *corev1.Pod {
 }
 
 func TestSandbox(t *testing.T) {
-	s := startSandbox(t, Options{Name: "one", Shape: Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 8}})
+	s := startSandbox(t, Options{Name: "one", Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 8}})
 	ctx := t.Context()
 	client, err := s.client()
 	if err != nil {
@@ -163,7 +164,7 @@ func testDeadNode(t *testing.T, s *Sandbox, client kubernetes.Interface, node st
 
 func testMoreNodes(t *testing.T, s *Sandbox, client kubernetes.Interface) {
 	ctx := t.Context()
-	if err := s.AddNodes(ctx, NewNode("extra", 16, map[string]string{ZoneKey: "zone-9"})); err != nil {
+	if err := s.AddNodes(ctx, simulated.NewNode("extra", 16, map[string]string{simulated.ZoneKey: "zone-9"})); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.CoreV1().Pods("default").Create(ctx, gpuPod("large", 16), metav1.CreateOptions{}); err != nil {
@@ -177,7 +178,7 @@ func testMoreNodes(t *testing.T, s *Sandbox, client kubernetes.Interface) {
 
 // testSecond: two sandboxes share nothing, and the provider's APIs are served where they were asked for only.
 func testSecond(t *testing.T, first *Sandbox) {
-	second := startSandbox(t, Options{Name: "two", Shape: Shape{Zones: 2, Blocks: 1, Racks: 1, Hosts: 1}, Provider: PodGroup})
+	second := startSandbox(t, Options{Name: "two", Shape: simulated.Shape{Zones: 2, Blocks: 1, Racks: 1, Hosts: 1}, Provider: PodGroup})
 	for _, c := range []struct {
 		s      *Sandbox
 		nodes  int
@@ -210,7 +211,7 @@ func testCrash(t *testing.T, s *Sandbox) {
 	if err != nil || len(old) != len(Components)-1 {
 		t.Fatalf("found %d processes: %v", len(old), err)
 	}
-	fresh, err := Up(ctx, Options{Name: "one", Dir: s.Dir(), Shape: Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}})
+	fresh, err := Up(ctx, Options{Name: "one", Dir: s.Dir(), Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox/filelock"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // What a sandbox's directory holds. Down removes these names and nothing else, so that a slip in --dir costs nobody a file.
@@ -42,10 +43,10 @@ var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, et
 
 // state is what later commands must know about a sandbox; it lies in its directory.
 type state struct {
-	Name     string   `json:"name"`
-	Assets   string   `json:"assets"`
-	Provider Provider `json:"engine"`
-	Shape    Shape    `json:"shape"`
+	Name     string          `json:"name"`
+	Assets   string          `json:"assets"`
+	Provider Provider        `json:"engine"`
+	Shape    simulated.Shape `json:"shape"`
 	// NodesFile is there when the nodes came from a file instead.
 	NodesFile string         `json:"nodesFile,omitempty"`
 	Ports     map[string]int `json:"ports"`

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // computeDomain is the driver of the channels between nodes, and its class.
@@ -77,7 +77,7 @@ func addSampleNodes(ctx context.Context, e environment) error {
 }
 
 func sampleNode(name string, gpus int, labels map[string]string) corev1.Node {
-	node := sandbox.NewNode(name, gpus, labels)
+	node := simulated.NewNode(name, gpus, labels)
 	node.Status.Allocatable[corev1.ResourceEphemeralStorage] = resource.MustParse("1Ti")
 	for _, card := range []corev1.ResourceName{"vpc.amazonaws.com/efa", "rdma/shared_ib"} {
 		node.Status.Allocatable[card] = resource.MustParse(fmt.Sprint(gpus))

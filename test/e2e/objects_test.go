@@ -12,8 +12,8 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // services, worker and frontend are what deployments of scenarios consist of.
@@ -76,7 +76,7 @@ func (w *world) addHosts(hosts ...host) {
 
 // newNode is the node of a host. Pods of other scenarios, which may be bound anywhere, had better not be: the hosts go with their scenario.
 func (w *world) newNode(h host) corev1.Node {
-	node := sandbox.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
+	node := simulated.NewNode(w.node(h.name), h.gpus, map[string]string{zoneKey: h.zone, rackKey: h.rack, poolKey: w.name})
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: poolKey, Value: w.name, Effect: corev1.TaintEffectPreferNoSchedule})
 	return node
 }

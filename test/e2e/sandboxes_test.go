@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox/filelock"
 	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 	"github.com/trellis-k8s/trellis/test/rights"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // environment is a cluster to play scenarios on.
@@ -42,7 +43,7 @@ type sharedSandbox struct {
 var (
 	// shared has the operator as a process of its own.
 	shared = &sharedSandbox{name: "e2e", options: sandbox.Options{
-		Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1}, Audit: true, Manager: sandbox.ManagerOptions{Args: []string{requeueFlag}},
+		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 2, GPUs: 1}, Audit: true, Manager: sandbox.ManagerOptions{Args: []string{requeueFlag}},
 	}}
 	// podGroups schedules pod groups, and has an operator that uses them.
 	podGroups = &sharedSandbox{name: "podgroup", options: sandbox.Options{
@@ -108,8 +109,8 @@ func (s *sharedSandbox) find(ctx context.Context) (environment, error) {
 func (s *sharedSandbox) start(ctx context.Context) (environment, error) {
 	options := s.options
 	options.Name, options.Dir, options.Operator = s.name, s.path(""), true
-	if options.Shape == (sandbox.Shape{}) {
-		options.Shape = sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}
+	if options.Shape == (simulated.Shape{}) {
+		options.Shape = simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}
 	}
 	cluster, err := sandbox.Up(ctx, options)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *sharedSandbox) end(ctx context.Context) error {
 func newEnvironment(t testing.TB, name string, change ...func(*sandbox.Options)) environment {
 	t.Helper()
 	options := sandbox.Options{
-		Name: name, Dir: filepath.Join(t.TempDir(), "s"), Shape: sandbox.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true,
+		Name: name, Dir: filepath.Join(t.TempDir(), "s"), Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true,
 	}
 	for _, f := range change {
 		f(&options)

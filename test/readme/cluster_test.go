@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // reader is who follows the documentation: the blocks, and the shell and the cluster they are typed into.
@@ -94,7 +95,7 @@ func hosts(t *testing.T, from, to int, labels map[string]string) string {
 	list := corev1.NodeList{}
 	list.APIVersion, list.Kind = "v1", "NodeList"
 	for i := from; i < to; i++ {
-		node := sandbox.NewNode(fmt.Sprintf("host-%d", i), 8, labels)
+		node := simulated.NewNode(fmt.Sprintf("host-%d", i), 8, labels)
 		node.APIVersion, node.Kind = "v1", "Node"
 		list.Items = append(list.Items, node)
 	}

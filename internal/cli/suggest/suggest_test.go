@@ -16,7 +16,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // run is the command as a user would give it.
@@ -41,7 +41,7 @@ func run(t *testing.T, nodes []corev1.Node, args ...string) (string, error) {
 
 // demoNodes are the nodes of the demo, one of which lacks its rack, and one node without GPUs.
 func demoNodes() []corev1.Node {
-	nodes := append(sandbox.DefaultShape.Nodes(), sandbox.NewNode("cpu-0", 0, map[string]string{"topology.kubernetes.io/zone": "zone-0"}))
+	nodes := append(simulated.DefaultShape.Nodes(), simulated.NewNode("cpu-0", 0, map[string]string{"topology.kubernetes.io/zone": "zone-0"}))
 	for i := range nodes {
 		nodes[i].Labels["kubernetes.io/hostname"] = nodes[i].Name
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // A topology that omits the block says that one path means two racks; nodes that the topology does not cover do not count.
@@ -21,7 +21,7 @@ func TestOmittedLevel(t *testing.T) {
 	block := grovev1alpha1.TopologyLevel{Domain: "block", Key: "topology.trellis.dev/block"}
 	rack := grovev1alpha1.TopologyLevel{Domain: "rack", Key: "topology.trellis.dev/rack"}
 	host := grovev1alpha1.TopologyLevel{Domain: "host", Key: "kubernetes.io/hostname"}
-	nodes := sandbox.DefaultShape.Nodes()
+	nodes := simulated.DefaultShape.Nodes()
 	for i := range nodes {
 		nodes[i].Labels[host.Key] = nodes[i].Name
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/sandbox/binaries"
 	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // place says which sandbox is meant.
@@ -44,7 +45,7 @@ func New() *cobra.Command {
 }
 
 func newUpCommand(p *place) *cobra.Command {
-	opts := sandbox.Options{Shape: sandbox.DefaultShape}
+	opts := sandbox.Options{Shape: simulated.DefaultShape}
 	var provider string
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -100,7 +101,7 @@ func newUpCommand(p *place) *cobra.Command {
 }
 
 // checkShape refuses what the sandbox would take for its default.
-func checkShape(s sandbox.Shape) error {
+func checkShape(s simulated.Shape) error {
 	for _, c := range []struct {
 		flag         string
 		count, least int

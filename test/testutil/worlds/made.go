@@ -10,13 +10,13 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // Demo is the cluster of make demo when it draws its map: with the pods of another team, two cordoned hosts, and a deployment that was scaled to
 // more replicas than there is capacity for. root is the root of the repository.
 func Demo(root string) (*Builder, error) {
-	b := New(sandbox.DefaultShape)
+	b := New(simulated.DefaultShape)
 	if err := b.neighbours(filepath.Join(root, "config/samples/neighbours/training.yaml")); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func Demo(root string) (*Builder, error) {
 
 // Small has 8 hosts in two racks, a graph, and a second one that waits for a host.
 func Small() (*Builder, error) {
-	b := New(sandbox.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8})
+	b := New(simulated.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8})
 	b.Occupy(7, 6)
 	b.Occupy(4, 2)
 	b.Cordon(5)
@@ -53,7 +53,7 @@ func Small() (*Builder, error) {
 
 // Medium has 64 hosts in 16 racks with six graphs of two teams.
 func Medium() (*Builder, error) {
-	b := New(sandbox.Shape{Zones: 2, Blocks: 2, Racks: 4, Hosts: 4, GPUs: 8})
+	b := New(simulated.Shape{Zones: 2, Blocks: 2, Racks: 4, Hosts: 4, GPUs: 8})
 	for host := 3; host < 64; host += 7 {
 		b.Occupy(host, int64(1+host%8))
 	}
@@ -74,7 +74,7 @@ func Medium() (*Builder, error) {
 // TwoTopologies has 96 hosts that two ClusterTopologies describe, by racks and by power, with graphs of two teams that are placed by either. Six of
 // them wait, some by the one and some by the other.
 func TwoTopologies() (*Builder, error) {
-	b := New(sandbox.Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 8, GPUs: 8})
+	b := New(simulated.Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 8, GPUs: 8})
 	b.Topology("power", 2, 8)
 	for host := 2; host < 96; host += 9 {
 		b.Occupy(host, int64(1+host%8))
@@ -103,7 +103,7 @@ func TwoTopologies() (*Builder, error) {
 
 // Large has 2,000 hosts in 100 racks and 24 graphs.
 func Large() (*Builder, error) {
-	b := New(sandbox.Shape{Zones: 2, Blocks: 5, Racks: 10, Hosts: 20, GPUs: 8})
+	b := New(simulated.Shape{Zones: 2, Blocks: 5, Racks: 10, Hosts: 20, GPUs: 8})
 	for host := 5; host < 2000; host += 11 {
 		b.Occupy(host, int64(1+host%8))
 	}

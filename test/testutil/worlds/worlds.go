@@ -27,9 +27,9 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
 // Began is when everything in a world happened.
@@ -39,17 +39,17 @@ var Began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type Builder struct{ whatif.World }
 
 // New has the hosts of a sandbox of this shape and its levels zone, block, rack and host, as ClusterTopology datacenter.
-func New(shape sandbox.Shape) *Builder {
+func New(shape simulated.Shape) *Builder {
 	b := &Builder{}
 	for _, n := range shape.Nodes() {
-		n.Labels[sandbox.HostKey] = n.Name
+		n.Labels[simulated.HostKey] = n.Name
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		b.Nodes = append(b.Nodes, &n)
 	}
 	ct := &grovev1alpha1.ClusterTopology{}
 	ct.Name = "datacenter"
 	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{
-		{Domain: "zone", Key: sandbox.ZoneKey}, {Domain: "block", Key: sandbox.BlockKey}, {Domain: "rack", Key: sandbox.RackKey}, {Domain: "host", Key: sandbox.HostKey},
+		{Domain: "zone", Key: simulated.ZoneKey}, {Domain: "block", Key: simulated.BlockKey}, {Domain: "rack", Key: simulated.RackKey}, {Domain: "host", Key: simulated.HostKey},
 	}
 	b.Topologies = append(b.Topologies, ct)
 	return b
@@ -64,7 +64,7 @@ func (b *Builder) Topology(name string, feeds, pdus int) {
 	}
 	ct := &grovev1alpha1.ClusterTopology{}
 	ct.Name = name
-	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "feed", Key: feedKey}, {Domain: "pdu", Key: pduKey}, {Domain: "host", Key: sandbox.HostKey}}
+	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "feed", Key: feedKey}, {Domain: "pdu", Key: pduKey}, {Domain: "host", Key: simulated.HostKey}}
 	b.Topologies = append(b.Topologies, ct)
 }
 
