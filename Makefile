@@ -3,6 +3,8 @@
 SHELL       := /usr/bin/env bash -o pipefail
 TOOL        := go tool -modfile=hack/tools/go.mod
 FUZZTIME    ?= 1m
+# The modules below this one that check, test and lint cover too. The other modules below hack have targets of their own.
+export MODULES = hack/sandbox test/e2e
 # Nothing here needs C, and without it a test program links in half the time.
 export CGO_ENABLED = 0
 # API servers of tests start side by side, on machines of any speed.
@@ -19,13 +21,16 @@ help: ## Show the targets
 
 .PHONY: demo
 demo: build ## Bring a cluster up, place three graphs, show every refusal, take it down again (KEEP=1 leaves it running)
-	@go run ./hack/demo $(if $(KEEP),--keep)
+	@go -C hack/sandbox run ./cmd/demo $(if $(KEEP),--keep)
 
-# Without the -trimpath of releases, what is compiled here serves the tests, too.
+# Without the -trimpath of releases, what is compiled here serves the tests, too. The plugin has the command sandbox, which a released one has not.
 .PHONY: build
-build: ## Build bin/trellis-manager and bin/kubectl-trellis
+build: bin/kubectl-trellis ## Build bin/trellis-manager and bin/kubectl-trellis
 	@go build -o bin/trellis-manager ./cmd/trellis-manager
-	@go build -o bin/kubectl-trellis ./cmd/kubectl-trellis
+
+.PHONY: bin/kubectl-trellis
+bin/kubectl-trellis:
+	@go -C hack/sandbox build -o ../../$@ ./cmd/kubectl-trellis
 
 .PHONY: control-plane
 control-plane: build ## Build the control plane that tests and sandboxes run (once; about 13 minutes on two cores)

@@ -114,10 +114,11 @@ func TestGoTestsExist(t *testing.T) {
 					continue
 				}
 				found++
-				folder := strings.TrimSuffix(words[2], "/...")
+				given := packagesOf(words)
+				folder := strings.TrimSuffix(given, "/...")
 				files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
-				if err != nil || len(files) == 0 && folder == words[2] {
-					t.Errorf("%s: go test %s: there is no such package with tests", page, words[2])
+				if err != nil || len(files) == 0 && folder == given {
+					t.Errorf("%s: go test %s: there is no such package with tests", page, given)
 					continue
 				}
 				for i, word := range words[:len(words)-1] {
@@ -131,6 +132,14 @@ func TestGoTestsExist(t *testing.T) {
 	if found < 8 {
 		t.Errorf("this test finds %d commands only", found)
 	}
+}
+
+// packagesOf are the packages that a command go test is given, as a folder of the repository: that of -C comes before it.
+func packagesOf(words []string) string {
+	if len(words) > 4 && words[2] == "-C" {
+		return filepath.Join(words[3], words[4])
+	}
+	return words[2]
 }
 
 // hasFunction: one of the files has a test function whose name has this part. A word for the shell, and the documentation's own example of a

@@ -36,12 +36,8 @@ func TestGoTestsInProseExist(t *testing.T) {
 				continue
 			}
 			found++
-			i := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "./") })
-			if i < 0 {
-				t.Errorf("%s: %s names no package", page, code)
-				continue
-			}
-			files, err := filepath.Glob(filepath.Join(root, words[i], "*_test.go"))
+			folder := packagesOf(words)
+			files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
 			if err != nil || len(files) == 0 {
 				t.Errorf("%s: %s: there is no such package with tests", page, code)
 			}

@@ -20,7 +20,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
-	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -240,7 +239,7 @@ func TestLimitsListWhatIsCounted(t *testing.T) {
 	}
 }
 
-// TestLimitsNameWhatIsTested: providers, and the versions that tests run on.
+// TestLimitsNameWhatIsTested: providers, and the version of Kubernetes that tests run on. hack/sandbox/peers has a test on the versions of peers.
 func TestLimitsNameWhatIsTested(t *testing.T) {
 	section := strings.Join(limits(t), "\n")
 	module, err := os.ReadFile(filepath.Join(root, "hack", "controlplane", "go.mod"))
@@ -251,7 +250,7 @@ func TestLimitsNameWhatIsTested(t *testing.T) {
 	if kubernetes == nil {
 		t.Fatal("hack/controlplane/go.mod names no Kubernetes any more")
 	}
-	want := append([]string{"run on " + kubernetes[1] + " only", "`" + specs.All[0].Name + "` is the default"}, peers.Tested()...)
+	want := []string{"run on " + kubernetes[1] + " only", "`" + specs.All[0].Name + "` is the default"}
 	for _, provider := range specs.All {
 		want = append(want, "`"+provider.Name+"`")
 	}

@@ -19,11 +19,10 @@ LINTFLAGS ?= --allow-parallel-runners --timeout 0
 .PHONY: lint
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
-	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run $(LINTFLAGS)
-	@for module in bench browser dashboards peers release; do \
-		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run $(LINTFLAGS)) || exit 1; \
+	@for module in . $(MODULES) $(addprefix hack/,bench browser dashboards peers release); do \
+		GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go -C $$module tool -modfile="$(CURDIR)/hack/tools/go.mod" golangci-lint run $(LINTFLAGS) || exit 1; \
 	done
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the vulnerability database)
-	@$(TOOL) govulncheck ./...
+	@for module in . $(MODULES); do go -C $$module tool -modfile="$(CURDIR)/hack/tools/go.mod" govulncheck ./... || exit 1; done

@@ -4,7 +4,7 @@
 check: ## What takes a minute: formatting, go vet, and that docs keep to their rules
 	@unformatted="$$(gofmt -l .)" && test -z "$$unformatted" || { echo "not formatted; run: gofmt -w $$unformatted" >&2; exit 1; }
 	@go test -vet=off -skip '^(TestMigrationCommands|TestReadsWithoutTheOperator)$$' ./docs # which need an API server
-	@go vet ./...
+	@for module in . $(MODULES); do go -C $$module vet ./... || exit 1; done
 
 # How many packages are tested at once: as many as there are CPUs (GOMAXPROCS), which is the default of go test.
 PACKAGES ?=
@@ -40,7 +40,7 @@ PLAYED  = $(if $(SUITE),$(filter $(SUITE),$(SCENARIOS)),$(SCENARIOS))
 # each. With PACKAGES=1 one after the other. TRELLIS_TESTS chooses the tier.
 RUN_TESTS = trap 'kill $$(jobs -p) 2> /dev/null; exit 130' INT; export KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" GOGC=$(GARBAGE); failed=0; \
 	rm -rf bin/reports && mkdir -p bin/reports; \
-	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml -- \
+	TRELLIS_SPECS=skip $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped --junitfile bin/reports/tests.xml --raw-command -- hack/gotest.sh \
 		-timeout 60m -vet=off $(if $(PACKAGES),-p $(PACKAGES)) $(GOTESTFLAGS) $(TESTED) $(if $(SPECS),> bin/reports/tests.log 2>&1) & tests=$$!; \
 	$(if $(filter 1,$(PACKAGES)),wait $$tests || failed=1; tests=;) \
 	$(if $(SPECS),$(RUN_SPECS) || failed=1;) \
@@ -89,4 +89,4 @@ round:
 compile-tests: control-plane
 	@$(TOOL) gotestsum --version > /dev/null
 	@$(TOOL) ginkgo version > /dev/null
-	@go list -export -test ./... > /dev/null
+	@for module in . $(MODULES); do go -C $$module list -export -test ./... > /dev/null || exit 1; done

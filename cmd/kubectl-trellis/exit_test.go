@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/cli/plugin"
 )
 
 // TestExitCodes: the codes that docs/cli.md lists, and no others.
@@ -54,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 			streams, _, _, _ := genericiooptions.NewTestIOStreams()
-			cmd := newRootCommand(streams)
+			cmd := plugin.NewCommand(streams)
 			cmd.SetArgs(append([]string{}, tc.args...))
 			cmd.SetOut(streams.Out)
 			cmd.SetErr(streams.ErrOut)

@@ -11,38 +11,30 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/trellis-k8s/trellis/internal/cli/plugin"
 )
 
 // run executes the plugin and returns what it wrote to its standard output.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	cmd := plugin.NewCommand(genericiooptions.NewTestIOStreamsDiscard())
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }
 
-// The sandbox is a tool of the repository: the plugin has it for those who call it there, and does not show it.
-func TestSandboxIsHidden(t *testing.T) {
-	if out, err := run(t, "--help"); err != nil || strings.Contains(out, "sandbox") {
-		t.Errorf("help: %v\n%s", err, out)
-	}
-	if out, err := run(t, "sandbox", "--help"); err != nil || !strings.Contains(out, "up") {
-		t.Errorf("help of the sandbox: %q (%v)", out, err)
-	}
-}
-
 func TestUnknownCommands(t *testing.T) {
 	for name, args := range map[string][]string{
 		"of the plugin":    {"nonsense"},
 		"of a subcommand":  {"topology", "nonsense"},
-		"before its flags": {"sandbox", "nonsense", "--name", "x"},
+		"before its flags": {"topology", "nonsense", "--name", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			cmd := newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
+			cmd := plugin.NewCommand(genericiooptions.NewTestIOStreamsDiscard())
 			cmd.SetArgs(args)
 			cmd.SetOut(&out)
 			cmd.SetErr(&errOut)
@@ -62,7 +54,7 @@ func TestUnknownCommands(t *testing.T) {
 
 // TestClientsHaveALogger: without one, controller-runtime writes a stack trace to the terminal after 30 seconds.
 func TestClientsHaveALogger(t *testing.T) {
-	newRootCommand(genericiooptions.NewTestIOStreamsDiscard())
+	plugin.NewCommand(genericiooptions.NewTestIOStreamsDiscard())
 	if promise := reflect.ValueOf(log.Log.GetSink()).Elem().FieldByName("promise"); !promise.IsNil() {
 		t.Error("no logger is set")
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/trellis-k8s/trellis/internal/cli/plugin"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/test/testutil/terminal"
 )
@@ -31,7 +32,7 @@ func onTerminal(t *testing.T, columns uint16, args ...string) (shown string, err
 		_, _ = all.ReadFrom(screen) // it ends with an error when the terminal is closed
 		read <- all.String()
 	}()
-	cmd := newRootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: tty, ErrOut: tty})
+	cmd := plugin.NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: tty, ErrOut: tty})
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
 	_ = tty.Close()
@@ -51,7 +52,7 @@ func paths(cmd *cobra.Command, path []string) [][]string {
 
 // TestHelpFitsTheTerminal: no line of a help is wider than the terminal, but for the commands of an example, and a single word.
 func TestHelpFitsTheTerminal(t *testing.T) {
-	all := paths(newRootCommand(genericiooptions.NewTestIOStreamsDiscard()), nil)
+	all := paths(plugin.NewCommand(genericiooptions.NewTestIOStreamsDiscard()), nil)
 	if len(all) < 10 {
 		t.Errorf("%d commands only", len(all))
 	}

@@ -9,6 +9,7 @@ require (
 	github.com/prometheus/common v0.70.0
 	github.com/prometheus/procfs v0.21.1
 	github.com/trellis-k8s/trellis v0.0.0
+	github.com/trellis-k8s/trellis/hack/sandbox v0.0.0
 	golang.org/x/sync v0.22.0
 	k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver v0.37.2
@@ -87,4 +88,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/trellis-k8s/trellis => ../..
+replace (
+	github.com/trellis-k8s/trellis => ../..
+	github.com/trellis-k8s/trellis/hack/sandbox => ../sandbox
+)

@@ -13,10 +13,10 @@ import (
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 	"github.com/trellis-k8s/trellis/hack/bench/live"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
-	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 )
 
 // peerParts are measured with the real KAI Scheduler and Grove beside the control plane, which have to be on the machine.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )

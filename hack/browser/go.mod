@@ -7,7 +7,8 @@ require (
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.1
 	github.com/google/go-cmp v0.7.0
-	github.com/trellis-k8s/trellis v0.0.0-00010101000000-000000000000
+	github.com/trellis-k8s/trellis v0.0.0
+	github.com/trellis-k8s/trellis/hack/sandbox v0.0.0
 	k8s.io/cli-runtime v0.37.2
 )
 
@@ -94,4 +95,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/trellis-k8s/trellis => ../..
+replace (
+	github.com/trellis-k8s/trellis => ../..
+	github.com/trellis-k8s/trellis/hack/sandbox => ../sandbox
+)

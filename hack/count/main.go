@@ -53,7 +53,7 @@ func run() error {
 	slices.Sort(parts)
 	for _, part := range parts {
 		fmt.Fprintf(w, "%d\t %s\n", lines[part], part)
-		if part != "tests" && !strings.HasPrefix(part, "hack") {
+		if part != "tests" && part != "hack" {
 			operator += lines[part]
 		}
 	}
@@ -61,14 +61,12 @@ func run() error {
 	return w.Flush()
 }
 
-// partOf is api, cmd, hack, tests, or a package below internal with the packages below it. The sandbox is a tool of development, as hack is.
+// partOf is api, cmd, hack, tests, or a package below internal with the packages below it.
 func partOf(file string) string {
 	parts := strings.Split(path.Dir(file), "/")
 	switch {
 	case strings.HasSuffix(file, "_test.go"), parts[0] == "test":
 		return "tests"
-	case strings.HasPrefix(file, "internal/sandbox/"):
-		return "hack (internal/sandbox)"
 	case parts[0] == "internal" && len(parts) > 1:
 		return "internal/" + parts[1]
 	}

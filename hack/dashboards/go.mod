@@ -10,7 +10,8 @@ require (
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/common v0.70.0
 	github.com/prometheus/prometheus v0.312.0
-	github.com/trellis-k8s/trellis v0.0.0-00010101000000-000000000000
+	github.com/trellis-k8s/trellis v0.0.0
+	github.com/trellis-k8s/trellis/hack/sandbox v0.0.0
 	k8s.io/apimachinery v0.37.2
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
@@ -282,4 +283,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/trellis-k8s/trellis => ../..
+replace (
+	github.com/trellis-k8s/trellis => ../..
+	github.com/trellis-k8s/trellis/hack/sandbox => ../sandbox
+)

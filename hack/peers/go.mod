@@ -6,7 +6,8 @@ go 1.26.0
 require (
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
-	github.com/trellis-k8s/trellis v0.0.0-00010101000000-000000000000
+	github.com/trellis-k8s/trellis v0.0.0
+	github.com/trellis-k8s/trellis/hack/sandbox v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
@@ -120,4 +121,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/trellis-k8s/trellis => ../..
+replace (
+	github.com/trellis-k8s/trellis => ../..
+	github.com/trellis-k8s/trellis/hack/sandbox => ../sandbox
+)

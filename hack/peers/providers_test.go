@@ -10,11 +10,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 

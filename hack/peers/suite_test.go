@@ -16,11 +16,11 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/peers"
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 	"github.com/trellis-k8s/trellis/internal/operator"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/internal/sandbox/peers"
-	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
-	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )

@@ -12,6 +12,7 @@ require (
 	github.com/rhysd/actionlint v1.7.12
 	github.com/spf13/cobra v1.10.2
 	github.com/trellis-k8s/trellis v0.0.0
+	github.com/trellis-k8s/trellis/hack/sandbox v0.0.0
 	golang.org/x/mod v0.39.0
 	k8s.io/apimachinery v0.37.2
 	sigs.k8s.io/krew v0.5.0
@@ -113,9 +114,12 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/trellis-k8s/trellis => ../..
-
 tool (
 	sigs.k8s.io/krew/cmd/krew
 	sigs.k8s.io/krew/cmd/validate-krew-manifest
+)
+
+replace (
+	github.com/trellis-k8s/trellis => ../..
+	github.com/trellis-k8s/trellis/hack/sandbox => ../sandbox
 )

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	cliversion "github.com/trellis-k8s/trellis/internal/cli/version"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/internal/version"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )

@@ -83,7 +83,7 @@ func (r *release) compile(ctx context.Context, program string, platforms []platf
 		env := []string{
 			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off",
 		}
-		if _, err := run(ctx, r.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-tags=release", "-ldflags=-s -w", "-o", b.path, "./cmd/"+program); err != nil {
+		if _, err := run(ctx, r.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", b.path, "./cmd/"+program); err != nil {
 			return nil, err
 		}
 		built = append(built, b)

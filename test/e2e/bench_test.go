@@ -19,7 +19,7 @@ import (
 // them has been placed and released, as a client sees it. Against it stands the same deployment without any constraint, whose
 // pods need no release: from its creation until the last pod exists.
 //
-//	go test ./test/e2e -run '^$' -bench CreatedToReleased -benchtime 20x
+//	go test -C test/e2e . -run '^$' -bench CreatedToReleased -benchtime 20x
 func BenchmarkCreatedToReleased(b *testing.B) {
 	e := newEnvironment(b, "bench", asShared)
 	for _, constrained := range []bool{true, false} {

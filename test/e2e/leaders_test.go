@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	"k8s.io/client-go/rest"
 
-	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )

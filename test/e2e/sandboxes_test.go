@@ -16,9 +16,9 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/internal/sandbox/filelock"
-	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/filelock"
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 	"github.com/trellis-k8s/trellis/test/rights"
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )

@@ -20,14 +20,14 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
 // BenchmarkReadyAtScale creates GRAPHS (300) graphs of five pods at once and measures, as a client sees it, how long after its last pod a graph
 // is Ready, and how often statuses are written on the way there.
 //
-//	GRAPHS=300 go test ./test/e2e -run '^$' -bench ReadyAtScale -benchtime 1x
+//	GRAPHS=300 go test -C test/e2e . -run '^$' -bench ReadyAtScale -benchtime 1x
 func BenchmarkReadyAtScale(b *testing.B) {
 	graphs := 300
 	if n, err := strconv.Atoi(os.Getenv("GRAPHS")); err == nil {

@@ -46,8 +46,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/operator"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	"github.com/trellis-k8s/trellis/test/rights"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"

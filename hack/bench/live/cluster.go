@@ -28,8 +28,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/internal/sandbox/progress"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
 const (

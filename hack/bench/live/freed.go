@@ -22,8 +22,8 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 )
 
 // Crowd is a full cluster with graphs that wait, each of one gang that needs a whole rack. The holder has the only rack that can be freed.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
 	corev1 "k8s.io/api/core/v1"
 )
 

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
-	"github.com/trellis-k8s/trellis/internal/sandbox"
-	"github.com/trellis-k8s/trellis/internal/sandbox/proc"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )

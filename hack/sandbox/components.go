@@ -1,0 +1,275 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+)
+
+// Names of the control plane's programs.
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kwok              = "kwok"
+)
+
+// Components of every sandbox, in the order of their start.
+var Components = []string{etcd, apiServer, controllerManager, scheduler, kwok}
+
+//go:embed conf
+var confFiles embed.FS
+
+const (
+	podGroupGates = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+	podGroupAPIs  = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+
+	// envMark is in the environment of every process of a sandbox, with its directory as the value.
+	envMark = "TRELLIS_SANDBOX_DIR"
+
+	startTimeout = 3 * time.Minute // for a machine that is busy with other things
+	logLines     = 12
+
+	// probeNoise is what a manager logs whenever it is asked too early whether it is ready.
+	probeNoise = "healthz check failed"
+)
+
+// etcdArgs: nothing of a sandbox has to survive a power cut, and with sockets instead of ports nobody else on the machine can reach it.
+var etcdArgs = []string{
+	"--name=sandbox", "--data-dir=" + etcdDir, "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
+	"--listen-client-urls=unix://" + etcdSocket, "--advertise-client-urls=unix://" + etcdSocket,
+	"--listen-peer-urls=unix://" + peerSocket, "--initial-advertise-peer-urls=unix://" + peerSocket, "--initial-cluster=sandbox=unix://" + peerSocket,
+}
+
+// args of a component. All paths are relative to the sandbox's directory, where every component runs: a socket's path may not be long.
+func (s *Sandbox) args(name string) []string {
+	secure := []string{
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port(name)),
+		"--tls-cert-file=" + servingCertFile, "--tls-private-key-file=" + servingKeyFile, "--profiling=false",
+	}
+	var gates, apis []string
+	if s.state.Provider == PodGroup {
+		gates, apis = []string{podGroupGates}, []string{podGroupAPIs}
+	}
+	switch name {
+	case etcd:
+		return etcdArgs
+	case apiServer:
+		return slices.Concat(secure, gates, apis, s.auditArgs(), []string{
+			"--etcd-servers=unix://" + etcdSocket, "--client-ca-file=" + caFile, "--authorization-mode=RBAC", "--allow-privileged=true",
+			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + tokenKeyFile,
+			"--service-account-signing-key-file=" + tokenKeyFile, "--service-cluster-ip-range=10.96.0.0/16",
+			"--endpoint-reconciler-type=none", // the API server's own address is a loopback one, which Endpoints must not hold
+			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
+		})
+	case controllerManager:
+		return slices.Concat(secure, gates, []string{
+			"--kubeconfig=" + componentKubeconfig(name), "--leader-elect=false", "--use-service-account-credentials",
+			"--service-account-private-key-file=" + tokenKeyFile, "--root-ca-file=" + caFile, "--kube-api-qps=1000", "--kube-api-burst=2000",
+			"--node-monitor-grace-period=87600h",                          // nodes send no heartbeats
+			"--controllers=*,-ttl-controller,-node-ipam-controller",       // they would write to every node
+			"--concurrent-gc-syncs=20", "--concurrent-namespace-syncs=10", // a burst of deletions is over sooner
+		})
+	case scheduler:
+		return slices.Concat(secure, gates, []string{"--config=" + confDir + "/kube-scheduler.yaml"})
+	case kwok:
+		return []string{
+			"--kubeconfig=" + componentKubeconfig(name), "--config=" + confDir + "/kwok.yaml",
+			"--manage-all-nodes=false", "--manage-nodes-with-label-selector=" + kubeletLabel + "!=" + kubeletStopped,
+			"--cidr=10.128.0.0/9", "--node-ip=172.31.255.254", "--node-lease-duration-seconds=0",
+			fmt.Sprintf("--server-address=127.0.0.1:%d", s.port(name)),
+		}
+	}
+	return nil
+}
+
+// auditArgs of the API server.
+func (s *Sandbox) auditArgs() []string {
+	if !s.state.Audit {
+		return nil
+	}
+	return []string{"--audit-policy-file=" + cmp.Or(s.state.AuditPolicy, confDir+"/audit.yaml"), "--audit-log-path=" + auditFile}
+}
+
+// AuditFile is the API server's log of the operator's requests, or of what Options.AuditPolicy says, a line each; it is there with Options.Audit.
+func (s *Sandbox) AuditFile() string { return s.path(auditFile) }
+
+// users of the components; RBAC knows the first two by their names.
+var users = map[string][]string{
+	controllerManager: {"system:kube-controller-manager"},
+	scheduler:         {"system:kube-scheduler"},
+	kwok:              {"system:kwok", "system:masters"},
+}
+
+func componentKubeconfig(name string) string { return confDir + "/" + name + ".kubeconfig" }
+
+// writeConf writes the embedded configuration files.
+func (s *Sandbox) writeConf() error {
+	entries, err := confFiles.ReadDir("conf")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		data, err := confFiles.ReadFile("conf/" + e.Name())
+		if err != nil {
+			return err
+		}
+		if err := writeFile(s.path(confDir, e.Name()), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartComponent starts a component of the control plane and waits until it serves. Up has done so for all of them: it is for
+// tests that stop one.
+func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
+	p, err := s.launch(name)
+	if err != nil {
+		return err
+	}
+	return s.ready(ctx, p)
+}
+
+// StopComponent ends a component of the control plane at once.
+func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
+	p, err := proc.Load(s.pidFile(name))
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", name, err)
+	}
+	return p.Kill(ctx)
+}
+
+// startFirst starts a component on a free port, and again on another one when somebody else was faster.
+func (s *Sandbox) startFirst(ctx context.Context, name string) error {
+	for try := 1; ; try++ {
+		if name != etcd {
+			if err := s.takePort(name); err != nil {
+				return err
+			}
+		}
+		err := s.StartComponent(ctx, name)
+		if err == nil || try == portTries || !lostPort(s.LogFile(name)) || os.Remove(s.LogFile(name)) != nil {
+			return err
+		}
+	}
+}
+
+func (s *Sandbox) launch(name string) (*proc.Process, error) {
+	return proc.Start(proc.Spec{
+		Name: name, Path: filepath.Join(s.state.Assets, name), Args: s.args(name), Env: s.environment(),
+		Dir: s.dir, LogFile: s.LogFile(name), PIDFile: s.pidFile(name),
+	})
+}
+
+// environment is this process's own without what would lead a component astray: proxies (webhooks are called on this machine) and the user's clusters.
+func (s *Sandbox) environment() []string {
+	env := []string{envMark + "=" + s.dir}
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		switch strings.ToUpper(name) {
+		case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "KUBECONFIG", envMark:
+		default:
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// ready waits until a process serves, or explains with its log why it never will.
+func (s *Sandbox) ready(ctx context.Context, p *proc.Process) error {
+	client, err := s.probeClient()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return waitServing(ctx, p, 50*time.Millisecond, func(ctx context.Context) error { return s.probe(ctx, client, p.Name) })
+}
+
+// waitServing waits until a probe of a process succeeds.
+func waitServing(ctx context.Context, p *proc.Process, interval time.Duration, probe func(context.Context) error) error {
+	last := errors.New("not asked yet")
+	err := wait.PollUntilContextTimeout(ctx, interval, startTimeout, true, func(ctx context.Context) (bool, error) {
+		if !p.Alive() {
+			return false, errors.New("it has ended")
+		}
+		last = probe(ctx)
+		return last == nil, nil
+	})
+	if err == nil {
+		return nil
+	}
+	if wait.Interrupted(err) {
+		err = fmt.Errorf("%w; its last answer: %w", err, last)
+	}
+	return fmt.Errorf("waiting for %s: %w; the end of its log %s:\n%s", p.Name, err, p.LogFile, proc.Tail(p.LogFile, logLines, probeNoise))
+}
+
+// probe asks a component whether it serves.
+func (s *Sandbox) probe(ctx context.Context, client *http.Client, name string) error {
+	switch name {
+	case etcd:
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.path(etcdSocket))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	case kwok:
+		return get(ctx, client, fmt.Sprintf("http://127.0.0.1:%d/healthz", s.port(kwok)))
+	case controllerManager:
+		return get(ctx, client, s.url(name)+"/healthz")
+	default:
+		return get(ctx, client, s.url(name)+"/readyz")
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(response.Body, 2048))
+		return fmt.Errorf("%s: %s: %s", url, response.Status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// probeClient trusts the sandbox's authority. /readyz and /healthz answer everybody.
+func (s *Sandbox) probeClient() (*http.Client, error) {
+	ca, err := os.ReadFile(s.path(caFile))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	return &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
+	}, nil
+}

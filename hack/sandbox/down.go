@@ -1,0 +1,106 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
+)
+
+// Down ends all processes of the sandbox and removes its files.
+func (s *Sandbox) Down(ctx context.Context) error { return Down(ctx, s.dir) }
+
+// Down ends all processes of the sandbox in a directory, also of one that is only half there, and removes its files.
+// Where there was nothing the error is ErrNotFound.
+func Down(ctx context.Context, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	s := &Sandbox{dir: dir}
+	if !s.exists() {
+		if len(s.processes()) == 0 {
+			return fmt.Errorf("%w in %s", ErrNotFound, s.dir)
+		}
+		return s.killAll(ctx) // somebody removed the directory under them
+	}
+	unlock, err := s.lock(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.killAll(ctx); err != nil {
+		return err
+	}
+	return s.removeAll()
+}
+
+// exists reports whether the directory holds a sandbox, or the beginning of one.
+func (s *Sandbox) exists() bool {
+	for _, name := range []string{stateFile, lockFile} {
+		if _, err := os.Stat(s.path(name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// processes of this sandbox, from pid files and, where the system allows it, from the mark in their environment.
+func (s *Sandbox) processes() []*proc.Process {
+	all, err := proc.LoadAll(s.path(pidDir))
+	if err != nil {
+		all = nil
+	}
+	for _, p := range proc.FindByEnv(envMark + "=" + s.dir) {
+		if !slices.ContainsFunc(all, func(known *proc.Process) bool { return known.PID == p.PID && known.Alive() }) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// killAll ends every process at once: nothing of a sandbox is worth a graceful end.
+func (s *Sandbox) killAll(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range s.processes() {
+		group.Go(func() error { return p.Kill(ctx) })
+	}
+	return group.Wait()
+}
+
+// removeContents removes what a sandbox puts into its directory, except the lock.
+func (s *Sandbox) removeContents() error {
+	for _, name := range contents {
+		if name == lockFile {
+			continue
+		}
+		if err := os.RemoveAll(s.path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAll removes the directory, too, unless it holds something that does not belong to a sandbox.
+func (s *Sandbox) removeAll() error {
+	if err := s.removeContents(); err != nil {
+		return err
+	}
+	if err := os.Remove(s.path(lockFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
+		return err
+	}
+	return os.Remove(s.dir)
+}

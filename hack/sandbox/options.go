@@ -1,0 +1,141 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
+)
+
+// Provider says what shall place the pods, as far as the sandbox has to know.
+type Provider string
+
+const (
+	// Gates needs nothing beyond a default control plane.
+	Gates Provider = "Gates"
+	// PodGroup needs the feature gates and API versions of Kubernetes' own gang and topology-aware scheduling.
+	PodGroup Provider = "PodGroup"
+	// KAI is the KAI Scheduler, which Options.Peers starts.
+	KAI Provider = "KAI"
+	// Grove is Grove with the KAI Scheduler, which Options.Peers starts.
+	Grove Provider = "Grove"
+	// LeaderWorkerSet makes the pods of multinode services; Options.Peers starts it.
+	LeaderWorkerSet Provider = "LeaderWorkerSet"
+)
+
+// Providers are the accepted values.
+var Providers = []Provider{Gates, PodGroup, KAI, Grove, LeaderWorkerSet}
+
+// DefaultName of a sandbox.
+const DefaultName = "default"
+
+// maxSocketPath is what all supported systems can bind.
+const maxSocketPath = 103
+
+// Options of Up. The zero value is a usable sandbox without the operator.
+type Options struct {
+	// Name of the sandbox; its kubeconfig context is trellis-NAME.
+	Name string
+	// Dir holds all of it; default: a directory of that name in the user's cache.
+	Dir string
+	// Root of the repository's clone; default: found from the working directory.
+	Root string
+	// Shape of the simulated hardware, or NodesFile with Node objects to use instead (YAML or JSON, lists allowed: kubectl get nodes -o yaml).
+	simulated.Shape
+	NodesFile string
+	Provider  Provider
+	// Peers run beside the control plane; nil for none.
+	Peers *Peers
+	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
+	Operator      bool
+	Manifests     string
+	ManagerBinary string
+	// Manager adds flags and environment variables for the manager.
+	Manager ManagerOptions
+	// Audit keeps a log of the operator's requests: see AuditFile.
+	Audit bool
+	// AuditPolicy is a file with what Audit logs instead: a Policy of audit.k8s.io.
+	AuditPolicy string
+	// Progress receives a report of each step.
+	Progress progress.Func
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+
+// complete fills in defaults and refuses what cannot work.
+func (o Options) complete() (Options, error) {
+	o.Name, o.Provider = cmp.Or(o.Name, DefaultName), cmp.Or(o.Provider, Gates)
+	if !validName.MatchString(o.Name) {
+		return o, fmt.Errorf("sandbox name %q: use up to 40 lower-case letters, digits and dashes", o.Name)
+	}
+	if !slices.Contains(Providers, o.Provider) {
+		return o, fmt.Errorf("provider %q: the sandbox knows %v", o.Provider, Providers)
+	}
+	if o.Provider != Gates && o.Provider != PodGroup && o.Peers == nil {
+		return o, fmt.Errorf("provider %s: no peers are given that start it", o.Provider)
+	}
+	var err error
+	if o.Shape, err = o.Shape.Complete(); err != nil {
+		return o, err
+	}
+	if o.Dir, err = Dir(o.Name, o.Dir); err != nil {
+		return o, err
+	}
+	if path := filepath.Join(o.Dir, etcdSocket); len(path) > maxSocketPath {
+		return o, fmt.Errorf("%s is too long for a Unix socket: choose a directory with a path of at most %d characters", o.Dir, maxSocketPath-len(etcdSocket)-1)
+	}
+	if o.Root == "" {
+		if o.Root, err = workingRoot(); err != nil {
+			return o, err
+		}
+	}
+	if o.Manifests, err = filepath.Abs(cmp.Or(o.Manifests, filepath.Join(o.Root, "config", "default"))); err != nil {
+		return o, err
+	}
+	if o.ManagerBinary, err = filepath.Abs(cmp.Or(o.ManagerBinary, filepath.Join(o.Root, "bin", "trellis-manager"))); err != nil {
+		return o, err
+	}
+	if o.AuditPolicy != "" {
+		if o.AuditPolicy, err = filepath.Abs(o.AuditPolicy); err != nil { // the API server works in another directory
+			return o, err
+		}
+	}
+	if o.Operator {
+		if _, err := os.Stat(o.ManagerBinary); err != nil {
+			return o, fmt.Errorf("the operator's program is missing, run make build first: %w", err)
+		}
+	}
+	if o.Progress == nil {
+		o.Progress = progress.Discard
+	}
+	return o, nil
+}
+
+// Dir returns the absolute directory of a sandbox: the one asked for, or the default for its name.
+func Dir(name, dir string) (string, error) {
+	if dir != "" {
+		return filepath.Abs(dir)
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "sandboxes", name), nil
+}
+
+func workingRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return binaries.FindRoot(dir)
+}

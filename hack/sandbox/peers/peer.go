@@ -1,0 +1,130 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"fmt"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox"
+)
+
+// peer is one of the three.
+type peer struct {
+	name      string
+	namespace string
+	// sources is its folder in PEERS_SRC; from is where they are cloned from without that.
+	sources string
+	from    pinned
+	// chart and crds are folders in PEERS_SRC, or in the module.
+	chart string
+	crds  []string
+	// chartRelease is the release's name, where it is not the peer's.
+	chartRelease string
+	// module is the Go module to take it from.
+	module string
+	// port of its webhooks.
+	port     int
+	programs []program
+}
+
+type program struct {
+	name    string
+	account string
+	args    []string
+	// ports it listens on; it has started when it does on the first.
+	ports []int
+	// config is the text of its configuration file, where it has one; DIR in it is the folder of the certificate, quoted.
+	config string
+}
+
+// kaiProgram is one with the flags of a controller manager.
+func kaiProgram(name, account string, metrics, probes int) program {
+	return program{name: name, account: account, ports: []int{probes, metrics}, args: []string{
+		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", metrics), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probes),
+	}}
+}
+
+// podGroupController has the webhook as well.
+func podGroupController() program {
+	p := kaiProgram("kai-podgroupcontroller", "podgroup-controller", 28086, 28087)
+	p.ports = append([]int{9443}, p.ports...)
+	return p
+}
+
+// all, in the order of their start: Grove is scheduled by KAI.
+var all = []peer{
+	{
+		name: string(sandbox.KAI), namespace: "kai-scheduler", sources: "kai", chart: "kai/deployments/kai-scheduler",
+		from: pinned{"v0.17.0", "https://github.com/kai-scheduler/KAI-Scheduler", "f218c69bee5e5fc6031273ba555d09916b1ca89a"},
+		crds: []string{"kai/deployments/kai-scheduler/crds"}, port: 9443,
+		programs: []program{
+			{name: "kai-scheduler", account: "scheduler", ports: []int{28080, 28081}, args: []string{
+				"--scheduler-name=kai-scheduler", "--namespace=kai-scheduler", "--listen-address=127.0.0.1:28080", "--plugin-server-port=28081", "--log-json",
+			}},
+			kaiProgram("kai-binder", "binder", 28082, 28083),
+			kaiProgram("kai-podgrouper", "pod-grouper", 28084, 28085),
+			podGroupController(),
+			{name: "kai-queuecontroller", account: "queue-controller", ports: []int{28089}, args: []string{
+				"--enable-webhook=false", "--metrics-listen-address=127.0.0.1:28089",
+			}},
+		},
+	},
+	{
+		name: string(sandbox.Grove), namespace: "grove-system", sources: "grove", chart: "grove/operator/charts", port: 29443,
+		from:     pinned{"v0.1.0-alpha.11", "https://github.com/ai-dynamo/grove", "8fa3ece93434d7c0005605b7dc4b0e23610af88b"},
+		crds:     []string{"grove/operator/api/core/v1alpha1/crds", "grove/scheduler/api/core/v1alpha1/crds"},
+		programs: []program{{name: "grove-operator", account: "grove-operator", config: groveConfig, ports: []int{29443, 29444, 29445}}},
+	},
+	{
+		name: string(sandbox.LeaderWorkerSet), namespace: "lws-system", chartRelease: "lws", chart: "charts/lws", crds: []string{"charts/lws/crds"},
+		module: lwsModule, port: 39443,
+		programs: []program{{name: "lws", account: "lws-controller-manager", config: lwsConfig, ports: []int{39443, 39081}}},
+	},
+}
+
+const groveConfig = `
+apiVersion: operator.config.grove.io/v1alpha1
+kind: OperatorConfiguration
+runtimeClientConnection: {qps: 100, burst: 150}
+leaderElection: {enabled: false}
+server:
+  webhooks: {port: 29443, bindAddress: 127.0.0.1, serverCertDir: DIR, certProvisionMode: manual}
+  healthProbes: {port: 29444, bindAddress: 127.0.0.1}
+  metrics: {port: 29445, bindAddress: 127.0.0.1}
+controllers:
+  podCliqueSet: {concurrentSyncs: 3}
+  podClique: {concurrentSyncs: 3}
+  podCliqueScalingGroup: {concurrentSyncs: 3}
+scheduler:
+  defaultProfileName: kai-scheduler
+  profiles: [{name: default-scheduler}, {name: kai-scheduler}]
+topologyAwareScheduling: {enabled: true}
+logLevel: info
+logFormat: json
+authorizer: {enabled: false}
+network: {autoMNNVLEnabled: false}
+`
+
+const lwsConfig = `
+apiVersion: config.lws.x-k8s.io/v1alpha1
+kind: Configuration
+leaderElection: {leaderElect: false}
+internalCertManagement: {enable: false}
+webhook: {port: 39443, host: 127.0.0.1, certDir: DIR}
+metrics: {bindAddress: "0"}
+health: {healthProbeBindAddress: "127.0.0.1:39081"}
+`
+
+// podGroupWebhook of KAI: its operator would register it.
+const podGroupWebhook = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: kai-podgroups}
+webhooks:
+- name: podgroups.kai.example.com
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {name: podgroup-controller, namespace: kai-scheduler, path: /validate-scheduling-run-ai-v2alpha2-podgroup}}
+  rules: [{apiGroups: [scheduling.run.ai], apiVersions: [v2alpha2], operations: [CREATE, UPDATE], resources: [podgroups]}]
+  sideEffects: None
+`

@@ -1,0 +1,189 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
+	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
+)
+
+// pinned are the commits of the sources that PEERS_SRC does not name, by their repositories.
+type pinned struct{ version, repository, commit string }
+
+// short is how many characters of a commit are shown.
+const short = 8
+
+// sourcesOf is the folder of cloned sources: another one for other commits.
+func sourcesOf(all []peer) (string, error) {
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	var commits []string
+	for _, p := range all {
+		if p.from.repository != "" {
+			commits = append(commits, p.from.commit[:short])
+		}
+	}
+	return filepath.Join(cache, "peers", "sources-"+strings.Join(commits, "-")), nil
+}
+
+// Clone clones the pinned commits of those sources of peers that are not on this machine. Where PEERS_SRC is set nothing is cloned.
+func Clone(ctx context.Context, report progress.Func, names ...string) error {
+	if os.Getenv(SourcesVariable) != "" {
+		return nil
+	}
+	dir, err := sourcesOf(all)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if !slices.Contains(names, p.name) || p.from.repository == "" {
+			continue
+		}
+		if err := p.from.clone(ctx, filepath.Join(dir, p.sources), report); err != nil {
+			return fmt.Errorf("cloning %s: %w; or set %s to a folder that has it: %s", p.from.repository, err, SourcesVariable, page)
+		}
+	}
+	return nil
+}
+
+// clone makes a folder with the commit alone, unless that is there.
+func (from pinned) clone(ctx context.Context, dir string, report progress.Func) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	report.Say("cloning %s at %s (%s)", from.repository, from.version, from.commit[:short])
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	unfinished, err := os.MkdirTemp(filepath.Dir(dir), "cloning")
+	if err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"init", "--quiet"},
+		{"fetch", "--quiet", "--depth=1", from.repository, from.commit},
+		{"-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD"},
+	} {
+		if _, failed := git(ctx, unfinished, args...); failed != nil {
+			return errors.Join(failed, os.RemoveAll(unfinished))
+		}
+	}
+	return errors.Join(os.Rename(unfinished, dir), os.RemoveAll(unfinished))
+}
+
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// version of a peer that Trellis is tested with.
+func (p peer) version() string {
+	if _, version, is := strings.Cut(p.module, "@"); is {
+		return version
+	}
+	return p.from.version
+}
+
+// Versions say which releases the peers of the set are: what Trellis is tested with, the commit of the sources, and the commit that the programs were
+// built from, as far as these know.
+func (s *Set) Versions(ctx context.Context) []string {
+	var out []string
+	for _, p := range s.peers {
+		if p.module != "" {
+			out = append(out, p.name+" "+p.version())
+			continue
+		}
+		sources, programs := p.from.compared(s.sourceCommit(ctx, p)), p.from.compared(s.programCommit(p))
+		out = append(out, fmt.Sprintf("%s %s: sources %s, programs %s", p.name, p.from.version, sources, programs))
+	}
+	return out
+}
+
+// compared says whether a commit is the pinned one.
+func (from pinned) compared(commit string) string {
+	switch commit {
+	case "":
+		return "of an unknown commit"
+	case from.commit:
+		return "of commit " + commit[:short]
+	}
+	head, changed, _ := strings.Cut(commit, "+")
+	if head == from.commit {
+		return "of commit " + head[:short] + " with " + changed
+	}
+	return fmt.Sprintf("of commit %s, and %s is %s", head[:min(len(head), short)], from.version, from.commit[:short])
+}
+
+// sourceCommit is what is checked out; "" if it is no checkout of its own.
+func (s *Set) sourceCommit(ctx context.Context, p peer) string {
+	dir := filepath.Join(s.sources, p.sources)
+	if top, err := git(ctx, dir, "rev-parse", "--show-toplevel"); err != nil || !sameDir(top, dir) {
+		return ""
+	}
+	commit, _ := git(ctx, dir, "rev-parse", "HEAD")
+	return commit
+}
+
+func sameDir(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// programCommit is what Go recorded in the programs; "" if one has nothing or they differ.
+func (s *Set) programCommit(p peer) string {
+	commits := map[string]bool{}
+	for _, program := range p.programs {
+		commits[revision(filepath.Join(s.programs, program.name))] = true
+	}
+	for commit := range commits {
+		if len(commits) == 1 {
+			return commit
+		}
+	}
+	return ""
+}
+
+func revision(program string) string {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return ""
+	}
+	commit, changed := "", ""
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			commit = setting.Value
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			changed = "+changes"
+		}
+	}
+	if commit == "" {
+		return ""
+	}
+	return commit + changed
+}
