@@ -62,15 +62,10 @@ func render(dir string) (*manifests, error) {
 func (m *manifests) redirect(port int) error {
 	services := map[string]bool{}
 	for _, o := range m.objects {
-		for _, path := range clientConfigs(o) {
-			service, found, err := unstructured.NestedMap(path, "service")
-			if err != nil || !found {
-				continue
-			}
+		for _, service := range servicesIn(o) {
 			services[fmt.Sprintf("%v/%v", service["namespace"], service["name"])] = true
-			service["port"] = int64(port)
-			path["service"] = service
 		}
+		SetServicePort(o, port)
 	}
 	for _, o := range m.objects {
 		if o.GetKind() == "Service" && services[o.GetNamespace()+"/"+o.GetName()] {
@@ -81,6 +76,26 @@ func (m *manifests) redirect(port int) error {
 		}
 	}
 	return nil
+}
+
+// SetServicePort sets the port at which the API server calls the Services of webhooks that an object names: a webhook configuration, or a definition
+// with a conversion. It reports whether there are any.
+func SetServicePort(o *unstructured.Unstructured, port int) bool {
+	services := servicesIn(o)
+	for _, service := range services {
+		service["port"] = int64(port)
+	}
+	return len(services) > 0
+}
+
+// servicesIn are the references to the Services of webhooks in an object; writing to them changes the object.
+func servicesIn(o *unstructured.Unstructured) (services []map[string]any) {
+	for _, config := range clientConfigs(o) {
+		if service, ok := config["service"].(map[string]any); ok {
+			services = append(services, service)
+		}
+	}
+	return services
 }
 
 // clientConfigs are the places of an object that name a webhook's Service; writing to them changes the object.

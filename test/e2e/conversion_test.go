@@ -43,7 +43,7 @@ var _ = Describe("Conversion", func() {
 
 		By("two replicas start with an empty Secret, and become ready")
 		proxy := newEndpoints()
-		w.forgetCertificate(hooks, proxy.port())
+		w.forgetCertificate(hooks, proxy.Port())
 		const first, second = sandbox.DefaultManager, "second"
 		for _, name := range []string{first, second} {
 			_, err := e.cluster.LaunchManager(sandbox.ManagerOptions{Name: name, Args: []string{"--leader-elect"}})
@@ -51,7 +51,7 @@ var _ = Describe("Conversion", func() {
 		}
 		for _, name := range []string{first, second} {
 			w.must(e.cluster.WaitForManager(ctx, name))
-			proxy.add(e.cluster.ManagerWebhooks(name))
+			proxy.Add(e.cluster.ManagerWebhooks(name))
 		}
 
 		By("everything can be read and is rewritten, and what is created is placed")
@@ -67,7 +67,7 @@ var _ = Describe("Conversion", func() {
 
 		By("one replica is killed: the other one serves, and takes over")
 		w.must(e.cluster.KillManager(ctx, first))
-		proxy.remove(e.cluster.ManagerWebhooks(first))
+		proxy.Remove(e.cluster.ManagerWebhooks(first))
 		w.until("everything can be read", w.readsAll)
 		w.until("a deployment is created", func() error {
 			return w.c.Create(ctx, w.graphOf("h", "zone", services{"Worker": worker(1, 1, 0, "rack")}))

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -49,41 +48,22 @@ func TestLostCounts(t *testing.T) {
 
 // A replica leaves the Service when it has ended, not when it answers late, and comes back when it is ready.
 func TestServiceFollowsReplicas(t *testing.T) {
-	s := &service{ready: []string{"a", "b"}, left: map[string]time.Time{}}
+	s, err := newService(map[string]string{"a": "a:1", "b": "b:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
 	s.follow("a", errors.New("late"))
-	if len(s.ready) != 2 {
-		t.Errorf("ready after a late answer: %v", s.ready)
+	if ready := s.Ready(); len(ready) != 2 {
+		t.Errorf("ready after a late answer: %v", ready)
 	}
 	s.follow("a", &net.OpError{Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
-	if len(s.ready) != 1 || s.ready[0] != "b" || s.leftAt("a").IsZero() || !s.leftAt("b").IsZero() {
-		t.Errorf("ready after the end: %v, left %v", s.ready, s.left)
+	if ready := s.Ready(); len(ready) != 1 || ready[0] != "b:1" || s.leftAt("a").IsZero() || !s.leftAt("b").IsZero() {
+		t.Errorf("ready after the end: %v, left %v", ready, s.left)
 	}
 	s.follow("a", nil)
 	s.follow("a", nil)
-	if len(s.ready) != 2 {
-		t.Errorf("ready when it is back: %v", s.ready)
-	}
-}
-
-func TestSetPort(t *testing.T) {
-	config := func() map[string]any {
-		return map[string]any{"clientConfig": map[string]any{"service": map[string]any{"name": "s", "port": int64(1)}}}
-	}
-	for name, o := range map[string]map[string]any{
-		"admission":  {"webhooks": []any{config(), config()}},
-		"conversion": {"spec": map[string]any{"conversion": map[string]any{"webhook": config()}}},
-	} {
-		if !setPort(&unstructured.Unstructured{Object: o}, 2) {
-			t.Errorf("%s: unchanged", name)
-		}
-	}
-	hooks := map[string]any{"webhooks": []any{config()}}
-	setPort(&unstructured.Unstructured{Object: hooks}, 2)
-	port, _, err := unstructured.NestedInt64(hooks["webhooks"].([]any)[0].(map[string]any), "clientConfig", "service", "port")
-	if err != nil || port != 2 {
-		t.Errorf("port %d, %v", port, err)
-	}
-	if setPort(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}, 2) {
-		t.Error("a definition without conversion changed")
+	if ready := s.Ready(); len(ready) != 2 {
+		t.Errorf("ready when it is back: %v", ready)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -164,7 +165,7 @@ func (r *reader) rendered(folder string) string {
 		if err != nil {
 			r.Fatal(err)
 		}
-		setPort(object, port)
+		sandbox.SetServicePort(&unstructured.Unstructured{Object: object}, port)
 		text, err := yaml.Marshal(object)
 		if err != nil {
 			r.Fatal(err)
@@ -172,25 +173,6 @@ func (r *reader) rendered(folder string) string {
 		all.WriteString("---\n" + leaderElection.ReplaceAllString(string(text), ""))
 	}
 	return all.String()
-}
-
-// setPort sets the port wherever the API server is given the Service of a webhook.
-func setPort(value any, port int) {
-	switch v := value.(type) {
-	case map[string]any:
-		if config, ok := v["clientConfig"].(map[string]any); ok {
-			if service, ok := config["service"].(map[string]any); ok {
-				service["port"] = port
-			}
-		}
-		for _, inner := range v {
-			setPort(inner, port)
-		}
-	case []any:
-		for _, inner := range v {
-			setPort(inner, port)
-		}
-	}
 }
 
 // start brings a cluster of eight hosts without labels up, and a folder to type in. Operator and plugin are those of a release, or of this clone
