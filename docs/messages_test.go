@@ -20,7 +20,7 @@ import (
 var speaking = []string{
 	"internal/constraint", "internal/validation", "internal/webhook", "internal/graph", "internal/placement", "internal/gang", "internal/scheduler",
 	"internal/replicas", "internal/preflight", "internal/hierarchy", "internal/framework", "internal/controller", "internal/provider", "internal/operator",
-	"internal/newpod", "internal/whatif", "internal/cli", "hack/sandbox/cmd/demo",
+	"internal/limit", "internal/newpod", "internal/whatif", "internal/cli", "hack/sandbox/cmd/demo",
 }
 
 // logs are functions and methods whose texts no user sees: of loggers, metrics and patterns.

@@ -6,7 +6,7 @@
 // chosen by the name it is started under.
 //
 // One program links their shared nine tenths once, which makes a cold build about four times shorter than six separate ones.
-// The sandbox and the tests link the names to it; see internal/sandbox.
+// The sandbox and the tests link the names to it; see hack/sandbox.
 package main
 
 import (

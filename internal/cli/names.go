@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // maxNames bounds what an error lists.
@@ -24,9 +26,7 @@ func NotFound(what string, names []string, none string) error {
 		meant = fmt.Sprintf("; did you mean %s?", near)
 	}
 	slices.SortFunc(names, Natural)
-	if len(names) > maxNames {
-		names = append(names[:maxNames], fmt.Sprintf("%d more", len(names)-maxNames))
-	}
+	names = limit.First(names, maxNames, "")
 	if meant != "" {
 		return fmt.Errorf("%s not found%s There are: %s", what, meant, strings.Join(names, ", "))
 	}

@@ -3,8 +3,9 @@
 
 // Package constraint answers what packs a deployment, for all who need to know:
 //
-//	Of         the constraint of every component, resolved: what is frozen, else the fields, else annotations, else a default topology
-//	OfGraph    what a scheduler is asked for, of a resolved constraint, for all pods together; OfService, for each replica
+//	StatementOf   what a deployment states: fields or annotations
+//	Of            the constraint of every component, resolved: what is frozen, else what is stated, else a default topology
+//	OfGraph       what a scheduler is asked for, of a resolved constraint, for all pods together; OfService, for each replica
 //
 // Fields name domains. Annotations, in the manner of KAI Scheduler and Run:ai, name node label keys:
 //
@@ -18,49 +19,10 @@ import (
 	"slices"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
-
-// Annotations of a deployment that state its deployment-level constraint.
-const (
-	AnnotationTopology  = "kai.scheduler/topology"
-	AnnotationRequired  = "kai.scheduler/topology-required-placement"
-	AnnotationPreferred = "kai.scheduler/topology-preferred-placement"
-)
-
-// Annotations lists them.
-func Annotations() []string {
-	return []string{AnnotationTopology, AnnotationPreferred, AnnotationRequired}
-}
 
 // AnnotationDefault is set to "true" on the ClusterTopology that multinode services without any constraint are packed by, as well as it goes.
 const AnnotationDefault = "trellis.dev/is-default-topology"
-
-// Annotated is the constraint that annotations state. Required and Preferred are node label keys.
-type Annotated struct {
-	Topology, Required, Preferred string
-}
-
-// FromAnnotations reads it. An empty value is as good as none.
-func FromAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) Annotated {
-	return Annotated{
-		Topology:  dgd.Annotations[AnnotationTopology],
-		Required:  dgd.Annotations[AnnotationRequired],
-		Preferred: dgd.Annotations[AnnotationPreferred],
-	}
-}
-
-// Set says whether a placement is asked for. The name of a topology alone asks for none.
-func (a Annotated) Set() bool { return a.Required != "" || a.Preferred != "" }
-
-// DomainOf returns the name of the level with the label key; false when the topology has no such level.
-func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
-	i := slices.IndexFunc(ct.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Key == key })
-	if i < 0 {
-		return "", false
-	}
-	return ct.Spec.Levels[i].Domain, true
-}
 
 // Defaults returns the topologies that are annotated as the default, the oldest first: that one counts.
 func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {

@@ -10,25 +10,25 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled.
+// Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled. now is what
+// it states today.
 // Admission refuses such changes; where it was not there to, the frozen constraint holds (docs/placement.md#where-a-constraint-comes-from).
-func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
+func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
 	base, some := frozenBase(frozen, dgd)
 	if !some {
 		return nil
 	}
-	if base == nil || base.Automatic || ByFields(dgd) { // then nothing came from annotations
+	if base == nil || base.Automatic || now.ByFields { // then nothing came from annotations
 		base = &trellisv1alpha1.ResolvedTopology{}
 	}
-	now := FromAnnotations(dgd)
-	if !now.Set() && base.Profile == "" {
+	if !now.Annotated.Set() && base.Profile == "" {
 		return nil
 	}
 	var drift []string
 	for _, a := range []struct{ annotation, now, frozen string }{
-		{AnnotationTopology, now.Topology, base.Profile},
-		{AnnotationRequired, now.Required, Key(base, base.GraphPackDomain)},
-		{AnnotationPreferred, now.Preferred, Key(base, base.GraphPreferredPackDomain)},
+		{AnnotationTopology, now.Annotated.Topology, base.Profile},
+		{AnnotationRequired, now.Annotated.Required, Key(base, base.GraphPackDomain)},
+		{AnnotationPreferred, now.Annotated.Preferred, Key(base, base.GraphPreferredPackDomain)},
 	} {
 		if a.now != a.frozen {
 			drift = append(drift, a.annotation)

@@ -52,14 +52,21 @@ type Problem struct {
 	Kind error
 }
 
-// Of returns the constraint of every component by name; none for a component that nothing packs. What is frozen stays as it is; a component
-// that has nothing frozen (the operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions
-// of a topology.
-func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (map[string]*trellisv1alpha1.ResolvedTopology, []Problem) {
+// Resolved is the outcome of [Of].
+type Resolved struct {
+	// Topologies are the constraints of the components by name; none for a component that nothing packs.
+	Topologies map[string]*trellisv1alpha1.ResolvedTopology
+	// Problems are why constraints cannot be resolved.
+	Problems []Problem
+}
+
+// Of resolves the constraint of every component of a deployment that states this. What is frozen stays as it is; a component that has nothing
+// frozen (the operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions of a topology.
+func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
-	base, problems := baseOf(dgd, s)
+	base, problems := baseOf(dgd, stated, s)
 	if len(problems) > 0 {
-		return out, problems
+		return Resolved{out, problems}
 	}
 	for i := range dgd.Spec.Components {
 		c := &dgd.Spec.Components[i]
@@ -81,20 +88,20 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (map[string]*trelli
 			problems = append(problems, unknownDomain(resolved, path, "preferredPackDomain", resolved.PreferredPackDomain)...)
 		}
 	}
-	return out, problems
+	return Resolved{out, problems}
 }
 
 // baseOf is what all components share: the levels and the deployment-level domains. Nil means unconstrained.
-func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
+func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
 	if base, frozen := frozenBase(s.Frozen, dgd); frozen {
 		return base, nil
 	}
 	switch {
-	case ByFields(dgd):
+	case stated.ByFields:
 		return baseOfFields(dgd, s)
-	case FromAnnotations(dgd).Set():
-		return baseOfAnnotations(FromAnnotations(dgd), s)
-	case s.Default != nil && HasMultinode(dgd):
+	case stated.Annotated.Set():
+		return baseOfAnnotations(stated.Annotated, s)
+	case s.Default != nil && stated.Multinode:
 		base := newBase(s.Default)
 		base.Automatic = true
 		return base, nil
@@ -146,14 +153,6 @@ func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopolog
 	base.GraphPackDomain = domain(AnnotationRequired, a.Required)
 	base.GraphPreferredPackDomain = domain(AnnotationPreferred, a.Preferred)
 	return base, problems
-}
-
-// HasMultinode says that a component of the deployment has replicas of more than one pod.
-func HasMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
-		_, multinode := c.PodsPerReplica()
-		return multinode
-	})
 }
 
 // preferNarrowest is what the default topology gives a multinode component: each replica as close together as it goes

@@ -9,39 +9,48 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Stated says whether the deployment states a topology constraint, at either level, by fields or by annotations.
-func Stated(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
-	return dgd != nil && (ByFields(dgd) || FromAnnotations(dgd).Set())
+// Statement is the topology constraint that a deployment states, before it is resolved against a ClusterTopology. [StatementOf] reads it.
+type Statement struct {
+	// ByFields reports whether the deployment or a component of it has the field topologyConstraint.
+	ByFields bool
+	// Annotated is what annotations state. They do not count when ByFields is set.
+	Annotated Annotated
+	// Profile is the name of the ClusterTopology that the deployment refers to; "" for none.
+	Profile string
+	// Multinode reports whether a component has replicas of more than one pod. The default topology packs those alone.
+	Multinode bool
 }
 
-// ByFields says whether the deployment or a component of it has the field topologyConstraint.
+// Any reports whether the deployment states a constraint, at either level, by fields or by annotations.
+func (s Statement) Any() bool { return s.ByFields || s.Annotated.Set() }
+
+// StatementOf reads what a deployment states; no deployment states nothing.
+func StatementOf(dgd *nvidiav1beta1.DynamoGraphDeployment) Statement {
+	if dgd == nil {
+		return Statement{}
+	}
+	s := Statement{ByFields: ByFields(dgd), Annotated: FromAnnotations(dgd)}
+	s.Multinode = slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
+		_, multinode := c.PodsPerReplica()
+		return multinode
+	})
+	switch {
+	case dgd.Spec.TopologyConstraint != nil:
+		s.Profile = dgd.Spec.TopologyConstraint.ClusterTopologyName
+	case !s.ByFields && s.Annotated.Set():
+		s.Profile = s.Annotated.Topology
+	}
+	return s
+}
+
+// Stated reports whether the deployment states a topology constraint: see [Statement.Any].
+func Stated(dgd *nvidiav1beta1.DynamoGraphDeployment) bool { return StatementOf(dgd).Any() }
+
+// Profile is the name of the ClusterTopology that the deployment refers to; "" for none.
+func Profile(dgd *nvidiav1beta1.DynamoGraphDeployment) string { return StatementOf(dgd).Profile }
+
+// ByFields reports whether the deployment or a component of it has the field topologyConstraint.
 func ByFields(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Spec.TopologyConstraint != nil ||
 		slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool { return c.TopologyConstraint != nil })
-}
-
-// Profile is the name of the ClusterTopology the deployment refers to, or empty.
-func Profile(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
-	switch {
-	case dgd == nil:
-		return ""
-	case dgd.Spec.TopologyConstraint != nil:
-		return dgd.Spec.TopologyConstraint.ClusterTopologyName
-	case ByFields(dgd) || !FromAnnotations(dgd).Set():
-		return ""
-	}
-	return FromAnnotations(dgd).Topology
-}
-
-// WithoutAnnotations is the deployment without the annotations that state a constraint: once taken over they do not count any more. What does
-// not differ is shared.
-func WithoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
-	if !FromAnnotations(dgd).Set() {
-		return dgd
-	}
-	dgd = dgd.DeepCopy()
-	for _, key := range Annotations() {
-		delete(dgd.Annotations, key)
-	}
-	return dgd
 }

@@ -163,10 +163,10 @@ func TestDrift(t *testing.T) {
 			frozen := frozenOf(tc.dgd)
 			changed := tc.dgd.DeepCopy()
 			changed.Annotations = annotated(tc.now)
-			if diff := cmp.Diff(tc.want, constraint.Drift(hub.Of(changed), frozen)); diff != "" {
+			if diff := cmp.Diff(tc.want, constraint.Drift(hub.Of(changed), constraint.StatementOf(hub.Of(changed)), frozen)); diff != "" {
 				t.Errorf("drift (-want +got):\n%s", diff)
 			}
-			if drift := constraint.Drift(hub.Of(changed), nil); drift != nil {
+			if drift := constraint.Drift(hub.Of(changed), constraint.StatementOf(hub.Of(changed)), nil); drift != nil {
 				t.Errorf("nothing is frozen yet, and %v drifts", drift)
 			}
 		})

@@ -18,6 +18,10 @@ import (
 
 // Inputs is what Resolve needs to know besides the deployment itself.
 type Inputs struct {
+	// Alpha is what only v1alpha1 can say of the deployment; nil: Resolve reads it.
+	Alpha *nvidiav1alpha1.AlphaOnly
+	// Constraint of every component; nil: Resolve takes it from Topology, Default and Frozen, which are not asked otherwise.
+	Constraint *constraint.Resolved
 	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
 	Topology *grovev1alpha1.ClusterTopology
 	// Default is the cluster's default topology, for deployments that state no constraint; nil when there is none.
@@ -83,13 +87,12 @@ type Service struct {
 
 // Resolve turns a deployment into its graph. The error joins one *Error per wrong field.
 func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error) {
-	alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
-	if err != nil {
-		return nil, invalid("metadata.annotations["+nvidiav1alpha1.AnnotationSpecMemory+"]", "%s; remove the annotation", err)
+	if err := in.complete(dgd); err != nil {
+		return nil, err
 	}
+	alpha := in.Alpha
 	names, errs := nameServices(dgd)
-	topologies, problems := constraint.Of(dgd, constraint.Sources{Topology: in.Topology, Default: in.Default, Frozen: in.Frozen})
-	for _, p := range problems {
+	for _, p := range in.Constraint.Problems {
 		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
 	}
 
@@ -103,19 +106,36 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		errs = append(errs, serviceErrs...)
 		errs = append(errs, checkAlpha(alpha.Deployment, name)...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
-		service.Topology = topologies[name]
+		service.Topology = in.Constraint.Topologies[name]
 		service.Restart = in.Restarts[name]
 		service.Rollout, serviceErrs = resolveRollout(dgd, c, &service)
 		errs = append(errs, serviceErrs...)
 		g.Services = append(g.Services, service)
 	}
 	if len(errs) == 0 {
-		errs = g.addExtras(dgd, &alpha)
+		errs = g.addExtras(dgd, alpha)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	return g, nil
+}
+
+// complete reads what the caller does not know yet.
+func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
+	if in.Alpha == nil {
+		alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
+		if err != nil {
+			return invalid("metadata.annotations["+nvidiav1alpha1.AnnotationSpecMemory+"]", "%s; remove the annotation", err)
+		}
+		in.Alpha = &alpha
+	}
+	if in.Constraint == nil {
+		sources := constraint.Sources{Topology: in.Topology, Default: in.Default, Frozen: in.Frozen}
+		resolved := constraint.Of(dgd, constraint.StatementOf(dgd), sources)
+		in.Constraint = &resolved
+	}
+	return nil
 }
 
 func resolveService(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec, alpha nvidiav1alpha1.AlphaOnlyService, in Inputs) (Service, []error) {

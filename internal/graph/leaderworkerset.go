@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -38,15 +37,6 @@ const (
 	// maxSet leaves space for what is appended: the replica to the name of a StatefulSet, and a hash to that for a label of its pods.
 	maxSet = 50
 )
-
-// ChooseWorkload says what makes the pods of a new deployment's multinode services: "" is Trellis. What a deployment has been given once is
-// frozen in its ScalingGroups and not asked here.
-func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
-	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
-		return name
-	}
-	return ""
-}
 
 // InSets says that LeaderWorkerSets make the group's pods.
 func InSets(sg *trellisv1alpha1.ScalingGroup) bool {

@@ -47,6 +47,15 @@ func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) Pro
 	return ProviderChoice{specs.All[0].Name, "by default" + ruledOut}
 }
 
+// ChooseWorkload says what makes the pods of a new deployment's multinode services: "" is Trellis. What a deployment has been given once is
+// frozen in its ScalingGroups and not asked here.
+func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
+		return name
+	}
+	return ""
+}
+
 // NamedProvider is the provider that a deployment's annotations name, and the annotation that does; "" for none.
 func NamedProvider(annotations map[string]string) (name, annotation string) {
 	for _, annotation := range []string{AnnotationProvider, AnnotationFormerProvider} {

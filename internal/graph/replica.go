@@ -28,6 +28,13 @@ func GateClosed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == PlacementGate })
 }
 
+// PodReady reports whether the pod has the condition Ready.
+func PodReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // MinAvailable is how many replicas of the group belong to the base gang: 1 or more, whatever the number of replicas.
 func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -89,10 +90,5 @@ func (p *proposer) straddling(above, c *column) {
 
 // some lists a few of total names.
 func some(names []string, total int) string {
-	shown := names[:min(len(names), maxNames)]
-	text := strings.Join(shown, ", ")
-	if total > len(shown) {
-		text += fmt.Sprintf(" and %d more", total-len(shown))
-	}
-	return text
+	return limit.Join(names, total, maxNames, ", ")
 }

@@ -18,9 +18,9 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
-	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
 // Bounds of the number of series.
@@ -105,7 +105,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"e.g. system:serviceaccount:dynamo:planner-serviceaccount")
 	f.StringSliceVar(&o.IgnoredResources, "ignored-resources", nil, "resources that do not keep pods off nodes, as the kube-scheduler is configured: names, "+
 		"e.g. example.com/gpumem, and groups, e.g. example.com, for all names in one")
-	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", validation.DefaultMaxPods, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
+	f.Int64Var(&o.MaxPodsPerGraph, "max-pods-per-graph", podlimit.Default, "how many pods one deployment may have: replicas x nodeCount, summed over its services")
 	f.StringVar(&o.Provider, "provider", specs.Auto, "what gets gangs onto nodes, of deployments that do not name it: "+strings.Join(specs.Names(), ", "))
 	f.DurationVar(&o.RequeueAfter, "requeue-after", scheduler.DefaultRequeueAfter, "how long a released pod may be unschedulable before its gang is evicted and requeued")
 	f.StringVar(&o.Platform.NATS, "nats-server", "", "address of NATS for the pods of all graphs, as NATS_SERVER")
@@ -142,7 +142,7 @@ func (o *Options) Complete() error {
 		return fmt.Errorf("--provider=%s: use one of %s", o.Provider, strings.Join(specs.Names(), ", "))
 	}
 	if o.MaxPodsPerGraph <= 0 {
-		return fmt.Errorf("--max-pods-per-graph=%d: use a positive number, e.g. %d", o.MaxPodsPerGraph, validation.DefaultMaxPods)
+		return fmt.Errorf("--max-pods-per-graph=%d: use a positive number, e.g. %d", o.MaxPodsPerGraph, podlimit.Default)
 	}
 	if o.RequeueAfter <= 0 || o.HoldFor <= 0 || o.ReserveDomainFor <= 0 {
 		return errors.New("--requeue-after, --hold-for and --reserve-domain-for must be positive durations, e.g. 30s")

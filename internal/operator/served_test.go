@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
@@ -62,7 +62,7 @@ func newServed(ctx context.Context) *served {
 	s.install()
 	s.change = func(o *Options) {
 		o.Namespace, o.Webhooks, o.Conversion, o.WebhookService = ownNamespace, true, true, webhookService
-		o.WebhookPort, o.WebhookCertDir, o.MaxPodsPerGraph, o.answerWithin = port, GinkgoTB().TempDir(), validation.DefaultMaxPods, stuckAfter
+		o.WebhookPort, o.WebhookCertDir, o.MaxPodsPerGraph, o.answerWithin = port, GinkgoTB().TempDir(), podlimit.Default, stuckAfter
 	}
 	s.start()
 	DeferCleanup(func() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -165,5 +166,40 @@ func TestAdapterName(t *testing.T) {
 	}
 	if AdapterName(long, "A") == AdapterName(long, "B") {
 		t.Error("two services share a shortened name")
+	}
+}
+
+// Of two adapters the one that scales in is carried first, and one that would exceed the limit is refused with the numbers.
+func TestAdaptersWithinTheLimit(t *testing.T) {
+	dgd := deployment(true, 40)
+	dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: "Prefill", Replicas: ptr.To[int32](50), ScalingAdapter: &nvidiav1beta1.ScalingAdapter{}})
+	prefill := func(n int32) nvidiav1beta1.DynamoGraphDeploymentScalingAdapter {
+		a := adapterOf(dgd, n)
+		a.Name, a.Spec.DGDRef.ComponentName = "g-prefill", "Prefill"
+		return a
+	}
+	for name, c := range map[string]struct {
+		decode, prefill int32
+		carried         map[string]int32
+		refused         string
+	}{
+		"both fit":               {50, 50, map[string]int32{"Decode": 50}, ""},
+		"capacity is made first": {90, 10, map[string]int32{"Decode": 90, "Prefill": 10}, ""},
+		"one does not fit":       {60, 51, map[string]int32{"Prefill": 51}, "Decode: spec.replicas: Invalid value: 60: the graph asks for 110 pods"},
+		"more than the API does": {65537, 50, map[string]int32{}, "Decode: spec.replicas: Invalid value: 65537: must be at most 65536"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			carried, refused := ToCarry(dgd, []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{adapterOf(dgd, c.decode), prefill(c.prefill)}, 100)
+			if diff := cmp.Diff(c.carried, carried); diff != "" {
+				t.Errorf("carried (-want +got):\n%s", diff)
+			}
+			said := ""
+			for service, why := range refused {
+				said += service + ": " + why
+			}
+			if !strings.HasPrefix(said, c.refused) || (said == "") != (c.refused == "") {
+				t.Errorf("refused %q, want %q", said, c.refused)
+			}
+		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // Next is the next step from these replicas. remembered are ordinals with a known former place, and most bounds how many further ones are
@@ -152,7 +154,7 @@ func namesOf(replicas []Replica) string {
 		names = append(names, strconv.Itoa(r.Ordinal))
 	}
 	if len(names) > 4 {
-		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
+		names = limit.First(names, 3, "")
 	}
 	if len(names) == 1 {
 		return "replica " + names[0]

@@ -6,30 +6,15 @@ package validation
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
-
-// DefaultMaxPods is how many pods one graph may have unless the operator is configured otherwise.
-const DefaultMaxPods = 10_000
-
-// Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its services. A sum beyond the largest int64 is that number.
-func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
-	var sum int64
-	for _, s := range servicesOf(dgd) {
-		pods := s.pods()
-		if pods > math.MaxInt64-sum {
-			return math.MaxInt64
-		}
-		sum += pods
-	}
-	return sum
-}
 
 // PodLimit returns which bounds on numbers of pods a deployment exceeds: those of each field, and limit for all pods of the graph; a limit of 0
 // is none. On an update, where old is not nil, what was exceeded before and does not grow is no error, so that such a graph can be scaled in.
@@ -54,7 +39,7 @@ func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) fi
 				fmt.Sprintf("must be at most %d; run more replicas of fewer nodes", nvidiav1beta1.MaxNodeCount)))
 		}
 	}
-	if why := OverLimit(updated, limit); why != "" && (old == nil || Pods(updated) > Pods(old)) {
+	if why := OverLimit(updated, limit); why != "" && (old == nil || podlimit.Pods(updated) > podlimit.Pods(old)) {
 		largest := bySize(updated)[0]
 		errs = append(errs, field.Invalid(largest.path.Child("replicas"), largest.wanted(), why+"; lower replicas or nodeCount"))
 	}
@@ -72,7 +57,7 @@ func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, 
 		return one(tooManyReplicas(path, n))
 	}
 	scaled := withReplicas(dgd, name, n)
-	if why := OverLimit(scaled, limit); why != "" && Pods(scaled) > Pods(dgd) {
+	if why := OverLimit(scaled, limit); why != "" && podlimit.Pods(scaled) > podlimit.Pods(dgd) {
 		return one(field.Invalid(path, n, why+"; lower replicas"))
 	}
 	return nil
@@ -90,7 +75,7 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 
 // OverLimit says in numbers that a deployment asks for more pods than limit, or returns "". A limit of 0 is none.
 func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
-	pods := Pods(dgd)
+	pods := podlimit.Pods(dgd)
 	if limit == 0 || pods <= limit {
 		return ""
 	}
@@ -106,23 +91,36 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) string {
 		pods, strings.Join(parts, ", "), limit)
 }
 
+// Exceeded says which of the bounds of [PodLimit] a deployment exceeds that is stored all the same, and what it is given then; "" for none.
+func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, maxPods int64) string {
+	why := OverLimit(dgd, maxPods)
+	if errs := PodLimit(dgd, nil, 0); why == "" && len(errs) > 0 {
+		why = errs.ToAggregate().Error()
+	}
+	if why == "" {
+		return ""
+	}
+	var given []string
+	for _, s := range short {
+		given = append(given, fmt.Sprintf("%s has %d of %d replicas", s.Component, s.Given, s.Wanted))
+	}
+	if len(given) > 0 {
+		why += "; " + strings.Join(limit.First(given, 3, "services"), ", ")
+	}
+	return why + "; pods that exist are kept, and none is made beyond the bound; lower replicas or nodeCount"
+}
+
 // bySize lists the services, the one with most pods first.
 func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
 	services := servicesOf(dgd)
-	slices.SortStableFunc(services, func(a, b service) int { return cmp.Compare(b.pods(), a.pods()) })
+	slices.SortStableFunc(services, func(a, b service) int {
+		return cmp.Compare(podlimit.PodsOf(b.ComponentSpec), podlimit.PodsOf(a.ComponentSpec))
+	})
 	return services
 }
 
-// pods of the service: two int32 multiplied fit an int64.
-func (s service) pods() int64 { return int64(max(0, s.wanted())) * int64(s.nodes()) }
-
 // nodes is the number of pods of one replica.
 func (s service) nodes() int32 {
-	switch {
-	case s.Multinode == nil:
-		return 1
-	case s.Multinode.NodeCount == 0: // the default of the API
-		return 2
-	}
-	return max(1, s.Multinode.NodeCount)
+	n, _ := s.PodsPerReplica()
+	return n
 }

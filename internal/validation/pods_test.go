@@ -5,12 +5,14 @@ package validation
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -26,31 +28,6 @@ func sizes(services map[string][2]int32) *deployment {
 		dgd.Spec.Services[name] = spec
 	}
 	return dgd
-}
-
-func TestPods(t *testing.T) {
-	all := map[string][2]int32{}
-	for _, name := range "abcdefghijklmnopqrstuvwxy" {
-		all[string(name)] = [2]int32{math.MaxInt32, math.MaxInt32}
-	}
-	defaults := &deployment{}
-	defaults.Spec.Services = map[string]*serviceSpec{"a": nil, "b": {}, "c": {Multinode: &nvidiav1alpha1.MultinodeSpec{}}}
-	for name, c := range map[string]struct {
-		dgd  *deployment
-		want int64
-	}{
-		"none":                       {&deployment{}, 0},
-		"defaults":                   {defaults, 4},
-		"single-node and multinode":  {sizes(map[string][2]int32{"a": {3, 0}, "b": {2, 4}}), 11},
-		"a negative number is none":  {sizes(map[string][2]int32{"a": {-5, 0}, "b": {2, -4}}), 2},
-		"beyond 32 bits":             {sizes(map[string][2]int32{"a": {65536, 65536}}), 1 << 32},
-		"the largest service":        {sizes(map[string][2]int32{"a": {math.MaxInt32, math.MaxInt32}}), math.MaxInt32 * math.MaxInt32},
-		"25 of these exceed 64 bits": {sizes(all), math.MaxInt64},
-	} {
-		if got := Pods(hub.Of(c.dgd)); got != c.want {
-			t.Errorf("%s: %d pods, want %d", name, got, c.want)
-		}
-	}
 }
 
 func TestPodLimit(t *testing.T) {
@@ -110,5 +87,30 @@ func TestScaleLimit(t *testing.T) {
 	}
 	if errs := ScaleLimit(hub.Of(sizes(map[string][2]int32{"a": {2000, 0}})), "a", 1999, 1084); errs != nil {
 		t.Errorf("scaled in, still above: %v", errs)
+	}
+}
+
+// A deployment that was stored beyond a bound is told which bound it is, and which components have fewer replicas.
+func TestExceeded(t *testing.T) {
+	const kept = "; pods that exist are kept, and none is made beyond the bound; lower replicas or nodeCount"
+	short := []podlimit.Short{{Component: "a", Given: 9, Wanted: 10}, {Component: "b", Given: 0, Wanted: 1}}
+	many := append(slices.Clone(short), podlimit.Short{Component: "c", Wanted: 1}, podlimit.Short{Component: "d", Wanted: 1}, podlimit.Short{Component: "e", Wanted: 1})
+	const ten = "the graph asks for 12 pods (replicas x nodeCount: a 12 x 1), more than the 10 that one graph may have (--max-pods-per-graph)"
+	for name, c := range map[string]struct {
+		sizes map[string][2]int32
+		short []podlimit.Short
+		limit int64
+		want  string
+	}{
+		"within":              {sizes: map[string][2]int32{"a": {10, 0}}, limit: 10},
+		"no limit":            {sizes: map[string][2]int32{"a": {60000, 0}}},
+		"two lack replicas":   {map[string][2]int32{"a": {12, 0}}, short, 10, ten + "; a has 9 of 10 replicas, b has 0 of 1 replicas" + kept},
+		"many lack replicas":  {map[string][2]int32{"a": {12, 0}}, many, 10, ten + "; a has 9 of 10 replicas, b has 0 of 1 replicas, c has 0 of 1 replicas, 2 more services" + kept},
+		"a bound of a field":  {map[string][2]int32{"a": {65537, 0}}, nil, 0, "spec.services[a].replicas: Invalid value: 65537: must be at most 65536; split the service into several graphs" + kept},
+		"none lacks replicas": {map[string][2]int32{"a": {12, 0}}, nil, 10, ten + kept},
+	} {
+		if diff := cmp.Diff(c.want, Exceeded(hub.Of(sizes(c.sizes)), c.short, c.limit)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

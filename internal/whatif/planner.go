@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -99,7 +100,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, "planned all the same: "+kept)
 	}
-	if why := validation.OverLimit(dgd, validation.DefaultMaxPods); why != "" {
+	if why := validation.OverLimit(dgd, podlimit.Default); why != "" {
 		warnings = append(warnings, "planned up to the default of the operator only: "+why)
 	}
 	return append(warnings, p.ofPods(dgd)...)
@@ -133,9 +134,9 @@ type request struct {
 // request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the planner
 // serves alone: they differ in who carries it out.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
-	existing := p.index.groups[nameOf(dgd)]
+	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
 	inputs := graph.Inputs{
-		Topology: p.world.Topology(profileOf(dgd, existing)), Provider: specs.Gates.Name, Workload: graph.ChooseWorkload(dgd),
+		Topology: p.world.Topology(profileOf(stated, existing)), Provider: specs.Gates.Name, Workload: graph.ChooseWorkload(dgd),
 		Groups: existing, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for service, sg := range existing {
@@ -147,10 +148,10 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 			inputs.Workload = sg.Spec.Workload
 		}
 	}
-	if len(existing) == 0 && !constraint.Stated(dgd) {
+	if len(existing) == 0 && !stated.Any() {
 		inputs.Default = p.world.DefaultTopology()
 	}
-	bounded, _ := replicas.Bound(p.settled(dgd, existing), existing, validation.DefaultMaxPods)
+	bounded, _ := podlimit.Bound(p.settled(dgd, existing), existing, podlimit.Default)
 	resolved, err := graph.Resolve(bounded, inputs)
 	if err != nil {
 		return nil, err
@@ -176,11 +177,11 @@ func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map
 }
 
 // profileOf is the ClusterTopology that a deployment is packed by: as frozen, or before that as stated.
-func profileOf(dgd *nvidiav1beta1.DynamoGraphDeployment, existing map[string]*trellisv1alpha1.ScalingGroup) string {
+func profileOf(stated constraint.Statement, existing map[string]*trellisv1alpha1.ScalingGroup) string {
 	if len(existing) > 0 {
 		return frozenProfile(slices.Collect(maps.Values(existing)))
 	}
-	return constraint.Profile(dgd)
+	return stated.Profile
 }
 
 func frozenProfile(groups []*trellisv1alpha1.ScalingGroup) string {

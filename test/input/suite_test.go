@@ -36,8 +36,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/podlimit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
-	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
@@ -102,7 +102,7 @@ func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallO
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(webhook.SetupWithManager(mgr, webhook.Options{
-		Admission: true, MaxPods: validation.DefaultMaxPods, Warnings: graph.LaunchWarnings,
+		Admission: true, MaxPods: podlimit.Default, Warnings: graph.LaunchWarnings,
 		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
 			return graph.NotActedOn(dgd, alpha, specs.Auto)
 		},

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +114,7 @@ func (p *readiness) until(ctx context.Context, pods, graphs int, patience time.D
 				return err
 			}
 			pod := event.Object.(*corev1.Pod)
-			note(p.readyPods, pod.Name, event.Type != watch.Deleted && podReady(pod), &p.lastPod)
+			note(p.readyPods, pod.Name, event.Type != watch.Deleted && graph.PodReady(pod), &p.lastPod)
 		case event, open := <-p.graphs.ResultChan():
 			dgd, ok := event.Object.(*nvidiav1beta1.DynamoGraphDeployment)
 			if !open || !ok {
@@ -136,10 +135,4 @@ func note(are map[string]bool, name string, ready bool, last *time.Time) {
 	case !are[name]:
 		are[name], *last = true, time.Now()
 	}
-}
-
-func podReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // row is all replicas of a service that have everything in common.
@@ -166,9 +167,4 @@ func (d *details) lines() []string {
 }
 
 // some lists the first few names and counts the rest.
-func some(names []string, limit int) string {
-	if len(names) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], " "), len(names)-limit)
-	}
-	return strings.Join(names, " ")
-}
+func some(names []string, most int) string { return limit.Join(names, len(names), most, " ") }

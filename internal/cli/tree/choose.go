@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -119,9 +120,4 @@ func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 // fewNames is how many graphs a note names.
 const fewNames = 3
 
-func few(names []string) string {
-	if len(names) > fewNames {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
-	}
-	return strings.Join(names, ", ")
-}
+func few(names []string) string { return limit.Join(names, len(names), fewNames, ", ") }

@@ -45,16 +45,10 @@ func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPo
 		m.State = stateTerminating
 	case released:
 		m.State = stateReleased
-	case m.node != "" && !podReady(p):
+	case m.node != "" && !graph.PodReady(p):
 		m.State = StateNotReady
 	}
 	return m
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func comparePods(a, b Pod) int {

@@ -15,6 +15,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
+	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -152,10 +153,5 @@ func inUse(users []nvidiav1beta1.DynamoGraphDeployment) metav1.Condition {
 
 // some lists a few of total names.
 func some(names []string, total int) string {
-	shown := names[:min(len(names), maxNames)]
-	text := strings.Join(shown, ", ")
-	if total > len(shown) {
-		text += fmt.Sprintf(" and %d more", total-len(shown))
-	}
-	return text
+	return limit.Join(names, total, maxNames, ", ")
 }

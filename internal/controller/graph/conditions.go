@@ -114,7 +114,7 @@ func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 
 // driftCondition says that annotations were changed which do not count any more; nil when there is nothing to say.
 func driftCondition(o observed) *condition {
-	drift := constraint.Drift(o.dgd, o.frozen())
+	drift := constraint.Drift(o.dgd, o.stated, o.frozen())
 	if len(drift) == 0 {
 		return nil
 	}

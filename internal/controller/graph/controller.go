@@ -28,14 +28,12 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
-	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
-	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -129,14 +127,18 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 // observed is everything one reconcile decides from.
 type observed struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
+	// stated is the constraint that the deployment states.
+	stated constraint.Statement
 	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
 	profile *grovev1alpha1.ClusterTopology
 	// defaultTopology is what counts for a new deployment without a constraint, nil when there is none.
 	defaultTopology *grovev1alpha1.ClusterTopology
 	// groups are the deployment's own scaling groups, by service.
 	groups map[string]*trellisv1alpha1.ScalingGroup
-	// settled is the deployment with the replicas it may be given now: see package replicas. overLimit says that these are fewer than it asks
-	// for, since its pods would be too many, or "".
+	// adapters are the scaling adapters of the deployment's name.
+	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
+	// settled is the deployment with the replicas it may be given now, and overLimit says that these are fewer than it asks for, since its pods
+	// would be too many, or "": see [settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
 	// result of the scheduler; judged is false while there is none since the operator started.
@@ -151,8 +153,6 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
-	// taken are the conflicts about scaling adapters that have the deployment's names and another controller.
-	taken []*adoption.Conflict
 	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
 	shapes shapes
 }
@@ -183,6 +183,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if o.orphans, err = r.orphansAmong(labelled, dgd); err != nil {
 		return ctrl.Result{}, err
 	}
+	o.settled, o.overLimit = settle(o, r.MaxPods)
 	wanted, problem := decide(o, r.Platform)
 	if problem == nil {
 		if adopting, err := r.adoptGroups(ctx, o, wanted); adopting {
@@ -214,52 +215,76 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// settle lets a service whose adapter and deployment disagree keep the replicas it has until they agree.
-func settle(o observed, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) *nvidiav1beta1.DynamoGraphDeployment {
-	has := map[string]int32{}
-	for service, sg := range o.groups {
-		has[service] = sg.Spec.Replicas
-	}
-	return replicas.Settled(o.dgd, adapters, has)
-}
-
+// observe reads what the deployment is decided by.
 func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
-	o := observed{dgd: dgd, groups: map[string]*trellisv1alpha1.ScalingGroup{}}
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	err := r.cached().List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
-	if err != nil {
-		return o, fmt.Errorf("listing scaling groups: %w", err)
-	}
-	for i := range groups.Items {
-		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
-	}
-	adapters, err := scalingadapter.List(ctx, r.cached(), client.ObjectKeyFromObject(dgd))
-	if err != nil {
+	o := observed{dgd: dgd}
+	o.stated = constraint.StatementOf(dgd)
+	name := client.ObjectKeyFromObject(dgd)
+	var err error
+	if o.groups, err = r.groupsOf(ctx, dgd); err != nil {
 		return o, err
 	}
-	o.taken = takenAdapters(dgd, adapters)
-	o.settled, o.overLimit = replicas.Bound(settle(o, adapters), o.groups, r.MaxPods)
-	if len(o.groups) == 0 && !constraint.Stated(dgd) {
-		topologies := &grovev1alpha1.ClusterTopologyList{}
-		if err := r.cached().List(ctx, topologies); err != nil {
-			return o, fmt.Errorf("listing ClusterTopologies: %w", err)
-		}
-		o.defaultTopology = constraint.Default(topologies.Items)
+	if o.adapters, err = scalingadapter.List(ctx, r.cached(), name); err != nil {
+		return o, err
 	}
-	if name := o.profileName(); name != "" {
-		profile := &grovev1alpha1.ClusterTopology{}
-		err := r.cached().Get(ctx, types.NamespacedName{Name: name}, profile)
-		if client.IgnoreNotFound(err) != nil {
-			return o, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
-		}
-		if !apierrors.IsNotFound(err) {
-			o.profile = profile
-		}
+	if o.defaultTopology, o.profile, err = r.topologiesOf(ctx, o); err != nil {
+		return o, err
 	}
 	o.provider = r.providerOf(ctx, o)
 	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
 		return o, err
 	}
-	o.result, o.judged = r.Results.Get(client.ObjectKeyFromObject(dgd), dgd.UID)
+	o.result, o.judged = r.Results.Get(name, dgd.UID)
 	return o, nil
+}
+
+// groupsOf are the deployment's own scaling groups, by component.
+func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]*trellisv1alpha1.ScalingGroup, error) {
+	list := &trellisv1alpha1.ScalingGroupList{}
+	err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("listing scaling groups: %w", err)
+	}
+	groups := make(map[string]*trellisv1alpha1.ScalingGroup, len(list.Items))
+	for i := range list.Items {
+		groups[list.Items[i].Spec.Service] = &list.Items[i]
+	}
+	return groups, nil
+}
+
+// topologiesOf are the default topology, where it counts, and the one that the deployment is packed by; nil where there is none.
+func (r *Reconciler) topologiesOf(ctx context.Context, o observed) (preset, profile *grovev1alpha1.ClusterTopology, err error) {
+	if len(o.groups) == 0 && !o.stated.Any() {
+		all := &grovev1alpha1.ClusterTopologyList{}
+		if err := r.cached().List(ctx, all); err != nil {
+			return nil, nil, fmt.Errorf("listing ClusterTopologies: %w", err)
+		}
+		preset = constraint.Default(all.Items)
+	}
+	name := o.profileName()
+	if name == "" {
+		return preset, nil, nil
+	}
+	profile = &grovev1alpha1.ClusterTopology{}
+	err = r.cached().Get(ctx, types.NamespacedName{Name: name}, profile)
+	switch {
+	case apierrors.IsNotFound(err):
+		return preset, nil, nil
+	case err != nil:
+		return preset, nil, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
+	}
+	return preset, profile, nil
+}
+
+// profileName is the name of the ClusterTopology that the deployment is packed by, as frozen or before that as stated; "" for none.
+func (o observed) profileName() string {
+	for _, sg := range o.groups {
+		if sg.Spec.Topology != nil {
+			return sg.Spec.Topology.Profile
+		}
+	}
+	if len(o.groups) > 0 {
+		return ""
+	}
+	return o.stated.Profile
 }

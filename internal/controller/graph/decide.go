@@ -26,21 +26,24 @@ type problem struct {
 // decide resolves the deployment, or says what is wrong with it. The guard in front is the webhook's own validation, for objects that
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
 func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
-	if errs := guard(o); len(errs) > 0 {
+	written := validation.FromHub(o.dgd)
+	if errs := guard(o, written); len(errs) > 0 {
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(wording(o.dgd).Errors(errs).ToAggregate().Error(), limit.Condition)}
 	}
+	alpha := written.AlphaOnly()
+	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen()})
 	in := graph.Inputs{
-		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
+		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
 		Provider: o.provider.Name, Workload: o.provider.workload, Restarts: restartsOf(o), Platform: platform,
 	}
-	resolved, err := graph.Resolve(o.settled, in)
+	wanted, err := graph.Resolve(o.settled, in)
 	switch {
 	case errors.Is(err, constraint.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(wording(o.dgd).Text(err.Error()), limit.Condition)}
 	}
-	return resolved, nil
+	return wanted, nil
 }
 
 // frozen are the constraints that the scaling groups hold.
@@ -59,20 +62,7 @@ func (o observed) constrained() bool {
 			return true
 		}
 	}
-	return len(o.groups) == 0 && constraint.Stated(o.dgd)
-}
-
-// profileName is the name of its ClusterTopology, or empty.
-func (o observed) profileName() string {
-	for _, sg := range o.groups {
-		if sg.Spec.Topology != nil {
-			return sg.Spec.Topology.Profile
-		}
-	}
-	if len(o.groups) > 0 {
-		return ""
-	}
-	return constraint.Profile(o.dgd)
+	return len(o.groups) == 0 && o.stated.Any()
 }
 
 func notFound(profile string) string {
@@ -81,12 +71,11 @@ func notFound(profile string) string {
 
 // guard checks an object against the topology only before it was first turned into scaling groups, as admission does on create only. From
 // then on its annotations about topology do not count either.
-func guard(o observed) field.ErrorList {
-	dgd := o.dgd
+func guard(o observed, written validation.Written) field.ErrorList {
 	if len(o.groups) > 0 {
-		dgd = constraint.WithoutAnnotations(dgd)
+		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)
 	}
-	errs := validation.Graph(validation.FromHub(dgd))
+	errs := validation.Graph(written)
 	if len(errs) == 0 && len(o.groups) == 0 && o.profile != nil {
 		errs = validation.GraphTopology(o.dgd, o.profile)
 	}

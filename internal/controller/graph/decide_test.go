@@ -11,6 +11,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -49,7 +50,7 @@ spec:
 		"v1alpha1": {written, "spec.topologyConstraint.topologyProfile", "components"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problem := decide(observed{dgd: tc.dgd, settled: tc.dgd}, graph.Platform{})
+			_, problem := decide(observed{dgd: tc.dgd, stated: constraint.StatementOf(tc.dgd), settled: tc.dgd}, graph.Platform{})
 			if problem == nil || problem.reason != nvidiav1beta1.ReasonInvalid {
 				t.Fatalf("problem %v, want %s", problem, nvidiav1beta1.ReasonInvalid)
 			}

@@ -60,33 +60,13 @@ func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 // deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims are
 // left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters their controller's.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
-	var found []client.Object
-	for _, object := range labelled {
-		if isLeftover(object, dgd) && object.GetDeletionTimestamp() == nil {
-			found = append(found, object)
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	current, err := leftovers.Current(ctx, r.Live, dgd)
-	if err != nil || !current {
-		return err
-	}
-	var failures []error
-	for _, object := range found {
-		failures = append(failures, leftovers.Delete(ctx, r.Client, object))
-	}
-	return errors.Join(failures...)
+	found := slices.DeleteFunc(slices.Clone(labelled), func(object client.Object) bool { return !isLeftover(object, dgd) })
+	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)
 }
 
 // removeLeftover deletes one that has the name of a child, which can be made when it is gone.
 func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object, kind string) error {
-	current, err := leftovers.Current(ctx, r.Live, dgd)
-	if err == nil && current {
-		err = leftovers.Delete(ctx, r.Client, existing)
-	}
-	if err != nil {
+	if err := leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, []client.Object{existing}); err != nil {
 		return err
 	}
 	return &leftover{fmt.Sprintf("%s %s", kind, existing.GetName())}

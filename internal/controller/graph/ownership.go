@@ -21,7 +21,7 @@ import (
 func ownershipCondition(o observed, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionOwnershipConflict
 	var conflicts []string
-	for _, c := range append(allAs[*adoption.Conflict](failure), o.taken...) {
+	for _, c := range append(allAs[*adoption.Conflict](failure), takenAdapters(o.dgd, o.adapters)...) {
 		conflicts = append(conflicts, c.Error())
 	}
 	switch {

@@ -86,12 +86,7 @@ func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta
 }
 
 // few lists at most three names.
-func few(names []string) string {
-	if len(names) > 3 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
-	}
-	return strings.Join(names, ", ")
-}
+func few(names []string) string { return limit.Join(names, len(names), 3, ", ") }
 
 // prerequisitesCondition is absent when a deployment presupposes nothing that is looked for.
 func prerequisitesCondition(o observed) *condition {

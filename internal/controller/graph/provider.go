@@ -7,10 +7,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -34,6 +35,9 @@ type providerView struct {
 // providerOf chooses the provider of a deployment, unless it has pods: those decide.
 func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 	v := providerView{asked: graph.ChooseProvider(o.dgd, r.Provider)}
+	if o.stated.Multinode {
+		v.askedWorkload = graph.ChooseWorkload(o.dgd)
+	}
 	v.ProviderChoice = v.asked
 	if frozen := frozenProvider(o.groups); frozen != "" && frozen != v.asked.Name {
 		v.ProviderChoice = graph.ProviderChoice{Name: frozen, Why: "when the deployment got its pods"}
@@ -48,10 +52,9 @@ func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 
 // addWorkload adds what makes the pods of multinode services, where there are any: then that has to work here, too.
 func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerView) {
-	if !constraint.HasMultinode(o.dgd) {
+	if !o.stated.Multinode {
 		return
 	}
-	v.askedWorkload = graph.ChooseWorkload(o.dgd)
 	v.workload = v.askedWorkload
 	if sg := frozenMultinode(o.groups); sg != nil {
 		v.workload = sg.Spec.Workload
@@ -136,13 +139,9 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o observed) (*provider
 	return &observation, nil
 }
 
-// inOrder are the deployment's scaling groups by service name.
+// inOrder are the deployment's scaling groups by component name.
 func inOrder(o observed) []*trellisv1alpha1.ScalingGroup {
-	groups := make([]*trellisv1alpha1.ScalingGroup, 0, len(o.groups))
-	for _, name := range sortedNames(o) {
-		if sg := o.groups[name]; sg != nil {
-			groups = append(groups, sg)
-		}
-	}
-	return groups
+	return slices.SortedFunc(maps.Values(o.groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
+		return cmp.Compare(a.Spec.Service, b.Spec.Service)
+	})
 }

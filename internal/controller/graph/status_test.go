@@ -18,6 +18,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -50,7 +51,7 @@ func fine() observed {
 		}},
 		result: gang.Result{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
 	}
-	o.settled = o.dgd
+	o.stated, o.settled = constraint.StatementOf(o.dgd), o.dgd
 	return o
 }
 
@@ -263,6 +264,7 @@ func TestConditions(t *testing.T) {
 			o := fine()
 			if c.change != nil {
 				c.change(&o)
+				o.stated = constraint.StatementOf(o.dgd)
 			}
 			wanted := resolved
 			if c.problem != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
@@ -77,6 +78,7 @@ func TestWorkloadCondition(t *testing.T) {
 			if c.single {
 				o.dgd.Component("work").Multinode = nil
 			}
+			o.stated = constraint.StatementOf(o.dgd)
 			sg := o.groups["work"]
 			sg.Spec.Multinode, sg.Spec.Provider, sg.Spec.Workload, sg.Status.Replicas = !c.single, specs.Gates.Name, c.frozen, c.replicas
 			podGroup := picky{name: specs.PodGroup.Name, state: provider.Ready()}

@@ -10,12 +10,16 @@ package leftovers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Of says that the controller of object is of this kind and this name, and has another UID.
@@ -38,11 +42,28 @@ func Current(ctx context.Context, live client.Reader, owner client.Object) (bool
 	return now.GetUID() == owner.GetUID() && now.GetDeletionTimestamp() == nil, nil
 }
 
-// Delete deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until it is looked at again.
-func Delete(ctx context.Context, c client.Client, object client.Object) error {
-	if object.GetDeletionTimestamp() != nil {
+// parallel is how many objects are deleted at once: a scaling group may have left thousands of pods.
+const parallel = 16
+
+// DeleteAll deletes objects of earlier owners of this name, once the API server has confirmed that owner is the current one. Those that are being
+// deleted, and those that have changed since they were read, are left as they are.
+func DeleteAll[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, objects []T) error {
+	objects = slices.DeleteFunc(slices.Clone(objects), func(object T) bool { return object.GetDeletionTimestamp() != nil })
+	if len(objects) == 0 {
 		return nil
 	}
+	current, err := Current(ctx, live, owner)
+	if err != nil || !current {
+		return err
+	}
+	failures := make([]error, len(objects))
+	workqueue.ParallelizeUntil(ctx, parallel, len(objects), func(i int) { failures[i] = remove(ctx, c, objects[i]) })
+	return errors.Join(failures...)
+}
+
+// remove deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until it is looked at again.
+func remove(ctx context.Context, c client.Client, object client.Object) error {
+	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name", object.GetName())
 	uid, version := object.GetUID(), object.GetResourceVersion()
 	err := c.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

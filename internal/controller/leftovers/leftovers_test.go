@@ -60,28 +60,50 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// What has changed since it was read stays: its owner may have been taken off.
+// What has changed since it was read stays: its owner may have been taken off. So does all where the owner is not the current one.
 func TestDeleteAsRead(t *testing.T) {
-	c := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", UID: "1"}}).Build()
-	read, key := &corev1.ConfigMap{}, client.ObjectKey{Namespace: "ns", Name: "x"}
-	if err := c.Get(t.Context(), key, read); err != nil {
-		t.Fatal(err)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "owner", UID: "new"}}
+	earlier := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "owner", UID: "old"}}
+	leftover := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", UID: "1"}}
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "y", UID: "2"}}
+	c := fake.NewClientBuilder().WithObjects(owner, leftover, other).Build()
+	read := func(name string) *corev1.ConfigMap {
+		object := &corev1.ConfigMap{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+		return object
 	}
-	changed := read.DeepCopy()
+	before := read("x")
+	changed := before.DeepCopy()
 	changed.Labels = map[string]string{"a": "b"}
 	if err := c.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if err := Delete(t.Context(), c, read); err != nil {
+	leaving := read("y")
+	leaving.DeletionTimestamp = ptr.To(metav1.Now())
+	for name, step := range map[string]struct {
+		owner   *corev1.ConfigMap
+		objects []*corev1.ConfigMap
+	}{
+		"another owner":          {earlier, []*corev1.ConfigMap{changed}},
+		"changed since":          {owner, []*corev1.ConfigMap{before}},
+		"being deleted":          {owner, []*corev1.ConfigMap{leaving}},
+		"none, and no owner":     {nil, nil},
+		"changed and on its way": {owner, []*corev1.ConfigMap{before, leaving}},
+	} {
+		if err := DeleteAll(t.Context(), c, c, step.owner, step.objects); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		read("x")
+		read("y")
+	}
+	if err := DeleteAll(t.Context(), c, c, owner, []*corev1.ConfigMap{changed, read("y")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Get(t.Context(), key, &corev1.ConfigMap{}); err != nil {
-		t.Errorf("it was changed since, and is gone: %v", err)
-	}
-	if err := Delete(t.Context(), c, changed); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Get(t.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-		t.Errorf("it is still there: %v", err)
+	for _, name := range []string{"x", "y"} {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s is still there: %v", name, err)
+		}
 	}
 }

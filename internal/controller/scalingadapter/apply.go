@@ -28,7 +28,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 			failures = append(failures, fmt.Errorf("deleting scaling adapter %s: %w", a.Name, err))
 		}
 	}
-	failures = append(failures, r.deleteLeftovers(ctx, dgd, s.leftovers))
+	failures = append(failures, leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, s.leftovers)) // the event of their end brings the next reconcile
 	for _, a := range s.adopt {
 		adopted := a.DeepCopy()
 		adopted.OwnerReferences = append(adopted.OwnerReferences, ownerReference(dgd))
@@ -39,22 +39,6 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	}
 	for _, a := range s.create {
 		failures = append(failures, r.create(ctx, a))
-	}
-	return errors.Join(failures...)
-}
-
-// deleteLeftovers deletes the adapters of an earlier deployment of this name. The event of their end brings the next reconcile.
-func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *deployment, found []*adapter) error {
-	if len(found) == 0 {
-		return nil
-	}
-	current, err := leftovers.Current(ctx, r.Live, dgd)
-	if err != nil || !current {
-		return err
-	}
-	var failures []error
-	for _, a := range found {
-		failures = append(failures, leftovers.Delete(ctx, r.Client, a))
 	}
 	return errors.Join(failures...)
 }

@@ -10,36 +10,26 @@ package scalinggroup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/controller/pace"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/topology"
-)
-
-const (
-	// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name, and those that it may adopt.
-	indexPodsByGroup = "trellis.pods.group"
-	// indexPodsByNode finds scaling groups' pods by the node they are bound to.
-	indexPodsByNode = "trellis.pods.node"
 )
 
 // Reconciler makes a scaling group's pods.
@@ -91,104 +81,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Complete(r)
 }
 
-func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	owner := func(o client.Object) string {
-		name, _ := groupNamedBy(o.(*corev1.Pod))
-		return name
-	}
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByGroup, func(o client.Object) []string {
-		return []string{owner(o)}
-	}); err != nil {
-		return fmt.Errorf("indexing pods by group: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodsByNode, func(o client.Object) []string {
-		if owner(o) == "" {
-			return nil
-		}
-		return []string{o.(*corev1.Pod).Spec.NodeName}
-	}); err != nil {
-		return fmt.Errorf("indexing pods by node: %w", err)
-	}
-	return nil
-}
-
-func (r *Reconciler) groupsOnNode(ctx context.Context, node client.Object) []reconcile.Request {
-	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.MatchingFields{indexPodsByNode: node.GetName()}); err != nil {
-		log.FromContext(ctx).Error(err, "listing the pods of a node", "node", node.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range pods.Items {
-		out = append(out, groupOf(ctx, &pods.Items[i])...)
-	}
-	return out
-}
-
-// concernedBy are the scaling groups that a change of a provider concerns: all of them, or those of one graph whose replicas the provider makes.
-// What others have come to shows in their pods.
-func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
-	name, one := provider.GraphOf(change)
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(name.Namespace)); err != nil {
-		log.FromContext(ctx).Error(err, "listing the scaling groups that a change of a provider concerns", "graph", name)
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range groups.Items {
-		sg := &groups.Items[i]
-		if !one || sg.Spec.Graph == name.Name && (r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "") {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
-		}
-	}
-	return out
-}
-
-// refusedIn are the scaling groups of a quota's namespace whose pods the API server refuses.
-func (r *Reconciler) refusedIn(ctx context.Context, quota client.Object) []reconcile.Request {
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(quota.GetNamespace())); err != nil {
-		log.FromContext(ctx).Error(err, "listing the scaling groups of a namespace whose quota allows more", "quota", quota.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range groups.Items {
-		if sg := &groups.Items[i]; meta.IsStatusConditionFalse(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) {
-			r.refusals.retry(client.ObjectKeyFromObject(sg))
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
-		}
-	}
-	return out
-}
-
-// groupOf is the scaling group of a pod, or the one that may adopt it.
-func groupOf(_ context.Context, pod client.Object) []reconcile.Request {
-	if name, ok := groupNamedBy(pod.(*corev1.Pod)); ok {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
-	}
-	return nil
-}
-
 // Reconcile observes the group's pods, decides, writes pods, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	sg := &trellisv1alpha1.ScalingGroup{}
-	err := r.Client.Get(ctx, req.NamespacedName, sg)
-	if client.IgnoreNotFound(err) != nil {
+	sg, pods, err := r.find(ctx, req.NamespacedName)
+	if err != nil || sg == nil {
 		return ctrl.Result{}, err
-	}
-	if apierrors.IsNotFound(err) {
-		r.refusals.forget(req.NamespacedName)
-		r.written.Forget(req.NamespacedName)
-	}
-	if sg.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil // the garbage collector deletes the pods
-	}
-	pods, failure := r.podsOf(ctx, req.NamespacedName, sg)
-	if failure == nil {
-		failure = r.deleteLeftovers(ctx, req.NamespacedName, sg.UID, pods.earlier)
-	}
-	if failure != nil || apierrors.IsNotFound(err) {
-		return ctrl.Result{}, failure
 	}
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
 		again, err := r.countWorkload(ctx, sg, workload)
@@ -198,33 +95,96 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if adopting && refused == nil {
 		return ctrl.Result{}, nil
 	}
-	replicas := replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
-	if err := r.lookForSets(ctx, sg, replicas); err != nil {
+	o, err := r.observe(ctx, sg, pods)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ends := r.lookForEnds(ctx, replicas)
-	next, failing := plan(sg, replicas), backOffOf(sg, replicas, r.refusals.clock())
-	if err := r.remember(ctx, sg, failing); err != nil {
+	d := r.decide(ctx, o)
+	if err := r.remember(ctx, sg, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
-	steps := r.fit(ctx, sg, replicas, failing.without(next))
-	steps.waitFor(pods.earlier, pods.orphans)
-	allowed, err := r.mayMake(ctx, sg, &steps)
+	allowed, err := r.mayMake(ctx, sg, &d.steps)
 	if err != nil || allowed.gone {
 		return ctrl.Result{}, err
 	}
-	failure = errors.Join(refused, r.apply(ctx, sg, steps))
-	result := ctrl.Result{RequeueAfter: earliest(ends, earliest(allowed.again, failing.again))}
-	if failure == nil && steps.onlyMake() {
-		if steps.more {
+	failure := errors.Join(refused, r.apply(ctx, sg, d.steps))
+	return r.finish(ctx, o, d, allowed, failure)
+}
+
+// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing more to
+// do: it is gone, or being deleted.
+func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trellisv1alpha1.ScalingGroup, found, error) {
+	sg := &trellisv1alpha1.ScalingGroup{}
+	err := r.Client.Get(ctx, name, sg)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, found{}, err
+	}
+	gone := apierrors.IsNotFound(err)
+	if gone {
+		r.refusals.forget(name)
+		r.written.Forget(name)
+	}
+	if sg.DeletionTimestamp != nil {
+		return nil, found{}, nil // the garbage collector deletes the pods
+	}
+	pods, err := r.podsOf(ctx, name, sg)
+	if err == nil {
+		err = r.deleteLeftovers(ctx, name, sg.UID, pods.earlier)
+	}
+	if err != nil || gone {
+		return nil, found{}, err
+	}
+	return sg, pods, nil
+}
+
+// observed is what one reconcile decides from.
+type observed struct {
+	sg       *trellisv1alpha1.ScalingGroup
+	pods     found
+	replicas map[int32]*replica
+	// ends is the time until another pod that was deleted has not ended in time; 0 for never.
+	ends time.Duration
+}
+
+// observe sorts the pods into replicas and adds what else there is of these.
+func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pods found) (observed, error) {
+	o := observed{sg: sg, pods: pods}
+	o.replicas = replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
+		return o, err
+	}
+	o.ends = r.lookForEnds(ctx, o.replicas)
+	return o, nil
+}
+
+// decision is what one reconcile does.
+type decision struct {
+	next    rollout.Plan
+	failing backOff
+	steps   steps
+}
+
+// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps.
+func (r *Reconciler) decide(ctx context.Context, o observed) decision {
+	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
+	d.steps = r.fit(ctx, o.sg, o.replicas, d.failing.without(d.next))
+	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
+	return d
+}
+
+// finish reports what has come of a reconcile, and says when the next is due.
+func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed allowance, failure error) (ctrl.Result, error) {
+	result := ctrl.Result{RequeueAfter: earliest(o.ends, earliest(allowed.again, d.failing.again))}
+	if failure == nil && d.steps.onlyMake() {
+		if d.steps.more {
 			result.RequeueAfter = time.Millisecond
 		}
 		return result, nil // the new pods will be seen in a moment, and reported then
 	}
 	shown := errors.Join(allowed.refused, failure)
-	status := statusOf(sg, replicas, next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
-	failing.into(sg, replicas, &status)
-	again, err := r.report(ctx, sg, status)
+	status := statusOf(o.sg, o.replicas, d.next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
+	d.failing.into(o.sg, o.replicas, &status)
+	again, err := r.report(ctx, o.sg, status)
 	result.RequeueAfter = earliest(result.RequeueAfter, again)
 	return result, errors.Join(failure, err)
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
@@ -39,17 +40,10 @@ func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 	default:
 		return nil
 	}
-	parts := slices.Concat(named(failed, "replicas failed"), named(stuck, "pods do not start"), named(ending, "pods do not end"))
+	parts := slices.Concat(
+		limit.First(failed, maxNamed, "replicas failed"), limit.First(stuck, maxNamed, "pods do not start"), limit.First(ending, maxNamed, "pods do not end"))
 	c.Message = limit.Text(strings.Join(parts, "; "), limit.Condition)
 	return c
-}
-
-// named are the first texts, and how many more there are of what.
-func named(texts []string, what string) []string {
-	if len(texts) <= maxNamed {
-		return texts
-	}
-	return append(slices.Clone(texts[:maxNamed]), fmt.Sprintf("%d more %s", len(texts)-maxNamed, what))
 }
 
 // messages of the replicas that failed and are not Ready again.
@@ -77,7 +71,7 @@ func stuckPods(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
 		for _, pod := range replicas[ordinal].living() {
-			if why := whyNotStarting(pod); why != "" && !podReady(pod) {
+			if why := whyNotStarting(pod); why != "" && !graph.PodReady(pod) {
 				out = append(out, "pod "+pod.Name+": "+why)
 			}
 		}

@@ -100,7 +100,7 @@ func (r *replica) state() (state rollout.State, why string) {
 		return rollout.Partial, ""
 	case !r.released(), r.nowhere():
 		return rollout.Waiting, ""
-	case r.all(podReady):
+	case r.all(graph.PodReady):
 		return rollout.Available, ""
 	}
 	return rollout.Starting, ""
@@ -148,11 +148,5 @@ func (r *replica) born() int64 {
 func (r *replica) indexes() []int32 { return slices.Sorted(maps.Keys(r.pods)) }
 
 func podReleased(pod *corev1.Pod) bool { return !graph.GateClosed(pod) }
-
-func podReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
 
 func podBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }

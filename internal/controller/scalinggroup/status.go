@@ -36,8 +36,8 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		}
 		count(&status.UpdatedReplicas, !r.outdated)
 		count(&status.ScheduledReplicas, r.all(podBound))
-		count(&status.ReadyReplicas, r.all(podReady))
-		count(&status.AvailableReplicas, r.all(podReady))
+		count(&status.ReadyReplicas, r.all(graph.PodReady))
+		count(&status.AvailableReplicas, r.all(graph.PodReady))
 	}
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
@@ -74,7 +74,7 @@ func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha
 	}
 	var current int32
 	for _, r := range replicas {
-		count(&current, r.whole() && !r.outdated && r.all(podReady))
+		count(&current, r.whole() && !r.outdated && r.all(graph.PodReady))
 	}
 	c.Message = fmt.Sprintf("%d of %d replicas serve the current revision, %d serve in all", current, sg.Spec.Replicas, status.AvailableReplicas)
 	if next.Waits != "" {

@@ -11,6 +11,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
 // maxListed bounds how many names a message lists.
@@ -135,7 +136,7 @@ func workerOf(sg *trellisv1alpha1.ScalingGroup) *trellisv1alpha1.Role {
 
 func list(names []string) string {
 	if len(names) > maxListed {
-		names = append(slices.Clone(names[:maxListed-1]), fmt.Sprintf("%d more", len(names)-maxListed+1))
+		names = limit.First(names, maxListed-1, "")
 	}
 	return strings.Join(names, ", ")
 }

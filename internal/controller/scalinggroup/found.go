@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
@@ -52,24 +51,8 @@ func isLeftover(pod *corev1.Pod, group string, uid types.UID) bool {
 
 // deleteLeftovers deletes the pods of earlier groups of this name. The events of their end bring the next reconcile.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, group types.NamespacedName, uid types.UID, pods []*corev1.Pod) error {
-	var todo []func() error
-	for _, pod := range pods {
-		if pod.DeletionTimestamp == nil {
-			todo = append(todo, func() error {
-				log.FromContext(ctx).Info("deleting a pod", "pod", pod.Name, "why", "it belongs to an earlier scaling group of this name")
-				return leftovers.Delete(ctx, r.Client, pod)
-			})
-		}
-	}
-	if len(todo) == 0 {
-		return nil
-	}
 	owner := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: group.Name, UID: uid}}
-	current, err := leftovers.Current(ctx, r.Live, owner)
-	if err != nil || !current {
-		return err
-	}
-	return inParallel(todo)
+	return leftovers.DeleteAll(ctx, r.Client, r.Live, owner, pods)
 }
 
 // waitFor leaves out pods whose names other pods still have.

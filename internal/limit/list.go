@@ -1,0 +1,28 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package limit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Join joins the first most of total items, and counts the others: "a, b, c and 2 more". items may hold fewer than total.
+func Join(items []string, total, most int, separator string) string {
+	shown := items[:min(len(items), most)]
+	text := strings.Join(shown, separator)
+	if more := total - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// First returns the first most items, and after them how many others there are, of what: "2 more replicas". what may be empty.
+func First(items []string, most int, what string) []string {
+	if len(items) <= most {
+		return items
+	}
+	return append(slices.Clone(items[:most]), strings.TrimSpace(fmt.Sprintf("%d more %s", len(items)-most, what)))
+}

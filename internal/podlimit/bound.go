@@ -1,0 +1,159 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podlimit counts the pods that a deployment asks for, and keeps them within a bound. It knows numbers alone; package validation has
+// the messages.
+package podlimit
+
+import (
+	"math"
+	"slices"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Default is how many pods one graph may have unless the operator is configured otherwise.
+const Default = 10_000
+
+// Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its components. A sum beyond the largest int64 is that number.
+func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
+	var sum int64
+	for i := range dgd.Spec.Components {
+		pods := PodsOf(&dgd.Spec.Components[i])
+		if pods > math.MaxInt64-sum {
+			return math.MaxInt64
+		}
+		sum += pods
+	}
+	return sum
+}
+
+// PodsOf counts the pods of one component: two int32 multiplied fit an int64.
+func PodsOf(c *nvidiav1beta1.ComponentSpec) int64 {
+	return int64(max(0, replicasOf(c))) * int64(nodesOf(c))
+}
+
+// Short is a component that is given fewer replicas than it asks for.
+type Short struct {
+	Component     string
+	Given, Wanted int32
+}
+
+// Bound is the deployment with no more replicas than limit allows its pods to be, and the API each component; it is the deployment itself where
+// that is no fewer. Admission refuses such a deployment; this one was stored without it, or before the bound. A limit of 0 is none.
+//
+// Replicas that exist are kept, whatever the limit. What the limit leaves is given out in the order of the components' names: one replica to each
+// component that has none, then the rest. A replica that does not fit whole is not begun. A component that asks for larger replicas than it has
+// keeps those it has. groups are the deployment's scaling groups by component.
+func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup, limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
+	if within(dgd, limit) {
+		return dgd, nil
+	}
+	shares := make([]*share, 0, len(dgd.Spec.Components))
+	left := limit
+	if limit == 0 {
+		left = math.MaxInt64
+	}
+	for _, c := range graph.Components(dgd) {
+		s := newShare(c, groups[c.Name])
+		left -= min(int64(s.given)*int64(s.nodes), max(left, 0)) // never below 0
+		shares = append(shares, s)
+	}
+	for _, s := range shares {
+		if s.given == 0 {
+			left = s.grow(left, 1)
+		}
+	}
+	for _, s := range shares {
+		left = s.grow(left, s.wanted)
+	}
+	out := *dgd
+	out.Spec.Components = slices.Clone(dgd.Spec.Components)
+	var short []Short
+	for _, s := range shares {
+		*out.Component(s.name) = s.spec()
+		if s.given < s.wanted {
+			short = append(short, Short{s.name, s.given, s.wanted})
+		}
+	}
+	return &out, short
+}
+
+// within reports whether the deployment keeps the limit, and each component the bounds of the API.
+func within(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) bool {
+	if limit > 0 && Pods(dgd) > limit {
+		return false
+	}
+	return !slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
+		return replicasOf(&c) > nvidiav1beta1.MaxReplicas || nodesOf(&c) > nvidiav1beta1.MaxNodeCount
+	})
+}
+
+// share is what one component is given.
+type share struct {
+	name string
+	from *nvidiav1beta1.ComponentSpec
+	// wanted and given are numbers of replicas, nodes the number of pods of each.
+	wanted, given, nodes int32
+	// fixed: no replica is added.
+	fixed bool
+}
+
+func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGroup) *share {
+	s := &share{name: spec.Name, from: spec, wanted: max(0, replicasOf(spec)), nodes: nodesOf(spec)}
+	if sg != nil {
+		there := sg.Status.Replicas
+		if sg.Status.ObservedGeneration != sg.Generation {
+			there = sg.Spec.Replicas // not counted yet
+		}
+		s.given = min(s.wanted, there)
+		if has := graph.PodsPerReplica(sg); there > 0 && has < s.nodes {
+			s.nodes, s.fixed = has, true
+		}
+	}
+	if s.nodes > nvidiav1beta1.MaxNodeCount {
+		s.fixed = true
+		if s.given == 0 {
+			s.nodes = nvidiav1beta1.MaxNodeCount // what a scaling group may hold
+		}
+	}
+	return s
+}
+
+// grow gives up to replicas in all, as far as the pods left go, and returns what is left.
+func (s *share) grow(left int64, replicas int32) int64 {
+	replicas = min(replicas, s.wanted, nvidiav1beta1.MaxReplicas)
+	if s.fixed || left <= 0 || replicas <= s.given {
+		return left
+	}
+	more := min(int64(replicas-s.given), left/int64(s.nodes))
+	s.given += int32(more)
+	return left - more*int64(s.nodes)
+}
+
+func (s *share) spec() nvidiav1beta1.ComponentSpec {
+	out := *s.from
+	out.Replicas = &s.given
+	if out.Multinode != nil && nodesOf(s.from) != s.nodes {
+		multinode := *out.Multinode
+		multinode.NodeCount = s.nodes
+		out.Multinode = &multinode
+	}
+	return out
+}
+
+// replicasOf a component, in its spec.
+func replicasOf(c *nvidiav1beta1.ComponentSpec) int32 {
+	if c.Replicas == nil {
+		return 1
+	}
+	return *c.Replicas
+}
+
+// nodesOf is the number of pods of one replica.
+func nodesOf(c *nvidiav1beta1.ComponentSpec) int32 {
+	n, _ := c.PodsPerReplica()
+	return n
+}
