@@ -23,7 +23,7 @@ help: ## Show the targets
 demo: build ## Bring a cluster up, place three graphs, show every refusal, take it down again (KEEP=1 leaves it running)
 	@go -C hack/sandbox run ./cmd/demo $(if $(KEEP),--keep)
 
-# Without the -trimpath of releases, what is compiled here serves the tests, too. The plugin has the command sandbox, which a released one has not.
+# Without the -trimpath of releases, what is compiled here serves the tests, too. This plugin has the command sandbox; a released one does not.
 .PHONY: build
 build: bin/kubectl-trellis ## Build bin/trellis-manager and bin/kubectl-trellis
 	@go build -o bin/trellis-manager ./cmd/trellis-manager

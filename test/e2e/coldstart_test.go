@@ -154,14 +154,14 @@ func (w *world) lookedAt() error {
 	}
 	graphs, groups := len(list(w, &nvidiav1alpha1.DynamoGraphDeploymentList{}).Items), len(list(w, &trellisv1alpha1.ScalingGroupList{}).Items)
 	for controller, objects := range map[string]int{"graph": graphs, "scalingadapter": graphs, "scalinggroup": groups, "clustertopology": 1, "storageversion": 2} {
-		if done := series(text, "controller_runtime_reconcile_total", fmt.Sprintf("controller=%q", controller)); done < float64(objects) {
+		if done := sandbox.Series(text, "controller_runtime_reconcile_total", fmt.Sprintf("controller=%q", controller)); done < float64(objects) {
 			return fmt.Errorf("%s has reconciled %.0f times, and has %d objects", controller, done, objects)
 		}
 	}
-	if depth, active := series(text, "workqueue_depth"), series(text, "controller_runtime_active_workers"); depth+active > 0 {
+	if depth, active := sandbox.Series(text, "workqueue_depth"), sandbox.Series(text, "controller_runtime_active_workers"); depth+active > 0 {
 		return fmt.Errorf("%.0f in queues, %.0f at work", depth, active)
 	}
-	if waiting := series(text, "trellis_graphs_waiting"); waiting != 1 {
+	if waiting := sandbox.Series(text, "trellis_graphs_waiting"); waiting != 1 {
 		return fmt.Errorf("%.0f graphs wait, want 1", waiting)
 	}
 	return nil

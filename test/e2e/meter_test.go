@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
 // meter follows an operator's own metrics over all its lives, served without TLS (--metrics-secure=false). Writes between its last look at a
@@ -35,16 +34,16 @@ func (m *meter) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	started, writes := series(text, "process_start_time_seconds"), 0.0
+	started, writes := sandbox.Series(text, "process_start_time_seconds"), 0.0
 	for _, verb := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		writes += series(text, "rest_client_requests_total", fmt.Sprintf("method=%q", verb))
+		writes += sandbox.Series(text, "rest_client_requests_total", fmt.Sprintf("method=%q", verb))
 	}
 	if started != m.life {
 		m.life, m.last = started, 0
 	}
 	m.writes += writes - m.last
 	m.last = writes
-	m.now = usage{series(text, "process_resident_memory_bytes"), series(text, "go_memstats_heap_inuse_bytes"), series(text, "go_goroutines")}
+	m.now = usage{sandbox.Series(text, "process_resident_memory_bytes"), sandbox.Series(text, "go_memstats_heap_inuse_bytes"), sandbox.Series(text, "go_goroutines")}
 	m.most = usage{max(m.most.resident, m.now.resident), max(m.most.heap, m.now.heap), max(m.most.goroutines, m.now.goroutines)}
 }
 
@@ -65,20 +64,6 @@ func (m *meter) read(ctx context.Context) (string, error) {
 		err = fmt.Errorf("the metrics answer %s", response.Status)
 	}
 	return string(text), err
-}
-
-// series sums the series of a metric that have all these labels.
-func series(text, metric string, labels ...string) (sum float64) {
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(line, metric)
-		if !ok || rest[0] != '{' && rest[0] != ' ' || slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
-			continue
-		}
-		fields := strings.Fields(rest)
-		value, _ := strconv.ParseFloat(fields[len(fields)-1], 64)
-		sum += value
-	}
-	return sum
 }
 
 func (u usage) String() string {

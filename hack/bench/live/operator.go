@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,14 +19,14 @@ import (
 )
 
 const (
-	plansMetric   = "trellis_plan_duration_seconds"
+	plansMetric   = "trellis_plan_duration_seconds_count"
 	waitingMetric = "trellis_graphs_waiting"
 	// steadyFor is how long no plan is made before a measurement starts: longer than the operator waits (10 s) before it looks again at graphs
 	// that could not use a changed node.
 	steadyFor = 13 * time.Second
 )
 
-// metric of a manager: the sum of a metric's series; of a histogram, how many values it has.
+// metric of a manager: the sum of its series.
 func (c *Cluster) metric(ctx context.Context, manager, name string) (float64, error) {
 	if c.metrics == nil {
 		reader, err := c.box.NewMetricsReader(ctx)
@@ -42,24 +39,10 @@ func (c *Cluster) metric(ctx context.Context, manager, name string) (float64, er
 	if err != nil {
 		return 0, err
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		return 0, err
-	}
-	family, found := families[name]
-	if !found {
+	if !strings.Contains(text, "\n"+name) {
 		return 0, fmt.Errorf("%s has no metric %s", manager, name)
 	}
-	sum := 0.0
-	for _, m := range family.Metric {
-		if family.GetType() == dto.MetricType_HISTOGRAM {
-			sum += float64(m.GetHistogram().GetSampleCount())
-		} else {
-			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-	}
-	return sum, nil
+	return sandbox.Series(text, name), nil
 }
 
 // untilWaiting waits until so many graphs wait, as the manager counts them.
