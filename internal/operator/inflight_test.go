@@ -20,9 +20,10 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// heldBack lets the status writes of the scaling groups of one graph wait on their way to the API server.
+// heldBack lets patches of objects of one graph wait on their way to the API server.
 type heldBack struct {
-	graph string
+	// resource of the objects, whose names begin with those of the graph, and the end of the path.
+	resource, graph, end string
 	// seen is closed when the first one waits, and release lets all go on.
 	seen, release chan struct{}
 	once          sync.Once
@@ -32,7 +33,7 @@ func (h *heldBack) newClient(config *rest.Config, o client.Options) (client.Clie
 	through := *o.HTTPClient
 	next := through.Transport
 	through.Transport = roundTripper(func(request *http.Request) (*http.Response, error) {
-		if request.Method == http.MethodPatch && strings.Contains(request.URL.Path, "/scalinggroups/"+h.graph+"-") && strings.HasSuffix(request.URL.Path, "/status") {
+		if request.Method == http.MethodPatch && strings.Contains(request.URL.Path, "/"+h.resource+"/"+h.graph+"-") && strings.HasSuffix(request.URL.Path, h.end) {
 			h.once.Do(func() { close(h.seen) })
 			select {
 			case <-h.release:
@@ -52,19 +53,22 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 var _ = Describe("A write of one graph that is on its way for long", func() {
-	It("delays no other graph", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		h := &heldBack{graph: "held", seen: make(chan struct{}), release: make(chan struct{})}
+	DescribeTable("delays no other graph", func(ctx SpecContext, resource, end string) {
+		h := &heldBack{resource: resource, graph: "held", end: end, seen: make(chan struct{}), release: make(chan struct{})}
 		b := newBareWith(ctx, h.newClient, func(o *Options) { o.ownWritesWithin = 24 * time.Hour })
+		b.hosts(2)
 		defer close(h.release)
 		namespace := newNamespace(b.c)
 		create := func(name string) {
 			GinkgoHelper()
-			dgd := deployment(namespace, graphs.Services{"Worker": graphs.Worker(1, 1, 1, "")})
+			worker := graphs.Worker(1, 2, 0, "")
+			worker.Resources = nil
+			dgd := deployment(namespace, graphs.Services{"Worker": worker})
 			dgd.Name = name
 			Expect(b.c.Create(ctx, dgd)).To(Succeed())
 		}
 		create("held")
-		Eventually(ctx, h.seen).Should(BeClosed(), "no status of the group is written")
+		Eventually(ctx, h.seen).Should(BeClosed(), "no such write is made")
 		create("other")
 		b.until("the other graph has its pod and a status", func() error {
 			dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
@@ -81,5 +85,8 @@ var _ = Describe("A write of one graph that is on its way for long", func() {
 			}
 			return errors.New("it has no pod")
 		})
-	})
+	},
+		Entry("the status of a scaling group", SpecTimeout(suite.Timeout()), "scalinggroups", "/status"),
+		Entry("the release of a pod", SpecTimeout(suite.Timeout()), "pods", "-0"),
+	)
 })

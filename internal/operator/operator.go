@@ -82,7 +82,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	results := scheduler.NewResults(func(name types.NamespacedName) {
 		changed <- event.GenericEvent{Object: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 	})
-	writer, err := newClient(mgr, o)
+	writer, err := newClient(mgr, o, false)
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -97,21 +97,21 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	for _, add := range []func() error{
 		func() error { return mgr.Add(loop) },
 		func() error { return mgr.Add(providers) },
-		func() error {
+		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&graphcontroller.Reconciler{
-				Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
+				Client: writer, Deployments: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Results: results, Changed: changed,
 				Providers: providers, Provider: o.Provider, Platform: o.Platform, MaxPods: o.MaxPodsPerGraph, Retries: o.retries,
 			}).SetupWithManager(ctx, mgr)
-		},
-		func() error {
-			return (&scalingadapter.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
-		},
-		func() error {
-			return (&scalinggroup.Reconciler{Client: writer, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor, Retries: o.retries}).SetupWithManager(ctx, mgr)
-		},
-		func() error {
-			return (&clustertopology.Reconciler{Client: writer, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
-		},
+		}),
+		withOwnWrites(mgr, o, func(own client.Client) error {
+			return (&scalingadapter.Reconciler{Client: own, Live: mgr.GetAPIReader(), Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
+		}),
+		withOwnWrites(mgr, o, func(own client.Client) error {
+			return (&scalinggroup.Reconciler{Client: own, Live: mgr.GetAPIReader(), Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor, Retries: o.retries}).SetupWithManager(ctx, mgr)
+		}),
+		withOwnWrites(mgr, o, func(own client.Client) error {
+			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
+		}),
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
 	} {
@@ -126,21 +126,28 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	return front.runBefore(ctx, mgr)
 }
 
-// newClient returns the controllers' client. A reconcile sees its own writes: what the cache does not show yet would be written, and
-// announced, twice.
-func newClient(mgr ctrl.Manager, o Options) (client.Client, error) {
+// withOwnWrites sets up a controller with a client of its own, whose reads wait until the cache shows what the controller wrote. It is for
+// controllers that would otherwise write, or announce, something twice. They do not wait for the writes of each other.
+func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error) func() error {
+	return func() error {
+		c, err := newClient(mgr, o, true)
+		if err != nil {
+			return fmt.Errorf("connecting to the cluster: %w", err)
+		}
+		return setUp(patient{Client: c, wait: cmp.Or(o.ownWritesWithin, ownWritesWithin)})
+	}
+}
+
+// newClient returns a client that reads the manager's cache: as it is, or with the client's own writes.
+func newClient(mgr ctrl.Manager, o Options, ownWrites bool) (client.Client, error) {
 	create := o.NewClient
 	if create == nil {
 		create = client.New
 	}
-	c, err := create(mgr.GetConfig(), client.Options{
+	return create(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)},
+		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: &ownWrites},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return patient{Client: c, wait: cmp.Or(o.ownWritesWithin, ownWritesWithin)}, nil
 }
 
 func managerOptions(o Options, certificate *webhook.Certificate) ctrl.Options {

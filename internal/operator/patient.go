@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// ownWritesWithin is how long a read waits for the operator's own writes to show in the cache.
+// ownWritesWithin is how long a read waits for the client's own writes to show in the cache.
 const ownWritesWithin = 30 * time.Second
 
 // patient is a client whose reads wait for its own writes, but not for ever.

@@ -72,11 +72,11 @@ func (a Adopter) Current(ctx context.Context) (bool, error) {
 
 // Adopt makes the owner the controller of an object as it was read. One that has changed since, or is gone, is left as it is: the event of the change
 // brings the next reconcile. The caller has asked Current.
-func (a Adopter) Adopt(ctx context.Context, object client.Object, options ...client.PatchOption) error {
+func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	adopted := object.DeepCopyObject().(client.Object)
 	adopted.SetOwnerReferences(append(adopted.GetOwnerReferences(), *metav1.NewControllerRef(a.Owner, a.Kind)))
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	err := a.Client.Patch(ctx, adopted, patch, append([]client.PatchOption{client.FieldOwner(graph.FieldOwner)}, options...)...)
+	err := a.Client.Patch(ctx, adopted, patch, client.FieldOwner(graph.FieldOwner))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("adopting %s %s: %w", kindOf(object), object.GetName(), err)
 	}

@@ -120,8 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	users := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}, client.UnsafeDisableDeepCopy,
-		client.DisableReadYourWritesConsistency); err != nil {
+	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}
 	topologies := &grovev1alpha1.ClusterTopologyList{}

@@ -67,7 +67,7 @@ type kept struct {
 // keepTopologies writes topology objects only for providers that deployments with this topology use: the others may not even know it.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {
 		return kept{}, fmt.Errorf("listing scaling groups: %w", err)
 	}
 	var out kept

@@ -84,7 +84,7 @@ func (a *access) set(object client.Object, from origin) {
 // isForeign says that an object of this kind and name exists and is not ours; live: also one that the cache lacks.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
-	err := r.cached().Get(ctx, key, existing)
+	err := r.Client.Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) && live {
 		err = r.Live.Get(ctx, key, existing)
 	}
@@ -160,7 +160,7 @@ func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
 // unshare deletes a binding of ours that nothing may be bound by any more.
 func (r *Reconciler) unshare(ctx context.Context, binding *rbacv1.RoleBinding) error {
 	existing := &rbacv1.RoleBinding{}
-	if err := r.cached().Get(ctx, client.ObjectKeyFromObject(binding), existing); err != nil || !isOurs(existing) {
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing); err != nil || !isOurs(existing) {
 		return client.IgnoreNotFound(err)
 	}
 	err := r.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID})

@@ -117,7 +117,7 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 
 // create a child. The API server does less for it than for a server-side apply, before which the object would have to be looked for, too.
 func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child client.Object) error {
-	err := r.Client.Create(ctx, child.DeepCopyObject().(client.Object), client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+	err := r.Client.Create(ctx, child.DeepCopyObject().(client.Object), client.FieldOwner(graph.FieldOwner))
 	if err == nil {
 		r.uncached.add(dgd, child)
 	}
@@ -134,8 +134,7 @@ func (r *Reconciler) change(ctx context.Context, child client.Object) error {
 		return err
 	}
 	delete(content, "status")
-	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(graph.FieldOwner), client.ForceOwnership,
-		client.DisableReadYourWritesConsistency) // it would watch every kind a second time, as unstructured objects
+	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(graph.FieldOwner), client.ForceOwnership)
 }
 
 // ownAsApplied makes what the operator owns by the create of an object owned by server-side apply, which takes back what it owns that way alone.
@@ -152,7 +151,7 @@ func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) erro
 	if err != nil || patch == nil {
 		return err
 	}
-	err = r.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+	err = r.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(graph.FieldOwner))
 	if err == nil && child.GetResourceVersion() != "" {
 		child.SetResourceVersion(object.GetResourceVersion())
 	}
@@ -164,7 +163,7 @@ func (r *Reconciler) reader(object client.Object) client.Reader {
 	if _, foreign := object.(*unstructured.Unstructured); foreign {
 		return r.Live
 	}
-	return r.cached()
+	return r.Client
 }
 
 func subset(part, whole map[string]string) bool {

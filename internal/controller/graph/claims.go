@@ -29,7 +29,7 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 			failures = append(failures, err)
 		case existing == nil:
 			claim.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))})
-			err := r.Client.Create(ctx, claim, client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+			err := r.Client.Create(ctx, claim, client.FieldOwner(graph.FieldOwner))
 			if err != nil && !apierrors.IsAlreadyExists(err) { // the cache may lag behind
 				failures = append(failures, fmt.Errorf("creating PersistentVolumeClaim %s: %w", claim.Name, err))
 			}
@@ -43,7 +43,7 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 // claim reads the metadata of a volume claim, nil when there is none.
 func (r *Reconciler) claim(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	existing := claimMetadata()
-	err := r.cached().Get(ctx, key, existing)
+	err := r.Client.Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

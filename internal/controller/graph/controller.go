@@ -46,8 +46,12 @@ const workers = 32
 
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
-	// Client reads from the cache and writes.
+	// Client reads from the cache and writes. What the cache does not show yet is created, applied or deleted once more: a create of what exists is
+	// refused, and deletes name the UID.
 	Client client.Client
+	// Deployments reads deployments from the cache and writes their status. Its reads show its writes: a status that the cache does not show yet
+	// would be announced twice.
+	Deployments client.Client
 	// Live reads past the cache: what it cannot show, and what turns out to exist when it is created.
 	Live     client.Reader
 	Recorder events.EventRecorder
@@ -160,7 +164,7 @@ type observed struct {
 // Reconcile observes, decides, applies the children, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
+	if err := r.Deployments.Get(ctx, req.NamespacedName, dgd); err != nil {
 		r.written.Forget(req.NamespacedName)
 		r.uncached.forget(req.NamespacedName)
 		r.sshKeys.Delete(req.NamespacedName)
@@ -224,7 +228,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if o.groups, err = r.groupsOf(ctx, dgd); err != nil {
 		return o, err
 	}
-	if o.adapters, err = scalingadapter.List(ctx, r.cached(), name); err != nil {
+	if o.adapters, err = scalingadapter.List(ctx, r.Client, name); err != nil {
 		return o, err
 	}
 	if o.defaultTopology, o.profile, err = r.topologiesOf(ctx, o); err != nil {
@@ -241,7 +245,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 // groupsOf are the deployment's own scaling groups, by component.
 func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]*trellisv1alpha1.ScalingGroup, error) {
 	list := &trellisv1alpha1.ScalingGroupList{}
-	err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
+	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
 	if err != nil {
 		return nil, fmt.Errorf("listing scaling groups: %w", err)
 	}
@@ -256,7 +260,7 @@ func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 func (r *Reconciler) topologiesOf(ctx context.Context, o observed) (preset, profile *grovev1alpha1.ClusterTopology, err error) {
 	if len(o.groups) == 0 && !o.stated.Any() {
 		all := &grovev1alpha1.ClusterTopologyList{}
-		if err := r.cached().List(ctx, all); err != nil {
+		if err := r.Client.List(ctx, all); err != nil {
 			return nil, nil, fmt.Errorf("listing ClusterTopologies: %w", err)
 		}
 		preset = constraint.Default(all.Items)
@@ -266,7 +270,7 @@ func (r *Reconciler) topologiesOf(ctx context.Context, o observed) (preset, prof
 		return preset, nil, nil
 	}
 	profile = &grovev1alpha1.ClusterTopology{}
-	err = r.cached().Get(ctx, types.NamespacedName{Name: name}, profile)
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
 	switch {
 	case apierrors.IsNotFound(err):
 		return preset, nil, nil

@@ -36,7 +36,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	if err := nvidiav1beta1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).Build()}
+	r := &Reconciler{Deployments: fake.NewClientBuilder().WithScheme(scheme).Build()}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "1"}}
 	name := types.NamespacedName{Namespace: "ns", Name: "g"}
 	count := func() map[string]int {

@@ -71,7 +71,7 @@ func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *graph.
 	failures := make([]error, 0, len(groups))
 	for _, sg := range groups {
 		log.FromContext(ctx).Info("adopting a scaling group", "group", sg.Name)
-		failures = append(failures, adopter.Adopt(ctx, sg, client.DisableReadYourWritesConsistency))
+		failures = append(failures, adopter.Adopt(ctx, sg))
 	}
 	return true, errors.Join(failures...)
 }
@@ -118,7 +118,7 @@ func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Obje
 		return nil
 	}
 	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.cached().List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
 		log.FromContext(ctx).Error(err, "listing the deployments of a namespace", "namespace", object.GetNamespace())
 		return nil
 	}

@@ -162,7 +162,7 @@ func (r *Reconciler) deploymentsBy(ctx context.Context, index, value string, opt
 
 func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	found := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.cached().List(ctx, found, options...); err != nil {
+	if err := r.Client.List(ctx, found, options...); err != nil {
 		log.FromContext(ctx).Error(err, "listing deployments", "options", options)
 		return nil
 	}

@@ -40,7 +40,7 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	}
 	changed := o.dgd.DeepCopy()
 	changed.Status = status
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(o.dgd)); err != nil {
+	if err := r.Deployments.Status().Patch(ctx, changed, client.MergeFrom(o.dgd)); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return 0, nil
 		}

@@ -53,7 +53,7 @@ func TestFirstStatus(t *testing.T) {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm"}}
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(dgd).WithStatusSubresource(dgd).Build()
 		at := time.Unix(1000, 0)
-		r := &Reconciler{Client: c, Recorder: events.NewFakeRecorder(10), written: pace.Writes{Now: func() time.Time { return at }}}
+		r := &Reconciler{Deployments: c, Recorder: events.NewFakeRecorder(10), written: pace.Writes{Now: func() time.Time { return at }}}
 		look := func() (again time.Duration, written nvidiav1beta1.State) {
 			t.Helper()
 			again, err := r.report(t.Context(), observed{dgd: dgd}, nvidiav1beta1.DynamoGraphDeploymentStatus{State: state})

@@ -32,7 +32,7 @@ var errNotMade = &notOurs{errors.New("it was not made by Trellis")}
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	existing := blank(wanted)
-	err := r.cached().Get(ctx, client.ObjectKeyFromObject(wanted), existing)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
 	if err == nil && !isOurs(existing) {
 		return errNotMade
 	}

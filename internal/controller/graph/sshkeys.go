@@ -44,7 +44,7 @@ func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.Dynam
 		Data: map[string][]byte{framework.SSHPrivateKey: private, framework.SSHPublicKey: public},
 	}
 	// Waiting until the cache shows the Secret would take the right to list them.
-	err = r.Client.Create(ctx, secret, client.FieldOwner(graph.FieldOwner), client.DisableReadYourWritesConsistency)
+	err = r.Client.Create(ctx, secret, client.FieldOwner(graph.FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)
 	}

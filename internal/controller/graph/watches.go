@@ -132,7 +132,7 @@ func whyUnbound(o client.Object) string {
 // graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.
 func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.cached().List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexByLabel: pod.GetLabels()[graph.LabelGraph]}); err != nil {
+	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexByLabel: pod.GetLabels()[graph.LabelGraph]}); err != nil {
 		log.FromContext(ctx).Error(err, "listing the scaling groups of a pod's graph", "pod", pod.GetName())
 		return nil
 	}

@@ -117,8 +117,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 	}
 	o.dgd = dgd
 	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(req.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)},
-		client.DisableReadYourWritesConsistency); err != nil {
+	if err := r.Client.List(ctx, groups, client.InNamespace(req.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)}); err != nil {
 		return o, fmt.Errorf("listing scaling groups: %w", err)
 	}
 	for i := range groups.Items {

@@ -34,7 +34,8 @@ import (
 
 // Reconciler makes a scaling group's pods.
 type Reconciler struct {
-	// Client reads from the cache and writes.
+	// Client reads from the cache and writes. Its reads show its writes: a pod that the cache does not show yet would be created again, and a failure
+	// counted twice.
 	Client client.Client
 	// Live reads past the cache, before something is destroyed because it seems gone.
 	Live client.Reader

@@ -21,7 +21,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
@@ -96,7 +95,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 		want.SetUID(have.GetUID())
 	}
 	sent := want.DeepCopy()
-	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(graph.FieldOwner), client.ForceOwnership, provider.Unwatched)
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(graph.FieldOwner), client.ForceOwnership)
 	if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
 		plural, _ := meta.UnsafeGuessKindToResource(sent.GroupVersionKind())
 		return fmt.Errorf("%s %s of an earlier owner of this name cannot be adopted: %w; to delete it: kubectl delete -n %s %s/%s",
@@ -114,7 +113,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 // Delete deletes exactly this object.
 func (w Writer) Delete(ctx context.Context, object *unstructured.Unstructured) error {
 	uid := object.GetUID()
-	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, provider.Unwatched)
+	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
 	}

@@ -207,7 +207,7 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 		return nil
 	}
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, to.Replicas))
-	if err := w.Client.SubResource("scale").Patch(ctx, object, patch, provider.Unwatched); err != nil {
+	if err := w.Client.SubResource("scale").Patch(ctx, object, patch); err != nil {
 		return fmt.Errorf("scaling %s %s: %w", to.Kind, to.Name, err)
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/adoption"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/provider/external/write"
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
@@ -56,7 +55,7 @@ func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	if err != nil || have == nil || !write.Orphaned(have) {
 		return err
 	}
-	return by.Adopt(ctx, have, provider.Unwatched)
+	return by.Adopt(ctx, have)
 }
 
 func (p Placer) isForming(of gang.Members, pod *corev1.Pod) bool {

@@ -126,7 +126,7 @@ func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *
 		return err
 	}
 	got := sent.DeepCopy()
-	err = m.Client.Create(ctx, got, provider.Unwatched)
+	err = m.Client.Create(ctx, got)
 	if apierrors.IsAlreadyExists(err) {
 		return m.taken(ctx, sg, set.Name)
 	}
@@ -197,7 +197,7 @@ func (m Maker) Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ord
 
 func (m Maker) delete(ctx context.Context, set *unstructured.Unstructured) error {
 	uid := set.GetUID()
-	err := m.Client.Delete(ctx, set, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground), provider.Unwatched)
+	err := m.Client.Delete(ctx, set, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting LeaderWorkerSet %s: %w", set.GetName(), err)
 	}

@@ -83,7 +83,7 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	podgroup.LargestFirst(of.Replicas)
 	w := podgroup.Workload(of.Graph, of.Groups)
-	if err := p.Client.Create(ctx, w, provider.Unwatched); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := p.Client.Create(ctx, w); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Workload %s: %w", w.Name, err)
 	}
 	members := make([]*schedulingv1beta1.PodGroup, 0, len(of.Replicas))
@@ -109,7 +109,7 @@ func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	}
 	for i := range workloads.Items {
 		if w := &workloads.Items[i]; adoption.Orphaned(w) {
-			if err := by.Adopt(ctx, w, provider.Unwatched); err != nil {
+			if err := by.Adopt(ctx, w); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 // formGroup creates a group, or makes sure that the one there is of that name will do.
 func (p Placer) formGroup(ctx context.Context, of gang.Members, want *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
 	made := want.DeepCopy()
-	err := p.Client.Create(ctx, made, provider.Unwatched)
+	err := p.Client.Create(ctx, made)
 	switch {
 	case err == nil:
 		if why := podgroup.Dropped(want, made); why != "" {
@@ -150,7 +150,7 @@ func equal(a, b *string) bool { return ptr.Deref(a, "") == ptr.Deref(b, "") }
 
 func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.CompositePodGroup) error {
 	made := want.DeepCopy()
-	err := p.Client.Create(ctx, made, provider.Unwatched)
+	err := p.Client.Create(ctx, made)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		if err := p.Live.Get(ctx, client.ObjectKeyFromObject(want), made); err != nil {

@@ -64,7 +64,7 @@ func lacking(list *metav1.APIResourceList, names []string) []string {
 func (p Placer) tryGroup(ctx context.Context) (string, error) {
 	want := podgroup.ProbeGroup(p.Namespace)
 	made := want.DeepCopy()
-	err := p.Client.Create(ctx, made, provider.Unwatched, client.DryRunAll)
+	err := p.Client.Create(ctx, made, client.DryRunAll)
 	switch {
 	case apierrors.IsInvalid(err):
 		return "the API server refuses a PodGroup with a topology constraint and a parent: " + err.Error(), nil
@@ -77,7 +77,7 @@ func (p Placer) tryGroup(ctx context.Context) (string, error) {
 // tryPod: a refusal is no answer, since admission may refuse pods in this namespace for other reasons; each real pod is read back too.
 func (p Placer) tryPod(ctx context.Context) (string, error) {
 	pod := podgroup.ProbePod(p.Namespace)
-	err := p.Client.Create(ctx, pod, provider.Unwatched, client.DryRunAll)
+	err := p.Client.Create(ctx, pod, client.DryRunAll)
 	switch {
 	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return "", fmt.Errorf("trying a pod: %w", err)

@@ -19,26 +19,6 @@ import (
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
-// cached reads the cache as it is: everything but the deployment itself.
-//
-// Reads of the operator's client wait until the cache shows the operator's writes of the kind that are under way. Of scaling groups these are
-// statuses, which another controller writes; with many deployments at once there is always one, and each reconcile waited for those of all others.
-// What this controller writes itself, it applies, creates or deletes once more if the cache lags behind: a create of what exists is refused, and it
-// deletes by UID.
-func (r *Reconciler) cached() client.Reader { return asIs{r.Client} }
-
-type asIs struct{ reader client.Reader }
-
-// Get implements [client.Reader].
-func (a asIs) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	return a.reader.Get(ctx, key, object, append(options[:len(options):len(options)], client.DisableReadYourWritesConsistency)...)
-}
-
-// List implements [client.Reader].
-func (a asIs) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return a.reader.List(ctx, list, append(options[:len(options):len(options)], client.DisableReadYourWritesConsistency)...)
-}
-
 // indexByLabel of children is the deployment that their label names. A namespace may have the children of a thousand deployments.
 const indexByLabel = "trellis.graph"
 
@@ -66,7 +46,7 @@ func labelOf(child client.Object) []string {
 
 // labelled lists the objects of one of these kinds that have the deployment's label, whoever owns them.
 func (r *Reconciler) labelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList) ([]runtime.Object, error) {
-	err := r.cached().List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{indexByLabel: graph.LabelValue(dgd.Name)})
+	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{indexByLabel: graph.LabelValue(dgd.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing %T: %w", list, err)
 	}
