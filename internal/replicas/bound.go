@@ -54,7 +54,7 @@ func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv
 		}
 	}
 	if len(short) > 3 {
-		short = append(short[:3], fmt.Sprintf("%d more services", len(short)-3))
+		short = append(short[:3], fmt.Sprintf("%d more components", len(short)-3))
 	}
 	if len(short) > 0 {
 		why += "; " + strings.Join(short, ", ")

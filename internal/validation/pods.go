@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // DefaultMaxPods is how many pods one graph may have unless the operator is configured otherwise.
@@ -62,7 +61,7 @@ func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) fi
 }
 
 func tooManyReplicas(path *field.Path, n int32) *field.Error {
-	return field.Invalid(path, n, fmt.Sprintf("must be at most %d; split the service into several graphs", nvidiav1beta1.MaxReplicas))
+	return field.Invalid(path, n, "must be at most %d; split the %s into several graphs", nvidiav1beta1.MaxReplicas, field.WordComponent)
 }
 
 // ScaleLimit returns why a service may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.

@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -27,7 +26,7 @@ type problem struct {
 // came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
 func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	if errs := guard(o); len(errs) > 0 {
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(wording(o.dgd).Errors(errs).ToAggregate().Error(), limit.Condition)}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
 	}
 	in := graph.Inputs{
 		Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen(), Groups: o.groups,
@@ -38,7 +37,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	case errors.Is(err, constraint.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(wording(o.dgd).Text(err.Error()), limit.Condition)}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(field.ErrorIn(err, versionOf(o.dgd)), limit.Condition)}
 	}
 	return resolved, nil
 }
@@ -93,11 +92,10 @@ func guard(o observed) field.ErrorList {
 	return errs
 }
 
-// wording is that of v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
-func wording(dgd *nvidiav1beta1.DynamoGraphDeployment) validation.Wording {
-	version := nvidiav1beta1.GroupVersion.Version
+// versionOf is v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
+func versionOf(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if dgd.Annotations[nvidiav1alpha1.AnnotationSpecMemory] != "" {
-		version = nvidiav1alpha1.GroupVersion.Version
+		return nvidiav1alpha1.GroupVersion.Version
 	}
-	return validation.WordingOf(dgd, version)
+	return nvidiav1beta1.GroupVersion.Version
 }
