@@ -94,7 +94,8 @@ func actingOn(t *testing.T) map[string][]string {
 				e.Grove = &nvidiav1beta1.GroveOptions{}
 			}
 		}
-		for _, path := range graph.NotActedOn(dgd, only, provider.Name) {
+		for _, ignored := range graph.NotActedOn(dgd, only, provider.Name) {
+			path := ignored.Path.In("v1alpha1")
 			field := roleName.ReplaceAllString(fieldOfService.ReplaceAllString(path, ""), "roles[]")
 			if _, key, annotation := strings.Cut(field, "annotations["); annotation {
 				field = strings.TrimSuffix(key, "]")

@@ -12,6 +12,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // Kinds of problem a caller may want to tell apart.
@@ -21,14 +22,14 @@ var (
 	// ErrUnknownDomain: a constraint names a level that the ClusterTopology does not have.
 	ErrUnknownDomain = errors.New("packDomain not found in cluster topology")
 	// ErrNoProfile: a constraint names no ClusterTopology.
-	ErrNoProfile = errors.New("topologyProfile is required")
+	ErrNoProfile = errors.New("clusterTopologyName is required")
 )
 
-// Paths, in the words of v1alpha1.
-const (
-	pathConstraint  = "spec.topologyConstraint."
-	pathProfile     = pathConstraint + "topologyProfile"
-	pathAnnotations = "metadata.annotations."
+// Where constraints are.
+var (
+	pathConstraint  = field.NewPath("spec", "topologyConstraint")
+	pathProfile     = pathConstraint.Child("clusterTopologyName")
+	pathAnnotations = field.NewPath("metadata", "annotations")
 )
 
 // Sources are where the constraints of a deployment come from, besides the deployment itself.
@@ -44,10 +45,10 @@ type Sources struct {
 
 // Problem is why a constraint cannot be resolved.
 type Problem struct {
-	// Path of the field, in the words of v1alpha1.
-	Path string
+	// Path of the field.
+	Path *field.Path
 	// Message says what is wrong and the fix.
-	Message string
+	Message field.Text
 	// Kind is one of the errors above.
 	Kind error
 }
@@ -83,7 +84,7 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 			preferNarrowest(resolved, c)
 		} else if own := c.TopologyConstraint; own != nil {
 			resolved.PackDomain, resolved.PreferredPackDomain = own.PackDomain, own.PreferredPackDomain
-			path := "spec.services[" + c.Name + "].topologyConstraint."
+			path := field.Component(i, c.Name).Child("topologyConstraint")
 			problems = append(problems, unknownDomain(resolved, path, "packDomain", resolved.PackDomain)...)
 			problems = append(problems, unknownDomain(resolved, path, "preferredPackDomain", resolved.PreferredPackDomain)...)
 		}
@@ -122,7 +123,7 @@ func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellis
 	asked := dgd.Spec.TopologyConstraint
 	if asked == nil || asked.ClusterTopologyName == "" {
 		return nil, []Problem{{Path: pathProfile, Kind: ErrNoProfile,
-			Message: "topologyProfile is required when any topology constraint is set (at spec or service level); name a ClusterTopology"}}
+			Message: field.Say("%s is required when any topology constraint is set (at spec or %s level); name a ClusterTopology", field.WordTopologyName, field.WordComponent)}}
 	}
 	if s.Topology == nil || s.Topology.Name != asked.ClusterTopologyName {
 		return nil, topologyNotFound(pathProfile, asked.ClusterTopologyName)
@@ -136,7 +137,7 @@ func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellis
 // baseOfAnnotations turns label keys into domains.
 func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
 	if s.Topology == nil || s.Topology.Name != a.Topology {
-		return nil, topologyNotFound(pathAnnotations+AnnotationTopology, a.Topology)
+		return nil, topologyNotFound(pathAnnotations.Key(AnnotationTopology), a.Topology)
 	}
 	base := newBase(s.Topology)
 	var problems []Problem
@@ -146,7 +147,7 @@ func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopolog
 		}
 		name, found := DomainOf(s.Topology, key)
 		if !found {
-			problems = append(problems, Problem{Path: pathAnnotations + annotation, Kind: ErrUnknownDomain, Message: UnknownKey(key, s.Topology)})
+			problems = append(problems, Problem{Path: pathAnnotations.Key(annotation), Kind: ErrUnknownDomain, Message: field.Say(UnknownKey(key, s.Topology))})
 		}
 		return name
 	}
@@ -163,11 +164,11 @@ func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.Compo
 	}
 }
 
-func topologyNotFound(path, name string) []Problem {
-	return []Problem{{Path: path, Kind: ErrTopologyNotFound, Message: NotFound(name)}}
+func topologyNotFound(path *field.Path, name string) []Problem {
+	return []Problem{{Path: path, Kind: ErrTopologyNotFound, Message: field.Say(NotFound(name))}}
 }
 
-func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path, field, domain string) []Problem {
+func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path *field.Path, name, domain string) []Problem {
 	var available []string
 	for _, level := range t.Levels {
 		available = append(available, level.Domain)
@@ -175,7 +176,7 @@ func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path, field, domain stri
 	if domain == "" || slices.Contains(available, domain) {
 		return nil
 	}
-	return []Problem{{Path: path + field, Kind: ErrUnknownDomain, Message: UnknownDomain(field, domain, t.Profile, available)}}
+	return []Problem{{Path: path.Child(name), Kind: ErrUnknownDomain, Message: field.Say(UnknownDomain(name, domain, t.Profile, available))}}
 }
 
 // NotFound is the message about a ClusterTopology that is not there, with the fix.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // Detect tells the framework of a container: from the module of Dynamo that its command runs, else as declared for the deployment. It is an
@@ -18,7 +20,7 @@ func Detect(c *corev1.Container, declared string) (string, error) {
 	found := names(programs(c), func(p program) bool { return p.module })
 	switch {
 	case len(found) > 1:
-		return None, fmt.Errorf("the command runs several frameworks (%s); give each a service of its own", strings.Join(found, ", "))
+		return None, field.Errorf("the command runs several frameworks (%s); give each a %s of its own", strings.Join(found, ", "), field.WordComponent)
 	case len(found) == 0:
 		return declared, nil
 	case declared != None && declared != found[0]:

@@ -68,7 +68,7 @@ func TestAnnotationsMeanTheSameAsFields(t *testing.T) {
 	}
 	for annotations, want := range map[string]string{
 		"hall-two " + zone:             `ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource "hall-two"`,
-		"hall-one example.com/cabinet": `metadata.annotations.kai.scheduler/topology-required-placement: example.com/cabinet is not the node label key of any level`,
+		"hall-one example.com/cabinet": `metadata.annotations[kai.scheduler/topology-required-placement]: example.com/cabinet is not the node label key of any level`,
 	} {
 		if _, err := Resolve(hub.Of(twoServices(annotations)), Inputs{Topology: ct}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", annotations, err, want)

@@ -109,7 +109,7 @@ func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Serv
 	}
 	text, err := pickerConfig(spec.EPPConfig.Config)
 	if err != nil {
-		return nil, invalid(servicePath(s.Name)+".eppConfig.config", "%s", err)
+		return nil, invalid(PathOf(dgd, s.Name).Child("eppConfig", "config"), "%s", err)
 	}
 	config := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},

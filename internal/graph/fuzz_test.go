@@ -126,7 +126,7 @@ func FuzzOverride(f *testing.F) {
 			t.Fatalf("%q: %d are taken, %v", value, taken, problems)
 		}
 		for _, p := range problems {
-			if p.Path == "" || p.Text == "" {
+			if p.Path == nil || p.Text == "" {
 				t.Fatalf("%q: %+v", value, p)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
@@ -104,7 +105,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		name := c.Name
 		service, serviceErrs := resolveService(dgd, c, alpha.Services[name], in)
 		errs = append(errs, serviceErrs...)
-		errs = append(errs, checkAlpha(alpha.Deployment, name)...)
+		errs = append(errs, checkAlpha(alpha.Deployment, PathOf(dgd, name), name)...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
 		service.Topology = in.Constraint.Topologies[name]
 		service.Restart = in.Restarts[name]
@@ -126,7 +127,7 @@ func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	if in.Alpha == nil {
 		alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
 		if err != nil {
-			return invalid("metadata.annotations["+nvidiav1alpha1.AnnotationSpecMemory+"]", "%s; remove the annotation", err)
+			return invalid(field.NewPath("metadata", "annotations").Key(nvidiav1alpha1.AnnotationSpecMemory), "%s; remove the annotation", err)
 		}
 		in.Alpha = &alpha
 	}
@@ -149,7 +150,7 @@ func resolveService(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta
 	}
 	s.MinAvailable = spec.MinAvailable
 	if s.Replicas < 0 {
-		errs = append(errs, invalid(servicePath(name)+".replicas", "must not be negative, is %d", s.Replicas))
+		errs = append(errs, invalid(PathOf(dgd, name).Child("replicas"), "must not be negative, is %d", s.Replicas))
 	}
 	t.platform = in.Platform
 	s.Labels, s.Annotations = t.labels(), t.annotations()

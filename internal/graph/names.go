@@ -6,12 +6,14 @@ package graph
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // Space that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
@@ -90,17 +92,17 @@ func nameServices(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceN
 	taken := map[string]string{}
 	for _, c := range Components(dgd) {
 		name := c.Name
-		path := servicePath(name)
+		path := PathOf(dgd, name)
 		lower := dnsLabel(name)
 		if lower == "" {
-			errs = append(errs, invalid(path, "the name has no letter or digit that an object's name could be made of; rename the service"))
+			errs = append(errs, invalid(path, "the name has no letter or digit that an object's name could be made of; rename the %s", field.WordComponent))
 			continue
 		}
 		names := namesOf(dgd, name)
 		out[name] = names
 		for _, object := range []string{names.service, names.headless} {
 			if other, clash := taken[object]; clash && object != "" {
-				errs = append(errs, invalid(path, "its objects would have the same name %q as those of service %q; names are lower-cased, so rename one of them", object, other))
+				errs = append(errs, invalid(path, "its objects would have the same name %q as those of %s %q; names are lower-cased, so rename one of them", object, field.WordComponent, other))
 				break
 			}
 			taken[object] = name
@@ -166,4 +168,12 @@ func podName(group string, multinode bool, ordinal, index int32) string {
 	return fit(group, group, maxName-len(suffix)) + suffix
 }
 
-func servicePath(name string) string { return "spec.services[" + name + "]" }
+// PathOf is the path of a component of a deployment.
+func PathOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) *field.Path {
+	return field.Component(PlaceOf(dgd, name), name)
+}
+
+// PlaceOf is the place of a component in the list of the deployment; -1 for none.
+func PlaceOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) int {
+	return slices.IndexFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool { return c.Name == name })
+}

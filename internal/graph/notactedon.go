@@ -4,12 +4,12 @@
 package graph
 
 import (
-	"fmt"
 	"slices"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/framework"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -30,49 +30,59 @@ var annotationsNotActedOn = []string{
 	specs.AnnotationWorkloadProvider,
 }
 
-const ownAnnotations = "metadata.annotations"
+// Ignored is a field that is accepted and not acted on.
+type Ignored struct {
+	Path *field.Path
+	// Provider is the one that does nothing about it, where others do.
+	Provider string
+}
 
-// NotActedOn lists the paths of what a deployment says that Trellis accepts and does nothing about: first the deployment's own, then each
-// service's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has
-// words of its own for those. A path that ends in "@Name" would be acted on under another provider than the one of that name. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
-func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []string {
+var ownAnnotations = field.NewPath("metadata", "annotations")
+
+// NotActedOn lists the fields of a deployment that Trellis accepts and does nothing about: first the deployment's own, then each component's by
+// name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them; admission has words of its own
+// for those. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
+func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []Ignored {
 	provider := specs.Named(ChooseProvider(dgd, preset).Name)
-	var paths []string
-	add := func(set bool, path string) {
+	var paths []Ignored
+	add := func(set bool, path *field.Path) {
 		if set {
-			paths = append(paths, path)
+			paths = append(paths, Ignored{Path: path})
 		}
 	}
-	annotations := func(path string, annotations map[string]string) {
+	annotations := func(path *field.Path, annotations map[string]string) {
 		for _, key := range annotationsNotActedOn {
 			_, set := annotations[key]
 			acted := path == ownAnnotations && (key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && provider.Queued || slices.Contains(provider.ActsOn, key))
-			add(set && !acted, path+"["+key+"]")
+			add(set && !acted, path.Key(key))
 		}
 		for _, key := range rollout.Annotations { // who makes the pods replaces them
 			value, set := annotations[key]
-			add(set && !provider.Planned && value != rollout.StrategyRollingUpdate, path+"["+key+"]@"+provider.Name)
+			if set && !provider.Planned && value != rollout.StrategyRollingUpdate {
+				paths = append(paths, Ignored{path.Key(key), provider.Name})
+			}
 		}
 	}
 	annotations(ownAnnotations, dgd.Annotations)
-	annotations("spec.annotations", dgd.Spec.Annotations)
-	ignored := func(path string) bool { return slices.Contains(alpha.Ignored, path) }
+	annotations(field.NewPath("spec", "annotations"), dgd.Spec.Annotations)
+	ignored := func(path *field.Path) bool {
+		return slices.Contains(alpha.Ignored, path.In(nvidiav1alpha1.GroupVersion.Version))
+	}
 	_, known := setOverride(dgd)
-	add(dgd.Spec.ProviderOverride != nil && (!provider.Overrides || !known) || ignored("spec.providerOverride"), "spec.providerOverride")
-	add(ignored("spec.experimental"), "spec.experimental")
+	override, experimental := field.NewPath("spec", "providerOverride"), field.NewPath("spec", "experimental")
+	add(dgd.Spec.ProviderOverride != nil && (!provider.Overrides || !known) || ignored(override), override)
+	add(ignored(experimental), experimental)
 	for _, c := range Components(dgd) {
+		component := PathOf(dgd, c.Name)
 		if c.PodTemplate != nil {
-			annotations(servicePath(c.Name)+".annotations", c.PodTemplate.Annotations)
+			annotations(component.Child("podTemplate", "metadata", "annotations"), c.PodTemplate.Annotations)
 		}
 		own := alpha.Services[c.Name]
 		floor := c.MinAvailable != nil && *c.MinAvailable > 1 && !provider.Overrides && !placedAsGang(dgd, c)
-		add(floor, servicePath(c.Name)+".minAvailable")
-		ofService := func(set bool, field string) {
-			path := servicePath(c.Name) + "." + field
-			add(set || ignored(path), path)
-		}
-		componentNotActedOn(c, &own, ofService)
-		overridesNotActedOn(c, provider.Overrides, ofService)
+		add(floor, component.Child("minAvailable"))
+		within := func(set bool, path *field.Path) { add(set || ignored(path), path) }
+		componentNotActedOn(c, &own, component, within)
+		overridesNotActedOn(c, provider.Overrides, component, within)
 	}
 	return paths
 }
@@ -85,42 +95,42 @@ func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Com
 		whole != nil && (whole.PackDomain != "" || whole.PreferredPackDomain != "")
 }
 
-func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, add func(set bool, field string)) {
+func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService, path *field.Path, add func(set bool, path *field.Path)) {
 	componentType, _ := typesOf(spec, alpha)
 	ingress := alpha.Ingress != nil && alpha.Ingress.Enabled
 	frontend := componentType == typeFrontend
-	add(ingress && !frontend, "ingress")
-	add(ingress && frontend && alpha.Ingress.UseVirtualService, "ingress.useVirtualService")
-	add(spec.EPPConfig != nil && componentType != typeEPP, "eppConfig")
-	if e := spec.Experimental; e != nil {
-		add(e.Checkpoint != nil, "checkpoint")
-		add(e.GPUMemoryService != nil, "gpuMemoryService")
-		add(e.Failover != nil, "failover")
-		add(e.Grove != nil, "experimental.grove")
+	add(ingress && !frontend, path.Child("ingress"))
+	add(ingress && frontend && alpha.Ingress.UseVirtualService, path.Child("ingress", "useVirtualService"))
+	add(spec.EPPConfig != nil && componentType != typeEPP, path.Child("eppConfig"))
+	if e, path := spec.Experimental, path.Child("experimental"); e != nil {
+		add(e.Checkpoint != nil, path.Child("checkpoint"))
+		add(e.GPUMemoryService != nil, path.Child("gpuMemoryService"))
+		add(e.Failover != nil, path.Child("failover"))
+		add(e.Grove != nil, path.Child("grove"))
 	}
 }
 
 // overridesNotActedOn: of overrides, where the provider acts on any, only what is understood is acted on.
-func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, add func(set bool, field string)) {
+func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, path *field.Path, add func(set bool, path *field.Path)) {
 	_, known := unitOverride(spec)
-	add(spec.ProviderOverride != nil && (!acts || !known), "providerOverride")
+	add(spec.ProviderOverride != nil && (!acts || !known), path.Child("providerOverride"))
 	for _, role := range []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker} {
 		former := formerRole(spec, role)
 		override := formerOverride(former)
 		_, known = ofClique.constraintIn(override)
 		r := spec.Role(role)
 		replaced := r != nil && r.ProviderOverride != nil
-		add(former != nil && (!acts || override == nil || !known || replaced), "multinode."+role)
+		add(former != nil && (!acts || override == nil || !known || replaced), path.Child("multinode", role))
 	}
 	for i := range spec.Roles {
 		r := &spec.Roles[i]
 		_, known = ofClique.constraintIn(r.ProviderOverride)
-		add(r.ProviderOverride != nil && (!acts || !known), "roles["+r.Name+"].providerOverride")
+		add(r.ProviderOverride != nil && (!acts || !known), path.Child("roles").Key(r.Name).Child("providerOverride"))
 	}
 }
 
 // LaunchWarnings says what the user has to know about how multinode services start. alpha is what only v1alpha1 can say of the deployment.
-func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []field.Text {
 	var asWritten []string
 	for _, c := range Components(dgd) {
 		nodes, multinode := c.PodsPerReplica()
@@ -136,9 +146,9 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alph
 	if len(asWritten) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf(
-		"spec.services[*].multinode: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
-		framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
+	return []field.Text{field.Say(
+		"%s: how the pods form one program cannot be determined from the command, so each starts as written; it finds the others by $%s, $%s and $%s (%s)",
+		field.Component(-1, "*").Child("multinode"), framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
 }
 
 // few lists at most three names: the API server cuts long warnings.

@@ -14,6 +14,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
@@ -237,13 +238,21 @@ func TestRevisionIsOfTheRolesOnly(t *testing.T) {
 	}
 }
 
-// notActedOn is NotActedOn a deployment as it is stored.
+// notActedOn is NotActedOn a deployment as it is stored, as PATH or PATH@PROVIDER in v1alpha1.
 func notActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) []string {
-	return NotActedOn(dgd, alphaOnly(dgd), preset)
+	var out []string
+	for _, ignored := range NotActedOn(dgd, alphaOnly(dgd), preset) {
+		text := ignored.Path.In("v1alpha1")
+		if ignored.Provider != "" {
+			text += "@" + ignored.Provider
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 func launchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
-	return LaunchWarnings(dgd, alphaOnly(dgd))
+	return field.In(LaunchWarnings(dgd, alphaOnly(dgd)), "v1alpha1")
 }
 
 func alphaOnly(dgd *nvidiav1beta1.DynamoGraphDeployment) nvidiav1alpha1.AlphaOnly {

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // podFSGroup owns the volumes' files unless the user says anything about the pod's security: Dynamo's images run as this group.
@@ -57,7 +59,11 @@ func (t *templater) fillPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-const twoContainers = "two containers are named %q; the service's own container is mainContainer, named %q unless it says otherwise"
+const twoContainers = "two containers are named %q; %s"
+
+// ownContainer says how the main container is named.
+var ownContainer = field.Either(`the component's own container is named "main"`,
+	`the service's own container is mainContainer, named "main" unless it says otherwise`)
 
 func (t *templater) checkContainerNames(spec *corev1.PodSpec) {
 	seen := map[string]bool{}
@@ -65,7 +71,7 @@ func (t *templater) checkContainerNames(spec *corev1.PodSpec) {
 		for i := range list {
 			name := list[i].Name
 			if seen[name] {
-				t.invalid(t.path+".extraPodSpec.containers", twoContainers, name, mainContainerName)
+				t.invalid(t.path.Child("podTemplate", "spec", "containers"), twoContainers, name, ownContainer)
 			}
 			seen[name] = true
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 const (
@@ -49,8 +50,8 @@ func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 
 // OverrideProblem is why a provider override is left out.
 type OverrideProblem struct {
-	// Path of the field, in the words of v1alpha1.
-	Path string
+	// Path of the field.
+	Path *field.Path
 	// Value it has, empty where there is none to repeat.
 	Value string
 	// Text says what to write instead.
@@ -61,22 +62,22 @@ type OverrideProblem struct {
 // name. One whose target is a scaling group that the component only has with forceScalingGroup, which is not acted on, is no problem.
 func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProblem {
 	var problems []OverrideProblem
-	add := func(path string, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
+	add := func(path *field.Path, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
 		if o == nil {
 			return
 		}
-		if p := at.problem(o); p != nil {
-			p.Path = path + ".providerOverride." + p.Path
+		if p := at.problem(o, path.Child("providerOverride")); p != nil {
 			problems = append(problems, *p)
 		}
 	}
-	add("spec", dgd.Spec.ProviderOverride, ofSet)
+	add(field.NewPath("spec"), dgd.Spec.ProviderOverride, ofSet)
 	for _, c := range Components(dgd) {
+		path := PathOf(dgd, c.Name)
 		if o := c.ProviderOverride; o != nil && (o.Target != targetGroup || c.Experimental == nil || c.Experimental.Grove == nil) {
-			add(servicePath(c.Name), o, placeOf(c))
+			add(path, o, placeOf(c))
 		}
 		for i := range c.Roles {
-			add(servicePath(c.Name)+".roles["+c.Roles[i].Name+"]", c.Roles[i].ProviderOverride, ofClique)
+			add(path.Child("roles").Key(c.Roles[i].Name), c.Roles[i].ProviderOverride, ofClique)
 		}
 	}
 	return problems
@@ -149,19 +150,19 @@ func (at overridePlace) constraintIn(o *nvidiav1beta1.ProviderOverride) (json.Ra
 	if o == nil {
 		return nil, true
 	}
-	if at.problem(o) != nil {
+	if at.problem(o, nil) != nil {
 		return nil, false
 	}
 	return at.value(o), true
 }
 
-// problem of an override, its path within the override; nil for none.
-func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride) *OverrideProblem {
+// problem of the override that is at path; nil for none.
+func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.Path) *OverrideProblem {
 	switch {
 	case o.APIVersion != groveVersion:
-		return &OverrideProblem{Path: "apiVersion", Value: o.APIVersion, Text: "must be " + groveVersion}
+		return &OverrideProblem{Path: path.Child("apiVersion"), Value: o.APIVersion, Text: "must be " + groveVersion}
 	case o.Target != "" && o.Target != at.target:
-		return &OverrideProblem{Path: "target", Value: o.Target, Text: "must be " + at.target + " here; correct it, or leave it out"}
+		return &OverrideProblem{Path: path.Child("target"), Value: o.Target, Text: "must be " + at.target + " here; correct it, or leave it out"}
 	}
 	known := struct {
 		TopologyName string `json:"topologyName"`
@@ -175,7 +176,7 @@ func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride) *OverrideProb
 	strict := json.NewDecoder(bytes.NewReader(raw))
 	strict.DisallowUnknownFields()
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || strict.Decode(&known) != nil {
-		return &OverrideProblem{Path: "value", Text: "must hold " + strings.Join(at.path, ".") + " and nothing else, with topologyName and pack {required, preferred}"}
+		return &OverrideProblem{Path: path.Child("value"), Text: "must hold " + strings.Join(at.path, ".") + " and nothing else, with topologyName and pack {required, preferred}"}
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // resourceGPU is the resource that counts GPUs unless v1alpha1 names another.
@@ -18,7 +20,7 @@ const resourceGPU = "nvidia.com/gpu"
 
 // normalise gives every resource that cannot be overcommitted (devices, huge pages) both a request and a limit, as the API server wants
 // it and the planner counts it, and refuses what no API server would take.
-func (t *templater) normalise(path string, r *corev1.ResourceRequirements) {
+func (t *templater) normalise(path *field.Path, r *corev1.ResourceRequirements) {
 	for _, problem := range ResourceProblems(r) {
 		t.invalid(path, "%s: %s", problem.Resource, problem.Text)
 	}

@@ -14,7 +14,7 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 	strategy, problems := rollout.StrategyOf(rollout.AnnotationsOf(dgd, c), packed(s.Multinode, s.Topology))
 	var errs []error
 	for _, p := range problems {
-		errs = append(errs, invalid(servicePath(s.Name), "annotation %s %q %s", p.Annotation, p.Value, p.Message))
+		errs = append(errs, invalid(PathOf(dgd, s.Name), "annotation %s %q %s", p.Annotation, p.Value, p.Message))
 	}
 	return strategy, errs
 }

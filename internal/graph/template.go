@@ -14,6 +14,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
@@ -27,7 +28,7 @@ type templater struct {
 	// componentType and subComponentType as Dynamo's programs and labels have them: prefill and decode are workers of a sub-type.
 	componentType, subComponentType string
 
-	path     string
+	path     *field.Path
 	defaults defaults
 	platform Platform
 	errs     []error
@@ -36,7 +37,7 @@ type templater struct {
 }
 
 func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec, alpha nvidiav1alpha1.AlphaOnlyService) *templater {
-	t := &templater{dgd: dgd, name: spec.Name, spec: spec, alpha: alpha, path: servicePath(spec.Name)}
+	t := &templater{dgd: dgd, name: spec.Name, spec: spec, alpha: alpha, path: PathOf(dgd, spec.Name)}
 	t.componentType, t.subComponentType = typesOf(spec, &alpha)
 	t.defaults = defaultsOf(t.componentType, t.dynamoNamespace())
 	if t.componentType == typeEPP {
@@ -57,7 +58,7 @@ func typesOf(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyS
 	return string(spec.Type), ""
 }
 
-func (t *templater) invalid(path, format string, args ...any) {
+func (t *templater) invalid(path *field.Path, format string, args ...any) {
 	t.errs = append(t.errs, invalid(path, format, args...))
 }
 
@@ -79,7 +80,7 @@ func (t *templater) roles(nodes int32) []trellisv1alpha1.Role {
 func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) {
 	main := &leader.Spec.Containers[0]
 	if _, err := framework.Detect(main, string(t.dgd.Spec.BackendFramework)); err != nil {
-		t.invalid(t.path+".extraPodSpec.mainContainer", "%s", err)
+		t.invalid(t.path.Child("podTemplate", "spec", "containers").Key(mainContainerName), "%s", err)
 		return
 	}
 	replica := framework.Replica{Nodes: nodes, GPUs: t.gpus(main), Executor: t.executor()}
@@ -123,9 +124,9 @@ func (t *templater) template() *corev1.PodTemplateSpec {
 }
 
 // resourcesPath is where the user wrote the amounts of a container.
-func (t *templater) resourcesPath(field string, index int, container string) string {
-	if field == "containers" && index == 0 {
-		return t.path + ".resources"
+func (t *templater) resourcesPath(list string, index int, container string) *field.Path {
+	if list == "containers" && index == 0 {
+		container = mainContainerName
 	}
-	return t.path + ".extraPodSpec." + field + "[" + container + "].resources"
+	return t.path.Child("podTemplate", "spec", list).Key(container).Child("resources")
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -152,8 +153,21 @@ func TestFieldErrors(t *testing.T) {
 		"two frameworks":        {`{multinode: {nodeCount: 2}, extraPodSpec: {mainContainer: {command: [sh, -c, python3 -m dynamo.vllm; python3 -m dynamo.sglang]}}}`, `spec.services[W].extraPodSpec.mainContainer: the command runs several frameworks`},
 		"several errors at one": {`{replicas: -1, resources: {limits: {gpu: "abc"}}}`, "spec.services[W].replicas: must not be negative, is -1\nspec.services[W].resources.limits.gpu: "},
 	} {
-		if _, err := podOf(t, tc.service); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := podOf(t, tc.service); err == nil || !strings.Contains(field.ErrorIn(err, "v1alpha1"), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// TestErrorsInV1beta1: who writes v1beta1 reads nothing of the fields that only v1alpha1 has.
+func TestErrorsInV1beta1(t *testing.T) {
+	const frameworks = `{multinode: {nodeCount: 2}, extraPodSpec: {mainContainer: {command: [sh, -c, python3 -m dynamo.vllm; python3 -m dynamo.sglang]}}}`
+	for service, want := range map[string]string{
+		`{extraPodSpec: {initContainers: [{name: main}]}}`: `spec.components[0].podTemplate.spec.containers: two containers are named "main"; the component's own container is named "main"`,
+		frameworks: `spec.components[0].podTemplate.spec.containers[main]: the command runs several frameworks (vllm, sglang); give each a component of its own`,
+	} {
+		if _, err := podOf(t, service); err == nil || field.ErrorIn(err, "v1beta1") != want || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -104,7 +105,7 @@ func TestTopologyErrors(t *testing.T) {
 				in.Topology = nil
 			}
 			g, err := Resolve(hub.Of(tc.deployment()), in)
-			if g != nil || !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.want) {
+			if g != nil || !errors.Is(err, tc.kind) || !strings.Contains(field.ErrorIn(err, "v1alpha1"), tc.want) {
 				t.Errorf("graph %v, error %v, want %q", g, err, tc.want)
 			}
 			if typed := new(Error); !errors.As(err, &typed) {

@@ -34,7 +34,7 @@ func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Containe
 	}
 	path := t.cachePath(cache, c)
 	if path == "" {
-		t.invalid(t.path+".compilationCache.mountPath", "mountPath is required: the framework has no well-known cache")
+		t.invalid(t.path.Child("compilationCache", "mountPath"), "mountPath is required: the framework has no well-known cache")
 		return
 	}
 	volume := volumeName(cache.PVCName)

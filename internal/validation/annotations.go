@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
@@ -58,7 +58,7 @@ func serviceAnnotations(s service) field.ErrorList {
 	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
 		return nil
 	}
-	return oneOf(s.path.Child("annotations"), s.template().Annotations, annotationExecutorBackend, "mp", "ray")
+	return oneOf(s.path.Child("podTemplate", "metadata", "annotations"), s.template().Annotations, annotationExecutorBackend, "mp", "ray")
 }
 
 // oneOf checks an annotation that has a fixed set of values.
@@ -115,17 +115,17 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 }
 
 // topologyWithoutPlacement: the name of a topology alone packs nothing.
-func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
+func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Topology == "" || a.Set() || constraint.ByFields(dgd.DynamoGraphDeployment) {
 		return nil
 	}
-	return []string{line(fmt.Sprintf("annotation %s packs nothing by itself; say how tightly with %s or %s",
+	return []field.Text{line(field.Say("annotation %s packs nothing by itself; say how tightly with %s or %s",
 		constraint.AnnotationTopology, constraint.AnnotationRequired, constraint.AnnotationPreferred), nil)}
 }
 
 // preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
-func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
+func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Required == "" || a.Preferred == "" || constraint.ByFields(dgd.DynamoGraphDeployment) {
 		return nil
@@ -139,6 +139,6 @@ func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopol
 	} else if a.Required != a.Preferred {
 		return nil
 	}
-	return []string{line(fmt.Sprintf("annotation %s has no effect: %s is not narrower than the required %s",
+	return []field.Text{line(field.Say("annotation %s has no effect: %s is not narrower than the required %s",
 		constraint.AnnotationPreferred, short(a.Preferred), short(a.Required)), nil)}
 }

@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // domainPattern is what the name of a topology level looks like.
@@ -21,7 +21,7 @@ const domainPattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 var (
 	domainRegexp   = regexp.MustCompile(domainPattern)
 	constraintPath = specPath.Child("topologyConstraint")
-	profilePath    = constraintPath.Child("topologyProfile")
+	profilePath    = constraintPath.Child("clusterTopologyName")
 )
 
 // DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
@@ -75,11 +75,11 @@ func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		return one(field.Required(annotationPath(constraint.AnnotationTopology), "name the ClusterTopology whose node label keys the placement "+
 			"annotations are: "+constraint.AnnotationTopology+" is required beside them"))
 	case dgd.Spec.TopologyConstraint == nil:
-		return one(field.Required(profilePath, "topologyProfile is required: spec.topologyConstraint with topologyProfile is required when "+
-			"any topology constraint is set (at spec or service level); name a ClusterTopology there"))
+		return one(field.Required(profilePath, "%[1]s is required: spec.topologyConstraint with %[1]s is required when "+
+			"any topology constraint is set (at spec or %[2]s level); name a ClusterTopology there", field.WordTopologyName, field.WordComponent))
 	}
-	return one(field.Required(profilePath, "spec.topologyConstraint.topologyProfile is required when any topology constraint is set; "+
-		"name a ClusterTopology there"))
+	return one(field.Required(profilePath, "%s is required when any topology constraint is set; "+
+		"name a ClusterTopology there", profilePath))
 }
 
 // deploymentConstraint: a profile alone packs nothing, so either the deployment or a service must name a level.
@@ -92,7 +92,7 @@ func deploymentConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorL
 	onService := slices.ContainsFunc(servicesOf(dgd), func(s service) bool { return s.TopologyConstraint != nil })
 	if c.PackDomain == "" && c.PreferredPackDomain == "" && !onService {
 		errs = append(errs, field.Required(constraintPath.Child("packDomain"),
-			"packDomain is required when no service topologyConstraint is set: name a level here or on a service"))
+			"packDomain is required when no %[1]s topologyConstraint is set: name a level here or on a %[1]s", field.WordComponent))
 	}
 	return errs
 }
@@ -106,11 +106,11 @@ func serviceConstraint(s service) field.ErrorList {
 	errs := domainFormat(path, c.PackDomain, c.PreferredPackDomain)
 	if own := s.alpha.TopologyConstraint; own != nil && own.TopologyProfile != "" {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Child("topologyProfile"), own.TopologyProfile,
-			"topologyProfile must not be set on a service: it is inherited from spec.topologyConstraint.topologyProfile; remove it here"))
+			"topologyProfile must not be set on a %s: it is inherited from %s; remove it here", field.WordComponent, profilePath))
 	}
 	if c.PackDomain == "" && c.PreferredPackDomain == "" {
 		errs = append(errs, field.Required(path.Child("packDomain"),
-			path.Child("packDomain").String()+" is required: set packDomain or preferredPackDomain, or remove topologyConstraint"))
+			"%s is required: set packDomain or preferredPackDomain, or remove topologyConstraint", path.Child("packDomain")))
 	}
 	return errs
 }

@@ -38,11 +38,7 @@ func TestContainerResources(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(text), dgd); err != nil {
 				t.Fatal(err)
 			}
-			var got []string
-			for _, err := range WordingOf(dgd, "v1beta1").Errors(GraphCreate(FromHub(dgd))) {
-				got = append(got, err.Error())
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, textsIn(GraphCreate(FromHub(dgd)), "v1beta1")); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -5,13 +5,12 @@ package validation
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // GraphCreate returns what is wrong with a new deployment: the rules of Graph, and those that objects from before them need not keep. The set
@@ -61,8 +60,8 @@ func multinodeType(s service) field.ErrorList {
 	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
 		return nil
 	}
-	return one(field.Invalid(s.path.Child("multinode"), s.nodes(), fmt.Sprintf(
-		"a replica of componentType %s cannot span several nodes; remove multinode and raise replicas, or set componentType worker", short(kind))))
+	return one(field.Invalid(s.path.Child("multinode"), s.nodes(),
+		"a replica of %[1]s %[2]s cannot span several nodes; remove multinode and raise replicas, or set %[1]s worker", field.WordType, short(kind)))
 }
 
 // multinodeTypes may have multinode, or are refused it by another rule.
@@ -76,7 +75,7 @@ func (s service) explicitType() string { return cmp.Or(string(s.Type), s.alpha.C
 
 func sharedMemorySign(s service) field.ErrorList {
 	if size := s.SharedMemorySize; s.alpha.SharedMemory == nil && size != nil && size.Sign() < 0 {
-		return one(field.Invalid(s.path.Child("sharedMemory", "size"), size.String(), "must not be negative; 0 turns shared memory off"))
+		return one(field.Invalid(s.path.Child("sharedMemorySize"), size.String(), "must not be negative; 0 turns shared memory off"))
 	}
 	return nil
 }
@@ -86,7 +85,7 @@ func mainImage(s service) field.ErrorList {
 	if s.mainImage() != "" {
 		return nil
 	}
-	return one(field.Required(s.path.Child("extraPodSpec", "mainContainer", "image"), "name the image of the main container"))
+	return one(field.Required(s.mainPath("image"), "name the image of the main container"))
 }
 
 // mainImage is the image of the service's main container; "" for none.
@@ -134,7 +133,7 @@ func sidecarImages(s service) field.ErrorList {
 	check := func(list string, containers []corev1.Container) {
 		for i := range containers {
 			if c := &containers[i]; c.Image == "" && (list == "initContainers" || c.Name != nvidiav1beta1.MainContainerName) {
-				errs = append(errs, field.Required(s.path.Child("extraPodSpec", list).Key(short(c.Name)).Child("image"), "name the image of this container"))
+				errs = append(errs, field.Required(s.podPath(list).Key(short(c.Name)).Child("image"), "name the image of this container"))
 			}
 		}
 	}

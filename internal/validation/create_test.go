@@ -111,7 +111,7 @@ func TestSidecarsOfV1beta1(t *testing.T) {
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Error(diff)
 	}
-	if got := WordingOf(dgd, nvidiav1beta1.GroupVersion.Version).Errors(got)[0].Field; got != "spec.components[1].podTemplate.spec.containers[side].image" {
+	if got := got.In(nvidiav1beta1.GroupVersion.Version)[0].Field; got != "spec.components[1].podTemplate.spec.containers[side].image" {
 		t.Errorf("in v1beta1: %s", got)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // gpuMemoryService, failover and checkpoint are not acted on. What they say must make sense all the same: a later version, or Dynamo's own
@@ -35,17 +35,17 @@ func (s service) experimental() nvidiav1beta1.ComponentExperimental {
 
 // deviceService checks gpuMemoryService.
 func deviceService(s service) field.ErrorList {
-	path := s.path.Child("gpuMemoryService")
+	path := s.path.Child("experimental", "gpuMemoryService")
 	errs := clientNames(s, path)
 	g := s.experimental().GPUMemoryService
 	if g == nil {
 		return errs
 	}
 	if !slices.Contains(workerTypes, s.Type) {
-		errs = append(errs, field.Forbidden(path, "is for workers only; set componentType worker, or remove it"))
+		errs = append(errs, field.Forbidden(path, "is for workers only; set %s worker, or remove it", field.WordType))
 	}
 	if !s.hasGPU() {
-		errs = append(errs, field.Forbidden(path, "needs a GPU; set resources.limits.gpu to 1 or more, or remove it"))
+		errs = append(errs, field.Forbidden(path, "needs a GPU; set %s to 1 or more, or remove it", field.WordGPULimit))
 	}
 	if len(g.ExtraClientPods) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("extraClientPods"), "is reserved and does nothing yet; remove it"))
@@ -54,10 +54,10 @@ func deviceService(s service) field.ErrorList {
 		return append(errs, clientContainers(s, path.Child("extraClientContainers"), g.ExtraClientContainers)...)
 	}
 	if len(g.ExtraClientContainers) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("extraClientContainers"), "is for mode intraPod only; remove it, or change the mode"))
+		errs = append(errs, field.Forbidden(path.Child("extraClientContainers"), "is for mode %s only; remove it, or change the mode", field.WordIntraPod))
 	}
 	if s.graph.Spec.BackendFramework != nvidiav1beta1.BackendFrameworkVLLM {
-		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, g.Mode), "is for vLLM only; set spec.backendFramework to vllm, or use mode intraPod"))
+		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, g.Mode), "is for vLLM only; set spec.backendFramework to vllm, or use mode %s", field.WordIntraPod))
 	}
 	return errs
 }
@@ -125,7 +125,7 @@ func (s service) hasGPU() bool {
 
 // failover checks that the shadows get at the memory of the active provider.
 func failover(s service) field.ErrorList {
-	path, f, g := s.path.Child("failover"), s.experimental().Failover, s.experimental().GPUMemoryService
+	path, f, g := s.path.Child("experimental", "failover"), s.experimental().Failover, s.experimental().GPUMemoryService
 	if f == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func failover(s service) field.ErrorList {
 		errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("mode"), modeAsWritten(s, f.Mode), "must be the mode of gpuMemoryService"))
 	}
 	if f.Mode != interPod && f.NumShadows > 1 {
-		errs = append(errs, field.Invalid(path.Child("numShadows"), f.NumShadows, "must be 1 with mode intraPod; leave it out, or use mode interPod"))
+		errs = append(errs, field.Invalid(path.Child("numShadows"), f.NumShadows, "must be 1 with mode %s; leave it out, or use mode %s", field.WordIntraPod, field.WordInterPod))
 	}
 	return errs
 }
@@ -152,12 +152,12 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	if !inPod || mode == "container" {
 		return nil
 	}
-	return one(badValue(field.ErrorTypeInvalid, annotationPath(annotationDiscoveryMode), mode, `must be "container" beside failover of mode intraPod`))
+	return one(badValue(field.ErrorTypeInvalid, annotationPath(annotationDiscoveryMode), mode, `must be "container" beside failover of mode %s`, field.WordIntraPod))
 }
 
 // checkpoint checks what its fields say of each other. The rest is kept as written.
 func checkpoint(s service) field.ErrorList {
-	path, raw := s.path.Child("checkpoint"), s.experimental().Checkpoint
+	path, raw := s.path.Child("experimental", "checkpoint"), s.experimental().Checkpoint
 	if raw == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func checkpoint(s service) field.ErrorList {
 		errs = append(errs, field.Forbidden(path, "is for workers only; remove it"))
 	}
 	if c.Enabled && g != nil && g.Mode == interPod {
-		errs = append(errs, field.Forbidden(path, "cannot be combined with gpuMemoryService of mode interPod; remove one of the two"))
+		errs = append(errs, field.Forbidden(path, "cannot be combined with gpuMemoryService of mode %s; remove one of the two", field.WordInterPod))
 	}
 	if c.TargetContainerName != "" {
 		errs = append(errs, containerName(path.Child("targetContainerName"), c.TargetContainerName)...)
@@ -191,7 +191,7 @@ func checkpoint(s service) field.ErrorList {
 	}
 	clients := path.Child("job", "gmsClientContainers")
 	if len(c.Job.Clients) > 0 && (g == nil || g.Mode == interPod) {
-		errs = append(errs, field.Forbidden(clients, "needs gpuMemoryService of mode intraPod; add it, or remove the list"))
+		errs = append(errs, field.Forbidden(clients, "needs gpuMemoryService of mode %s; add it, or remove the list", field.WordIntraPod))
 	}
 	return append(errs, containerNames(clients, c.Job.Clients)...)
 }

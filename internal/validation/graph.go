@@ -5,10 +5,10 @@ package validation
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -68,14 +68,14 @@ type service struct {
 
 var (
 	specPath     = field.NewPath("spec")
-	servicesPath = specPath.Child("services")
+	servicesPath = field.Components
 )
 
 // servicesOf lists the components sorted by name.
 func servicesOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []service {
 	services := make([]service, 0, len(dgd.Spec.Components))
 	for _, c := range graph.Components(dgd) {
-		services = append(services, service{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name, path: servicesPath.Key(short(c.Name)), graph: dgd})
+		services = append(services, service{ComponentSpec: c, alpha: &nvidiav1alpha1.ServiceSpec{}, name: c.Name, path: field.Component(graph.PlaceOf(dgd, c.Name), short(c.Name)), graph: dgd})
 	}
 	return services
 }
@@ -102,6 +102,16 @@ func (s service) template() *corev1.PodTemplateSpec {
 		return &corev1.PodTemplateSpec{}
 	}
 	return s.PodTemplate
+}
+
+// podPath is where a field of the component's pods is.
+func (s service) podPath(fields ...string) *field.Path {
+	return s.path.Child("podTemplate", append([]string{"spec"}, fields...)...)
+}
+
+// mainPath is where a field of the component's main container is.
+func (s service) mainPath(name string, more ...string) *field.Path {
+	return s.podPath("containers").Key(nvidiav1beta1.MainContainerName).Child(name, more...)
 }
 
 // multinode says whether each replica of the service spans several nodes.
@@ -143,8 +153,8 @@ func short(s string) string {
 }
 
 // badValue is an error about a text, which is cut when it is long.
-func badValue(kind field.ErrorType, path *field.Path, value, detail string) *field.Error {
-	return &field.Error{Type: kind, Field: path.String(), BadValue: short(value), Detail: detail}
+func badValue(kind field.ErrorType, path *field.Path, value, detail string, args ...any) *field.Error {
+	return &field.Error{Type: kind, Field: path, BadValue: short(value), Detail: field.Say(detail, args...)}
 }
 
 // one makes a list of one error, so that a check reads as a ladder of returns.

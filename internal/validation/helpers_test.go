@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
@@ -49,12 +49,28 @@ func limits(item nvidiav1alpha1.ResourceItem) func(*deployment) {
 	return worker(func(s *serviceSpec) { s.Resources = &nvidiav1alpha1.Resources{Limits: &item} })
 }
 
-func texts(errs field.ErrorList) []string {
+// texts are errors as who writes v1alpha1 reads them.
+func texts(errs field.ErrorList) []string { return textsIn(errs, "v1alpha1") }
+
+func textsIn[T field.Worded](said []T, version string) []string {
 	var out []string
-	for _, err := range errs {
-		out = append(out, err.Error())
+	for _, one := range said {
+		out = append(out, one.In(version))
 	}
 	return out
+}
+
+// at is the path of a field, or of one of every component.
+func at(component string, fields ...string) *field.Path {
+	path := field.Component(-1, component)
+	for _, name := range fields {
+		if key, ok := strings.CutPrefix(name, "["); ok {
+			path = path.Key(key)
+		} else {
+			path = path.Child(name)
+		}
+	}
+	return path
 }
 
 // ruleCase is a deployment that breaks one rule.

@@ -6,15 +6,13 @@ package validation
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 var transferPath = specPath.Child("experimental", "kvTransferPolicy")
@@ -72,26 +70,15 @@ func transferErrors(p *nvidiav1beta1.KVTransferPolicy) field.ErrorList {
 		return nil
 	}
 	var errs field.ErrorList
-	if (p.LabelKey == "") == (p.ClusterTopologyName == "") {
-		errs = append(errs, field.Invalid(transferPath, field.OmitValueType{}, "exactly one of labelKey or clusterTopologyName is required; keep one"))
-	}
-	if why := validation.IsQualifiedName(p.LabelKey); p.LabelKey != "" && len(why) > 0 {
-		errs = append(errs, badValue(field.ErrorTypeInvalid, transferPath.Child("labelKey"), p.LabelKey, "not a node label key: "+why[0]))
-	}
-	if p.Domain == "" || len(p.Domain) > 63 || !domainRegexp.MatchString(p.Domain) {
-		errs = append(errs, badValue(field.ErrorTypeInvalid, transferPath.Child("domain"), p.Domain, "name the level, e.g. rack; must match "+domainPattern))
-	}
-	known := []nvidiav1beta1.KVTransferEnforcement{nvidiav1beta1.KVTransferPreferred, nvidiav1beta1.KVTransferRequired}
-	preferred, weight := p.Enforcement == nvidiav1beta1.KVTransferPreferred, transferPath.Child("preferredWeight")
-	switch {
-	case !preferred && p.Enforcement != nvidiav1beta1.KVTransferRequired:
-		errs = append(errs, field.NotSupported(transferPath.Child("enforcement"), short(string(p.Enforcement)), known))
-	case preferred && p.PreferredWeight == nil:
-		errs = append(errs, field.Required(weight, "preferredWeight is required when enforcement is preferred; set it from 0 to 1"))
-	case !preferred && p.PreferredWeight != nil:
-		errs = append(errs, field.Forbidden(weight, "preferredWeight may only be set when enforcement is preferred; remove it, or set the enforcement"))
-	case preferred && (*p.PreferredWeight < 0 || *p.PreferredWeight > 1):
-		errs = append(errs, field.Invalid(weight, *p.PreferredWeight, "must be from 0 to 1"))
+	for _, problem := range p.Problems() {
+		path := transferPath
+		if problem.Field != "" {
+			path = path.Child(problem.Field)
+		}
+		if text, ok := problem.BadValue.(string); ok {
+			problem.BadValue = short(text)
+		}
+		errs = append(errs, &field.Error{Type: problem.Type, Field: path, BadValue: problem.BadValue, Detail: field.Say(problem.Detail)})
 	}
 	return errs
 }
@@ -106,8 +93,8 @@ func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev
 		return one(badValue(field.ErrorTypeNotFound, name, p.ClusterTopologyName,
 			"ClusterTopology not found; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)"))
 	case levelIndex(topology, p.Domain) < 0:
-		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain, fmt.Sprintf(
-			"domain %q does not exist in ClusterTopology %q; available domains: [%s]", short(p.Domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", "))))
+		return one(badValue(field.ErrorTypeNotFound, transferPath.Child("domain"), p.Domain, "domain %q does not exist in ClusterTopology %q; available domains: [%s]",
+			short(p.Domain), short(topology.Name), strings.Join(domainNames(topology, 0), ", ")))
 	}
 	return nil
 }

@@ -5,10 +5,11 @@ package validation
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // The API server passes at most 4,096 runes of warnings a request on, shared with everybody else who warns, and cuts each to 256 runes
@@ -43,18 +44,28 @@ func cut(s string, runes int) string {
 }
 
 // line is a warning of bounded length: text, then in brackets whom it is about.
-func line(text string, whom []string) string {
-	const more = len(" () and 1000 more")
-	if len(whom) == 0 {
-		return cut(text, maxLine)
-	}
-	text = cut(text, maxLine*2/3)
-	return fmt.Sprintf("%s (%s)", text, enumerate(whom, ", ", maxLine-more-utf8.RuneCountInString(text)))
+func line(text field.Text, whom []string) field.Text {
+	return field.Say("%s", boundedLine{text, whom})
 }
 
-// Bounded keeps the warnings of one answer within what a client gets to see.
-func Bounded(lines []string) []string {
-	total := 0
+type boundedLine struct {
+	text field.Text
+	whom []string
+}
+
+// In implements [field.Worded].
+func (l boundedLine) In(version string) string {
+	const more = len(" () and 1000 more")
+	if len(l.whom) == 0 {
+		return cut(l.text.In(version), maxLine)
+	}
+	text := cut(l.text.In(version), maxLine*2/3)
+	return fmt.Sprintf("%s (%s)", text, enumerate(l.whom, ", ", maxLine-more-utf8.RuneCountInString(text)))
+}
+
+// Bounded are the warnings of one answer in the words of a version, as many as a client gets to see.
+func Bounded(warnings []field.Text, version string) []string {
+	lines, total := field.In(warnings, version), 0
 	for i, l := range lines {
 		if total += utf8.RuneCountInString(l); total > maxWarnings {
 			return append(slices.Clone(lines[:i]), fmt.Sprintf("and %d more warnings", len(lines)-i))
@@ -63,48 +74,39 @@ func Bounded(lines []string) []string {
 	return lines
 }
 
-var brackets = regexp.MustCompile(`\[([^]]*)\]`)
-
-// kindOfField separates what a path names from where: "spec.services[A].modelRef" is "spec.services[*].modelRef" at "A".
-func kindOfField(path string) (kind, where string) {
-	if found := brackets.FindStringSubmatch(path); found != nil {
-		where = found[1]
-	}
-	first := true
-	kind = brackets.ReplaceAllStringFunc(path, func(part string) string {
-		keep := !first && strings.Contains(path, ".annotations"+part) // of a service: which annotation says more than which service
-		if first = false; keep {
-			return part
-		}
-		return "[*]"
-	})
-	return kind, where
+// byKind says the same about several fields, one line a kind of field, in the order of first appearance. A field met once keeps its full path.
+func byKind(paths []*field.Path, say func(kind *field.Path) field.Text) []field.Text {
+	return grouped(paths, func(path *field.Path) *field.Path { return path }, func(_, kind *field.Path) field.Text { return say(kind) })
 }
 
-// byKind says the same about several fields, one line a kind of field, in the order of first appearance. A field met once keeps its full path.
-func byKind(paths []string, say func(kind string) string) []string {
-	type group struct{ paths, where []string }
+// grouped is byKind what has a path. Items of one kind of path of which the same is said share a line.
+func grouped[T any](items []T, pathOf func(T) *field.Path, say func(item T, path *field.Path) field.Text) []field.Text {
+	type group struct {
+		items []T
+		where []string
+	}
 	groups := map[string]*group{}
-	var order []string
-	for _, path := range paths {
-		kind, where := kindOfField(path)
-		g := groups[kind]
+	var order []field.Text
+	for _, item := range items {
+		kind, where := pathOf(item).Kind()
+		text := say(item, kind)
+		g := groups[text.String()]
 		if g == nil {
 			g = &group{}
-			groups[kind] = g
-			order = append(order, kind)
+			groups[text.String()] = g
+			order = append(order, text)
 		}
-		g.paths = append(g.paths, path)
+		g.items = append(g.items, item)
 		if !slices.Contains(g.where, where) {
 			g.where = append(g.where, where)
 		}
 	}
-	var lines []string
-	for _, kind := range order {
-		if g := groups[kind]; len(g.paths) == 1 {
-			lines = append(lines, line(say(g.paths[0]), nil))
+	var lines []field.Text
+	for _, text := range order {
+		if g := groups[text.String()]; len(g.items) == 1 {
+			lines = append(lines, line(say(g.items[0], pathOf(g.items[0])), nil))
 		} else {
-			lines = append(lines, line(say(kind), g.where))
+			lines = append(lines, line(text, g.where))
 		}
 	}
 	return lines

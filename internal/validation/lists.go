@@ -4,14 +4,11 @@
 package validation
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // Bounds of the lists of a pod that are compared with every node of the cluster, for every graph that waits. They are far above what a program
@@ -29,7 +26,7 @@ const (
 
 // comparedLists bounds what the planner compares. Without a bound one deployment could take the planner's time from all others.
 func comparedLists(s service) field.ErrorList {
-	spec, path := &s.template().Spec, s.path.Child("extraPodSpec")
+	spec, path := &s.template().Spec, s.podPath()
 	errs := hostPorts(s, spec)
 	bounded := func(n, most int, what, fix string, path *field.Path) {
 		if n > most {
@@ -40,7 +37,7 @@ func comparedLists(s service) field.ErrorList {
 	bounded(len(spec.NodeSelector), maxNodeSelector, "labels", "label the nodes of a pool with one label, and select that", path.Child("nodeSelector"))
 	bounded(len(spec.TopologySpreadConstraints), maxSpread, "constraints", "remove some", path.Child("topologySpreadConstraints"))
 	bounded(len(spec.ResourceClaims), maxClaimsOfPod, "claims", "ask for several devices in one claim", path.Child("resourceClaims"))
-	bounded(resourceNames(spec), maxResourceNames, "names of resources in all containers", "remove some", s.path.Child("resources"))
+	bounded(resourceNames(spec), maxResourceNames, "names of resources in all containers", "remove some", s.mainPath("resources"))
 	if spec.Affinity == nil {
 		return errs
 	}
@@ -60,8 +57,8 @@ func comparedLists(s service) field.ErrorList {
 }
 
 func tooLong(path *field.Path, n, most int, what, fix string) *field.Error {
-	return &field.Error{Type: field.ErrorTypeTooMany, Field: path.String(), BadValue: n,
-		Detail: fmt.Sprintf("must have at most %d %s: they are compared with every node; %s", most, what, fix)}
+	return &field.Error{Type: field.ErrorTypeTooMany, Field: path, BadValue: n,
+		Detail: field.Say("must have at most %d %s: they are compared with every node; %s", most, what, fix)}
 }
 
 // hostPorts counts the ports that the pod takes of its host. In the network of the host these are all ports of its containers.
@@ -78,10 +75,7 @@ func hostPorts(s service, spec *corev1.PodSpec) field.ErrorList {
 			if sum += n; n <= most {
 				continue
 			}
-			most, at = n, s.path.Child("extraPodSpec", list).Key(short(containers[i].Name))
-			if list == "containers" && containers[i].Name == nvidiav1beta1.MainContainerName {
-				at = s.path.Child("extraPodSpec", "mainContainer")
-			}
+			most, at = n, s.podPath(list).Key(short(containers[i].Name))
 		}
 	}
 	count("containers", spec.Containers)

@@ -4,15 +4,13 @@
 package validation
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // GraphTopology checks a new deployment against the ClusterTopology it names; nil: there is none of that name. It is asked on create only: a
@@ -67,10 +65,10 @@ func broaderServices(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1
 		if index := levelIndex(topology, domain); index < 0 || index >= limit {
 			continue
 		}
-		errs = append(errs, badValue(field.ErrorTypeInvalid, s.path.Child("topologyConstraint", "packDomain"), domain, fmt.Sprintf(
-			"hierarchy violation: topologyConstraint.packDomain %q is broader than spec-level %q; service constraints must be equal to or "+
+		errs = append(errs, badValue(field.ErrorTypeInvalid, s.path.Child("topologyConstraint", "packDomain"), domain,
+			"hierarchy violation: topologyConstraint.packDomain %q is broader than spec-level %q; %s constraints must be equal to or "+
 				"narrower than the deployment-level constraint; use one of [%s]",
-			domain, dgd.Spec.TopologyConstraint.PackDomain, strings.Join(domainNames(topology, limit), ", "))))
+			domain, dgd.Spec.TopologyConstraint.PackDomain, field.WordComponent, strings.Join(domainNames(topology, limit), ", ")))
 	}
 	return errs
 }

@@ -6,10 +6,10 @@ package validation
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -19,7 +19,7 @@ func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	for _, s := range servicesOf(dgd) {
 		if m, n := s.MinAvailable, s.wanted(); m != nil && n > 0 && *m > n {
 			errs = append(errs, field.Invalid(s.path.Child("minAvailable"), *m,
-				"minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the service"))
+				"minAvailable must be less than or equal to replicas unless replicas is 0; raise replicas, or set it to 0 to stop the %s", field.WordComponent))
 		}
 	}
 	return errs
@@ -54,6 +54,6 @@ func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) 
 	if c == nil || c.MinAvailable == nil || n <= 0 || n >= *c.MinAvailable {
 		return nil
 	}
-	return one(field.Invalid(specPath.Child("replicas"), n, fmt.Sprintf(
-		"must be at least %d, the minAvailable of service %s, or 0 to stop it; minAvailable is immutable", *c.MinAvailable, short(name))))
+	return one(field.Invalid(specPath.Child("replicas"), n,
+		"must be at least %d, the minAvailable of %s %s, or 0 to stop it; minAvailable is immutable", *c.MinAvailable, field.WordComponent, short(name)))
 }

@@ -4,15 +4,14 @@
 package validation
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // maxServices is how many services a deployment may have.
@@ -45,10 +44,10 @@ func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 func serviceCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch n := len(dgd.Spec.Components); {
 	case n == 0:
-		return one(field.Required(servicesPath, "spec.services must have at least one service; add one, e.g. Frontend"))
+		return one(field.Required(servicesPath, "%s must have at least one %s; add one, e.g. Frontend", servicesPath, field.WordComponent))
 	case n > maxServices:
-		return one(&field.Error{Type: field.ErrorTypeTooMany, Field: servicesPath.String(), BadValue: n,
-			Detail: fmt.Sprintf("must have at most %d services; split the graph into several DynamoGraphDeployments", maxServices)})
+		return one(&field.Error{Type: field.ErrorTypeTooMany, Field: servicesPath, BadValue: n,
+			Detail: field.Say("must have at most %d %s; split the graph into several DynamoGraphDeployments", maxServices, field.WordComponents)})
 	}
 	return nil
 }
@@ -56,12 +55,12 @@ func serviceCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 // serviceName keeps names usable as a label value and, in lower case, inside the names of pods and Services.
 func serviceName(s service) field.ErrorList {
 	if len(s.name) > validation.LabelValueMaxLength {
-		return one(&field.Error{Type: field.ErrorTypeTooLong, Field: s.path.String(), BadValue: short(s.name),
-			Detail: fmt.Sprintf("a service name must have at most %d characters; shorten it", validation.LabelValueMaxLength)})
+		return one(&field.Error{Type: field.ErrorTypeTooLong, Field: s.path, BadValue: short(s.name),
+			Detail: field.Say("a %s name must have at most %d characters; shorten it", field.WordComponent, validation.LabelValueMaxLength)})
 	}
 	if !serviceNameRegexp.MatchString(s.name) {
 		return one(badValue(field.ErrorTypeInvalid, s.path, s.name,
-			"a service name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match "+serviceNamePattern))
+			"a %s name must consist of letters, digits, '-' or '.', and begin and end with a letter or digit; must match %s", field.WordComponent, serviceNamePattern))
 	}
 	return nil
 }
@@ -78,8 +77,8 @@ func serviceNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	for _, s := range servicesOf(dgd) {
 		name := s.inObjectNames()
 		if first, ok := seen[name]; ok {
-			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path, s.name, fmt.Sprintf(
-				"collides with service %q: in the names of pods and Services both become %q; rename one of them", short(first), short(name))))
+			errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path, s.name,
+				"collides with %s %q: in the names of pods and Services both become %q; rename one of them", field.WordComponent, short(first), short(name)))
 			continue
 		}
 		seen[name] = s.name
@@ -99,8 +98,8 @@ func objectNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 	var errs field.ErrorList
 	for _, s := range services {
 		if other, ok := headless[s.inObjectNames()]; ok {
-			errs = append(errs, badValue(field.ErrorTypeInvalid, s.path, s.name, fmt.Sprintf(
-				"its Service would have the name of the headless Service of multinode service %q; rename one of the two services", short(other))))
+			errs = append(errs, badValue(field.ErrorTypeInvalid, s.path, s.name,
+				"its Service would have the name of the headless Service of multinode %s %q; rename one of the two %s", field.WordComponent, short(other), field.WordComponents))
 		}
 	}
 	return errs

@@ -4,9 +4,8 @@
 package validation
 
 import (
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -15,7 +14,7 @@ import (
 func providerOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range graph.OverrideProblems(dgd) {
-		err := &field.Error{Type: field.ErrorTypeInvalid, Field: p.Path, BadValue: field.OmitValueType{}, Detail: p.Text}
+		err := &field.Error{Type: field.ErrorTypeInvalid, Field: p.Path, BadValue: field.OmitValueType{}, Detail: field.Say(p.Text)}
 		if p.Value != "" {
 			err.BadValue = short(p.Value)
 		}

@@ -4,9 +4,8 @@
 package validation
 
 import (
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -20,14 +19,14 @@ func endpointPicker(s service) field.ErrorList {
 		return errs
 	}
 	if native, known := graph.NativePicker(s.ComponentSpec); s.EPPConfig == nil && !native {
-		text := "eppConfig with exactly one of configMapRef and config is required for componentType epp with a runtime before 1.5.0"
+		text := "eppConfig with exactly one of configMapRef and config is required for %s epp with a runtime before 1.5.0"
 		if !known {
 			text += "; for a later one, whose image tag does not say so, set runtimeVersionOverride"
 		}
-		errs = append(errs, field.Required(s.path.Child("eppConfig"), text))
+		errs = append(errs, field.Required(s.path.Child("eppConfig"), text, field.WordType))
 	}
 	if s.Multinode != nil {
-		errs = append(errs, field.Forbidden(s.path.Child("multinode"), "componentType epp must be single-node; remove multinode"))
+		errs = append(errs, field.Forbidden(s.path.Child("multinode"), "%s epp must be single-node; remove multinode", field.WordType))
 	}
 	return append(errs, pickerReplicas(s)...)
 }
@@ -39,7 +38,7 @@ func pickerReplicas(s service) field.ErrorList {
 	if native, _ := graph.NativePicker(s.ComponentSpec); native && s.EPPConfig == nil {
 		return nil
 	}
-	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "componentType epp must have exactly 1 replica (or 0 to stop it)"))
+	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "%s epp must have exactly 1 replica (or 0 to stop it)", field.WordType))
 }
 
 // pickerConfig checks a new configuration of an endpoint picker, or one that changes.

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
@@ -47,7 +46,7 @@ func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) fi
 }
 
 func tooManyReplicas(path *field.Path, n int32) *field.Error {
-	return field.Invalid(path, n, fmt.Sprintf("must be at most %d; split the service into several graphs", nvidiav1beta1.MaxReplicas))
+	return field.Invalid(path, n, "must be at most %d; split the %s into several graphs", nvidiav1beta1.MaxReplicas, field.WordComponent)
 }
 
 // ScaleLimit returns why a service may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.
@@ -105,7 +104,7 @@ func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, 
 		given = append(given, fmt.Sprintf("%s has %d of %d replicas", s.Component, s.Given, s.Wanted))
 	}
 	if len(given) > 0 {
-		why += "; " + strings.Join(limit.First(given, 3, "services"), ", ")
+		why += "; " + strings.Join(limit.First(given, 3, "components"), ", ")
 	}
 	return why + "; pods that exist are kept, and none is made beyond the bound; lower replicas or nodeCount"
 }

@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // annotationPowerLimit on the pods of a component caps the power of each GPU, in watts. The planner multiplies it by the GPUs of a replica and
@@ -19,7 +19,9 @@ const annotationPowerLimit = "dynamo.nvidia.com/gpu-power-limit"
 const immutableBesidePower = "is immutable while the pods have the annotation " + annotationPowerLimit +
 	": the planner counts power by it; delete and recreate the DynamoGraphDeployment"
 
-func powerPath(s service) *field.Path { return s.path.Child("annotations").Key(annotationPowerLimit) }
+func powerPath(s service) *field.Path {
+	return s.path.Child("podTemplate", "metadata", "annotations").Key(annotationPowerLimit)
+}
 
 func powerLimit(s service) field.ErrorList {
 	value, set := s.template().Annotations[annotationPowerLimit]
@@ -33,7 +35,7 @@ func powerLimit(s service) field.ErrorList {
 	const text = "cannot be combined with the annotation " + annotationPowerLimit +
 		": the planner does not count the power of claimed devices; remove one of the two"
 	if e := s.Experimental; e != nil && e.GPUMemoryService != nil {
-		errs = append(errs, field.Forbidden(s.path.Child("gpuMemoryService"), text))
+		errs = append(errs, field.Forbidden(s.path.Child("experimental", "gpuMemoryService"), text))
 	}
 	claims := func(list string, containers []corev1.Container) {
 		for i := range containers {
@@ -41,11 +43,7 @@ func powerLimit(s service) field.ErrorList {
 			if len(c.Resources.Claims) == 0 {
 				continue
 			}
-			path := s.path.Child("extraPodSpec", list).Key(short(c.Name)).Child("resources")
-			if list == "containers" && c.Name == nvidiav1beta1.MainContainerName {
-				path = s.path.Child("resources")
-			}
-			errs = append(errs, field.Forbidden(path.Child("claims"), text))
+			errs = append(errs, field.Forbidden(s.podPath(list).Key(short(c.Name)).Child("resources", "claims"), text))
 		}
 	}
 	claims("containers", s.template().Spec.Containers)
@@ -67,7 +65,7 @@ func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.Err
 			return
 		}
 		if now.mainGPUs() != before.mainGPUs() {
-			errs = append(errs, field.Forbidden(now.path.Child("resources", "limits", "gpu"), immutableBesidePower))
+			errs = append(errs, field.Forbidden(now.mainPath("resources", "limits").Key(defaultGPU), immutableBesidePower))
 		}
 		if now.nodes() != before.nodes() {
 			errs = append(errs, field.Forbidden(now.path.Child("multinode", "nodeCount"), immutableBesidePower))

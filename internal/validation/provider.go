@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
@@ -77,9 +76,9 @@ func sameWhilePods(old *nvidiav1beta1.DynamoGraphDeployment, annotation, what, n
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.Status.Components)) {
 		if service := old.Status.Components[name]; service.Replicas > 0 {
-			return one(field.Forbidden(annotationPath(annotation), fmt.Sprintf(
-				"the %s is immutable while the deployment has pods (service %s has %d replicas); scale all services to 0 first, or delete and recreate the DynamoGraphDeployment",
-				what, short(name), service.Replicas)))
+			return one(field.Forbidden(annotationPath(annotation),
+				"the %s is immutable while the deployment has pods (%s %s has %d replicas); scale all %s to 0 first, or delete and recreate the DynamoGraphDeployment",
+				what, field.WordComponent, short(name), service.Replicas, field.WordComponents))
 		}
 	}
 	return nil

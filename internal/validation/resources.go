@@ -13,10 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
@@ -45,16 +45,16 @@ func resources(s service) field.ErrorList {
 	if written == nil {
 		return nil
 	}
-	path := s.path.Child("resources")
-	limits, errs := quantities(path.Child("limits"), written.Limits)
-	requests, more := quantities(path.Child("requests"), written.Requests)
+	limits, errs := quantities(amounts(s, "limits", written.Limits))
+	asks := amounts(s, "requests", written.Requests)
+	requests, more := quantities(asks)
 	errs = append(errs, more...)
-	for _, a := range amounts(path.Child("requests"), written.Requests) {
+	for _, a := range asks {
 		request, asked := requests[a.resource]
 		limit, limited := limits[a.resource]
 		if asked && limited && request.Cmp(limit) > 0 {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, a.path, a.text,
-				fmt.Sprintf("must not be more than the limit of %s; raise resources.limits or ask for less", limit.String())))
+				"must not be more than the limit of %s; raise resources.limits or ask for less", limit.String()))
 		}
 	}
 	return errs
@@ -68,13 +68,13 @@ func containerResources(s service) field.ErrorList {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, path.Child("resources", p.List).Key(string(p.Resource)), p.Amount.String(), p.Text))
 		}
 	}
-	pod, path := &s.template().Spec, s.path.Child("extraPodSpec")
+	pod, path := &s.template().Spec, s.podPath()
 	for i := range pod.Containers {
 		switch c := &pod.Containers[i]; {
 		case c.Name != nvidiav1beta1.MainContainerName:
 			check(path.Child("containers").Key(short(c.Name)), c.Resources)
 		case s.alpha.Resources == nil:
-			check(path.Child("mainContainer"), c.Resources)
+			check(path.Child("containers").Key(c.Name).InAlpha(s.path.Child("extraPodSpec", "mainContainer")), c.Resources)
 		}
 	}
 	for i := range pod.InitContainers {
@@ -84,10 +84,10 @@ func containerResources(s service) field.ErrorList {
 }
 
 // quantities parses the leaves; those that are no amounts become errors.
-func quantities(path *field.Path, item *nvidiav1alpha1.ResourceItem) (map[string]resource.Quantity, field.ErrorList) {
+func quantities(leaves []amount) (map[string]resource.Quantity, field.ErrorList) {
 	parsed := map[string]resource.Quantity{}
 	var errs field.ErrorList
-	for _, a := range amounts(path, item) {
+	for _, a := range leaves {
 		if problems := validation.IsQualifiedName(a.resource); len(problems) > 0 {
 			errs = append(errs, badValue(field.ErrorTypeInvalid, a.path, a.resource, "not a resource name: "+strings.Join(problems, "; ")))
 			continue
@@ -118,8 +118,8 @@ func parse(a amount) (resource.Quantity, string) {
 	return quantity, ""
 }
 
-// amounts lists the leaves that are set, each with the resource it counts.
-func amounts(path *field.Path, item *nvidiav1alpha1.ResourceItem) []amount {
+// amounts lists the leaves of requests or limits that are set in v1alpha1, each with the resource it counts.
+func amounts(s service, list string, item *nvidiav1alpha1.ResourceItem) []amount {
 	if item == nil {
 		return nil
 	}
@@ -127,6 +127,7 @@ func amounts(path *field.Path, item *nvidiav1alpha1.ResourceItem) []amount {
 	if gpu == "" {
 		gpu = defaultGPU
 	}
+	path := s.path.Child("resources", list)
 	all := []amount{
 		{path.Child("cpu"), string(corev1.ResourceCPU), item.CPU, false},
 		{path.Child("memory"), string(corev1.ResourceMemory), item.Memory, false},
@@ -135,6 +136,9 @@ func amounts(path *field.Path, item *nvidiav1alpha1.ResourceItem) []amount {
 	all = slices.DeleteFunc(all, func(a amount) bool { return a.text == "" })
 	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
 		all = append(all, amount{path.Child("custom").Key(short(name)), name, item.Custom[name], strings.Contains(name, "/")})
+	}
+	for i := range all {
+		all[i].path = s.mainPath("resources", list).Key(short(all[i].resource)).InAlpha(all[i].path)
 	}
 	return all
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 var roleNames = []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker}
@@ -21,7 +21,7 @@ func roles(s service) field.ErrorList {
 	case s.Roles == nil:
 		return nil
 	case !s.multinode():
-		return one(field.Forbidden(path, "only a multinode service has roles; remove the list"))
+		return one(field.Forbidden(path, "only a multinode %s has roles; remove the list", field.WordComponent))
 	}
 	var errs field.ErrorList
 	seen := sets.New[string]()
@@ -101,23 +101,23 @@ func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 	var errs field.ErrorList
 	forServicesInBoth(updated, old, func(now, before service) {
 		if before.Type != "" && now.Type != before.Type {
-			errs = append(errs, field.Forbidden(now.path.Child("componentType"), fmt.Sprintf(
-				"componentType is immutable after it is set; put %s back, or delete and recreate the DynamoGraphDeployment", before.Type)))
+			errs = append(errs, field.Forbidden(now.path.Child("type"),
+				"%s is immutable after it is set; put %s back, or delete and recreate the DynamoGraphDeployment", field.WordType, before.Type))
 		}
 	})
 	return errs
 }
 
 // NodeCountWarnings warns about a change of nodeCount.
-func NodeCountWarnings(updated, old *nvidiav1beta1.DynamoGraphDeployment) []string {
-	var paths []string
+func NodeCountWarnings(updated, old *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
+	var paths []*field.Path
 	forServicesInBoth(updated, old, func(now, before service) {
 		nodes, multinode := now.PodsPerReplica()
 		if was, _ := before.PodsPerReplica(); multinode && before.multinode() && nodes != was {
-			paths = append(paths, now.path.Child("multinode", "nodeCount").String())
+			paths = append(paths, now.path.Child("multinode", "nodeCount"))
 		}
 	})
-	return byKind(paths, func(kind string) string {
-		return kind + " changes, so every replica is replaced; the Dynamo operator after 1.5 refuses such a change"
+	return byKind(paths, func(kind *field.Path) field.Text {
+		return field.Say("%s changes, so every replica is replaced; the Dynamo operator after 1.5 refuses such a change", kind)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // The list of roles is the same in both versions.
@@ -101,7 +103,7 @@ func TestRolesAndTypesAreKept(t *testing.T) {
 func checkUpdate(t *testing.T, name, version, old, now, at, want string) {
 	t.Helper()
 	before, after := manifest(t, version, "priorityClassName: p", old), manifest(t, version, "priorityClassName: p", now)
-	got := strings.Join(texts(WordingOf(after.DynamoGraphDeployment, version).Errors(GraphUpdate(after, before))), "\n")
+	got := strings.Join(textsIn(GraphUpdate(after, before), version), "\n")
 	if want == "" && got != "" || want != "" && !strings.HasPrefix(got, at+want) || strings.Contains(got, "\n") {
 		t.Errorf("%s in %s: got %q, want %q", name, version, got, want)
 	}
@@ -114,12 +116,12 @@ func TestRoleWarnings(t *testing.T) {
 		"multinode without a componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode (Worker)",
 		"spec.services[Worker].multinode.leader is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it",
 	}
-	if diff := cmp.Diff(want, GraphWarnings(former, nil, []string{"spec.services[Worker].multinode.leader"})); diff != "" {
+	if diff := cmp.Diff(want, textsIn(GraphWarnings(former, nil, []graph.Ignored{{Path: at("Worker", "multinode", "leader")}}), "v1alpha1")); diff != "" {
 		t.Errorf("the former leader, and no type (-want +got):\n%s", diff)
 	}
 	two, four := manifest(t, "v1beta1", "priorityClassName: p", mainBeta+twoNodes), manifest(t, "v1beta1", "priorityClassName: p", mainBeta+fourNodes)
 	want = []string{"spec.services[Worker].multinode.nodeCount changes, so every replica is replaced; the Dynamo operator after 1.5 refuses such a change"}
-	if diff := cmp.Diff(want, NodeCountWarnings(four.DynamoGraphDeployment, two.DynamoGraphDeployment)); diff != "" {
+	if diff := cmp.Diff(want, textsIn(NodeCountWarnings(four.DynamoGraphDeployment, two.DynamoGraphDeployment), "v1alpha1")); diff != "" {
 		t.Errorf("another nodeCount (-want +got):\n%s", diff)
 	}
 	if lines := NodeCountWarnings(two.DynamoGraphDeployment, two.DynamoGraphDeployment); len(lines) > 0 {

@@ -5,9 +5,9 @@ package validation
 
 import (
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
@@ -23,7 +23,7 @@ func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 				path = specPath.Child("annotations").Key(p.Annotation)
 			}
 			if _, ok := s.template().Annotations[p.Annotation]; ok {
-				path = s.path.Child("annotations").Key(p.Annotation)
+				path = s.path.Child("podTemplate", "metadata", "annotations").Key(p.Annotation)
 			}
 			if !said.Has(path.String()) {
 				said.Insert(path.String())

@@ -4,23 +4,20 @@
 package validation
 
 import (
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // ReplicasKept returns the components whose number of replicas admission keeps although a change of the deployment has another: a scaling adapter
 // owns it. adapterOf names a component's adapter.
-func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(service string) string) []string {
+func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(service string) string) []field.Text {
 	if updated == nil || old == nil {
 		return nil
 	}
-	var kept []string
+	var kept []field.Text
 	forServicesInBoth(updated, old, func(now, before service) {
 		if (now.scaled() || before.scaled()) && now.wanted() != before.wanted() {
-			kept = append(kept, fmt.Sprintf("%s stays %d: DynamoGraphDeploymentScalingAdapter %q owns it", now.path.Child("replicas"), before.wanted(), adapterOf(now.name)))
+			kept = append(kept, field.Say("%s stays %d: DynamoGraphDeploymentScalingAdapter %q owns it", now.path.Child("replicas"), before.wanted(), adapterOf(now.name)))
 		}
 	})
 	return kept

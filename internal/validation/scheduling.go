@@ -6,20 +6,19 @@ package validation
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // scheduling refuses what takes the placing of pods out of the operator's hands: the API server would refuse each pod, and nothing of that
 // would be seen before.
 func scheduling(s service) field.ErrorList {
-	path := s.path.Child("extraPodSpec")
+	path := s.podPath()
 	var errs field.ErrorList
 	if s.template().Spec.NodeName != "" && (s.multinode() || constraint.Stated(s.graph)) {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"),
-			"the pods of a multinode service, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use nodeSelector"))
+			"the pods of a multinode %s, and of a deployment with a topology constraint, are placed by the operator; remove nodeName, or use nodeSelector", field.WordComponent))
 	}
 	for i, gate := range s.template().Spec.SchedulingGates {
 		if gate.Name == graph.PlacementGate {

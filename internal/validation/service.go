@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // sidecarContainer is the name of the container that frontendSidecar makes.
@@ -19,7 +19,7 @@ const sidecarContainer = "sidecar-frontend"
 func replicas(s service) field.ErrorList {
 	var errs field.ErrorList
 	if r := s.Replicas; r != nil && *r < 0 {
-		errs = append(errs, field.Invalid(s.path.Child("replicas"), *r, s.path.Child("replicas").String()+" must be non-negative"))
+		errs = append(errs, field.Invalid(s.path.Child("replicas"), *r, "%s must be non-negative", s.path.Child("replicas")))
 	}
 	if m := s.MinAvailable; m != nil && *m < 1 {
 		errs = append(errs, field.Invalid(s.path.Child("minAvailable"), *m, "must be at least 1, or left out"))
@@ -33,7 +33,7 @@ func nodeCount(s service) field.ErrorList {
 		return nil
 	}
 	return one(field.Invalid(s.path.Child("multinode", "nodeCount"), s.Multinode.NodeCount,
-		"must be at least 2; remove multinode from a service whose replicas sit on one node"))
+		"must be at least 2; remove multinode from a %s whose replicas sit on one node", field.WordComponent))
 }
 
 func ingress(s service) field.ErrorList {
@@ -41,19 +41,19 @@ func ingress(s service) field.ErrorList {
 		return nil
 	}
 	path := s.path.Child("ingress", "host")
-	return one(field.Required(path, path.String()+" is required when ingress is enabled"))
+	return one(field.Required(path, "%s is required when ingress is enabled", path))
 }
 
 func volumeMounts(s service) field.ErrorList {
 	var errs field.ErrorList
 	for i, m := range s.alpha.VolumeMounts {
-		path := s.path.Child("volumeMounts").Index(i)
+		path := s.mainPath("volumeMounts").Index(i).InAlpha(s.path.Child("volumeMounts").Index(i))
 		if m.Name == "" {
 			errs = append(errs, field.Required(path.Child("name"), "name a claim of spec.pvcs"))
 		}
 		if m.MountPoint == "" && !m.UseAsCompilationCache {
 			errs = append(errs, field.Required(path.Child("mountPoint"),
-				path.Child("mountPoint").String()+" is required when useAsCompilationCache is false"))
+				"%s is required when useAsCompilationCache is false", path.Child("mountPoint")))
 		}
 	}
 	return errs
@@ -64,12 +64,12 @@ func sharedMemory(s service) field.ErrorList {
 	if m == nil {
 		return nil
 	}
-	path := s.path.Child("sharedMemory", "size")
+	path := s.path.Child("sharedMemorySize")
 	switch {
 	case m.Disabled && !m.Size.IsZero():
 		return one(field.Forbidden(path, "size must not be set when disabled is true; remove one of the two"))
 	case !m.Disabled && m.Size.IsZero():
-		return one(field.Required(path, path.String()+" is required when disabled is false"))
+		return one(field.Required(path, "%s is required when disabled is false", path))
 	case m.Size.Sign() < 0:
 		return one(field.Invalid(path, m.Size.String(), "must be more than 0"))
 	}
@@ -83,12 +83,12 @@ func frontendSidecar(s service) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if s.alpha.FrontendSidecar.Image == "" {
-		errs = append(errs, field.Required(s.path.Child("frontendSidecar", "image"), "name the frontend's image"))
+		errs = append(errs, field.Required(s.path.Child("frontendSidecar").InAlpha(s.path.Child("frontendSidecar", "image")), "name the frontend's image"))
 	}
 	if extra := s.alpha.ExtraPodSpec; extra != nil && extra.PodSpec != nil {
 		for i := range extra.PodSpec.Containers {
 			if name := extra.PodSpec.Containers[i].Name; name == sidecarContainer {
-				errs = append(errs, badValue(field.ErrorTypeDuplicate, s.path.Child("extraPodSpec", "containers").Index(i).Child("name"), name,
+				errs = append(errs, badValue(field.ErrorTypeDuplicate, s.podPath("containers").Index(i).Child("name"), name,
 					"frontendSidecar makes a container of this name; rename this one"))
 			}
 		}
@@ -118,12 +118,12 @@ func deviceModes(s service) field.ErrorList {
 		}
 	}
 	if g := s.alpha.GPUMemoryService; g != nil {
-		mode(s.path.Child("gpuMemoryService", "mode"), g.Mode)
+		mode(s.path.Child("experimental", "gpuMemoryService", "mode"), g.Mode)
 	}
 	if f := s.alpha.Failover; f != nil {
-		mode(s.path.Child("failover", "mode"), f.Mode)
+		mode(s.path.Child("experimental", "failover", "mode"), f.Mode)
 		if f.NumShadows < 0 {
-			errs = append(errs, field.Invalid(s.path.Child("failover", "numShadows"), f.NumShadows, "must be non-negative"))
+			errs = append(errs, field.Invalid(s.path.Child("experimental", "failover", "numShadows"), f.NumShadows, "must be non-negative"))
 		}
 	}
 	return errs

@@ -9,10 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // maxClaims is how many entries spec.pvcs may have.
@@ -33,7 +33,7 @@ func claims(pvcs []nvidiav1alpha1.PVC) field.ErrorList {
 		p, c := path.Index(i), &pvcs[i]
 		switch {
 		case c.Name == nil || *c.Name == "":
-			errs = append(errs, field.Required(p.Child("name"), p.Child("name").String()+" is required"))
+			errs = append(errs, field.Required(p.Child("name"), "%s is required", p.Child("name")))
 		case seen.Has(*c.Name):
 			errs = append(errs, badValue(field.ErrorTypeDuplicate, p.Child("name"), *c.Name, "list each claim once"))
 		default:
@@ -110,12 +110,12 @@ func restartOrder(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		}
 		seen.Insert(name)
 		if dgd.Component(name) == nil {
-			errs = append(errs, badValue(field.ErrorTypeNotFound, path.Index(i), name, "contains unknown service: "+short(name)))
+			errs = append(errs, badValue(field.ErrorTypeNotFound, path.Index(i), name, "contains unknown %s: %s", field.WordComponent, short(name)))
 		}
 	}
 	if len(seen) != len(dgd.Spec.Components) {
-		errs = append(errs, field.Invalid(path, len(seen), fmt.Sprintf(
-			"must have the same number of unique services as the deployment, which has %d; or leave it out for alphabetical order", len(dgd.Spec.Components))))
+		errs = append(errs, field.Invalid(path, len(seen),
+			"must have the same number of unique %s as the deployment, which has %d; or leave it out for alphabetical order", field.WordComponents, len(dgd.Spec.Components)))
 	}
 	return errs
 }

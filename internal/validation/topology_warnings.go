@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/field"
 )
 
 // UserOf is a deployment that names a ClusterTopology, and the levels it uses of it.
@@ -26,25 +27,25 @@ func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserO
 	}
 	if updated == nil {
 		if all := namesOf(users, nil); len(all) > 0 {
-			return []string{line(fmt.Sprintf("ClusterTopology %q is in use; running pods stay, and gangs that need one of its levels "+
-				"wait until it is back", short(old.Name)), all)}
+			return Bounded([]field.Text{line(field.Say("ClusterTopology %q is in use; running pods stay, and gangs that need one of its levels "+
+				"wait until it is back", short(old.Name)), all)}, "")
 		}
 		return nil
 	}
 	if apiequality.Semantic.DeepEqual(updated.Spec.Levels, old.Spec.Levels) {
 		return nil
 	}
-	var lines []string
+	var lines []field.Text
 	for _, level := range old.Spec.Levels {
 		what := changeOf(level, updated, old)
 		if what == "" {
 			continue
 		}
 		if using := namesOf(users, &level.Domain); len(using) > 0 {
-			lines = append(lines, line(fmt.Sprintf("level %q %s while in use; running pods stay where they are", short(level.Domain), what), using))
+			lines = append(lines, line(field.Say("level %q %s while in use; running pods stay where they are", short(level.Domain), what), using))
 		}
 	}
-	return Bounded(lines)
+	return Bounded(lines, "")
 }
 
 // changeOf says what a change does to one level; empty: nothing.

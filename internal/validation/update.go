@@ -6,13 +6,12 @@ package validation
 import (
 	"fmt"
 	"maps"
-	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
@@ -87,27 +86,27 @@ func serviceConstraintsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployme
 }
 
 func immutableConstraint(path *field.Path) *field.Error {
-	return field.Forbidden(path, path.String()+" is immutable and cannot be added, removed, or changed after creation; "+
-		"delete and recreate the DynamoGraphDeployment to change topology constraints")
+	return field.Forbidden(path, "%s is immutable and cannot be added, removed, or changed after creation; "+
+		"delete and recreate the DynamoGraphDeployment to change topology constraints", path)
 }
 
 // servicesImmutable also bars the way round: removing a service and adding it again with another constraint.
 func servicesImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	now, before := componentNames(updated), componentNames(old)
-	var changes []string
+	var changes []field.Text
 	for _, change := range []struct {
 		what  string
 		names sets.Set[string]
-	}{{"services added", now.Difference(before)}, {"services removed", before.Difference(now)}} {
+	}{{"added", now.Difference(before)}, {"removed", before.Difference(now)}} {
 		if len(change.names) > 0 {
-			changes = append(changes, fmt.Sprintf("%s: [%s]", change.what, enumerate(sets.List(change.names), ", ", longestValue)))
+			changes = append(changes, field.Say("%s %s: [%s]", field.WordComponents, change.what, enumerate(sets.List(change.names), ", ", longestValue)))
 		}
 	}
 	if len(changes) == 0 {
 		return nil
 	}
-	return one(field.Forbidden(servicesPath, "service topology is immutable and cannot be modified after creation: "+
-		strings.Join(changes, ", ")+"; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a service"))
+	return one(field.Forbidden(servicesPath, "%[1]s topology is immutable and cannot be modified after creation: %[2]s"+
+		"; delete and recreate the DynamoGraphDeployment, or set replicas to 0 to stop a %[1]s", field.WordComponent, field.Join(changes, ", ")))
 }
 
 func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
@@ -150,8 +149,8 @@ func nodeTopologyImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fi
 	forServicesInBoth(updated, old, func(now, before service) {
 		if now.multinode() != before.multinode() {
 			errs = append(errs, field.Forbidden(now.path.Child("multinode"),
-				now.path.String()+" cannot change node topology (between single-node and multi-node) after creation; "+
-					"delete and recreate the DynamoGraphDeployment"))
+				"%s cannot change node topology (between single-node and multi-node) after creation; "+
+					"delete and recreate the DynamoGraphDeployment", now.path))
 		}
 	})
 	return errs

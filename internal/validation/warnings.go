@@ -4,20 +4,20 @@
 package validation
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 // graphWarnings are the things that are accepted and that the user should know about. The topology is nil when nobody has read it.
 var graphWarnings = []struct {
 	name string
-	run  func(Written, *grovev1alpha1.ClusterTopology) []string
+	run  func(Written, *grovev1alpha1.ClusterTopology) []field.Text
 }{
 	{"preferred domain without effect", preferredWithoutEffect},
 	{"topology without placement", topologyWithoutPlacement},
@@ -30,78 +30,77 @@ var graphWarnings = []struct {
 
 // deprecatedFields are accepted because manifests in use have them, and do nothing.
 var deprecatedFields = []struct {
-	field string
-	set   func(service) bool
-	text  string
+	at   []string
+	set  func(service) bool
+	text field.Text
 }{
-	{"dynamoNamespace", func(s service) bool { return s.alpha.DynamoNamespace != nil },
-		"is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it"},
-	{"autoscaling", func(s service) bool { return s.alpha.Autoscaling != nil }, "is deprecated and ignored: set replicas instead"},
-	{"pvc", func(s service) bool { return s.alpha.PVC != nil },
-		"was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts"},
-	{"serviceName", func(s service) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
-		"is ignored: the key in spec.services is the service's name"},
-	{"multinode.leader", func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleLeader) },
-		"is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it"},
-	{"multinode.worker", func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleWorker) },
-		"is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it"},
+	{[]string{"dynamoNamespace"}, func(s service) bool { return s.alpha.DynamoNamespace != nil },
+		field.Say("is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it")},
+	{[]string{"autoscaling"}, func(s service) bool { return s.alpha.Autoscaling != nil }, field.Say("is deprecated and ignored: set replicas instead")},
+	{[]string{"pvc"}, func(s service) bool { return s.alpha.PVC != nil },
+		field.Say("was removed and is ignored: list the claim in spec.pvcs and mount it with volumeMounts")},
+	{[]string{"serviceName"}, func(s service) bool { return s.alpha.ServiceName != "" && s.alpha.ServiceName != s.name },
+		field.Say("is ignored: the key in %s is the %s's name", field.Components, field.WordComponent)},
+	{[]string{"multinode", "leader"}, func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleLeader) },
+		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[leader], then remove it")},
+	{[]string{"multinode", "worker"}, func(s service) bool { return s.hasFormerRole(nvidiav1beta1.RoleWorker) },
+		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it")},
 }
 
-// GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists, by path, the fields that have no
-// effect; one that ends in "@Name" has none under the provider of that name, and under another one it would. There is one line a kind of field, and all lines together fit into what the API server passes on.
-func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []string) []string {
+// GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists the fields that have no effect. There is one
+// line a kind of field; [Bounded] keeps all lines together within what the API server passes on.
+func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []graph.Ignored) []field.Text {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
 	}
-	var lines []string
+	var lines []field.Text
 	for _, warning := range graphWarnings {
 		lines = append(lines, warning.run(dgd, topology)...)
 	}
 	deprecated := map[string]bool{}
 	for _, d := range deprecatedFields {
-		var paths []string
+		var paths []*field.Path
 		for _, s := range dgd.services() {
 			if d.set(s) {
-				paths = append(paths, s.path.Child(d.field).String())
+				paths = append(paths, s.path.Child(d.at[0], d.at[1:]...))
 			}
 		}
-		deprecated[servicesPath.Key("*").Child(d.field).String()] = true
-		lines = append(lines, byKind(paths, func(kind string) string { return kind + " " + d.text })...)
+		deprecated[field.Component(-1, "*").Child(d.at[0], d.at[1:]...).String()] = true
+		lines = append(lines, byKind(paths, func(kind *field.Path) field.Text { return field.Say("%s %s", kind, d.text) })...)
 	}
-	idle := slices.DeleteFunc(slices.Clone(notActedOn), func(path string) bool {
-		kind, _ := kindOfField(path)
-		return deprecated[kind]
+	idle := slices.DeleteFunc(slices.Clone(notActedOn), func(ignored graph.Ignored) bool {
+		kind, _ := ignored.Path.Kind()
+		return deprecated[kind.String()]
 	})
-	return Bounded(append(lines, byKind(idle, notActedOnText)...))
+	return append(lines, grouped(idle, func(i graph.Ignored) *field.Path { return i.Path }, notActedOnText)...)
 }
 
-// notActedOnText says that a field has no effect; under one provider, where its path ends in @ and the provider's name.
-func notActedOnText(kind string) string {
-	path, provider, one := strings.Cut(kind, "@")
-	if one {
-		return path + " is accepted but not acted on by the provider " + provider
+// notActedOnText says that a field has no effect, or none under one provider.
+func notActedOnText(ignored graph.Ignored, path *field.Path) field.Text {
+	if ignored.Provider != "" {
+		return field.Say("%s is accepted but not acted on by the provider %s", path, ignored.Provider)
 	}
-	return path + " is accepted but not acted on"
+	return field.Say("%s is accepted but not acted on", path)
 }
 
 // preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names are found.
-func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
-	var lines []string
-	say := func(path, preferred, required string) {
+func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
+	var lines []field.Text
+	say := func(path *field.Path, preferred, required string) {
 		if preferred == "" || required == "" || narrower(topology, preferred, required) {
 			return
 		}
-		lines = append(lines, line(fmt.Sprintf("%s.preferredPackDomain %q has no effect: it is not narrower than the required packDomain %q",
-			path, short(preferred), short(required)), nil))
+		lines = append(lines, line(field.Say("%s %q has no effect: it is not narrower than the required packDomain %q",
+			path.Child("preferredPackDomain"), short(preferred), short(required)), nil))
 	}
 	required := ""
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		required = c.PackDomain
-		say(constraintPath.String(), c.PreferredPackDomain, required)
+		say(constraintPath, c.PreferredPackDomain, required)
 	}
 	for _, s := range servicesOf(dgd.DynamoGraphDeployment) {
 		if c := s.TopologyConstraint; c != nil {
-			say(s.path.Child("topologyConstraint").String(), c.PreferredPackDomain, narrowest(topology, c.PackDomain, required))
+			say(s.path.Child("topologyConstraint"), c.PreferredPackDomain, narrowest(topology, c.PackDomain, required))
 		}
 	}
 	return lines
@@ -125,7 +124,7 @@ func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) s
 }
 
 // multinodeOnHost: a replica that spans nodes, held on one host.
-func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []string {
+func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	inherited := ""
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		inherited = c.PackDomain
@@ -143,11 +142,12 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []str
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{line("packDomain holds each replica of a multinode service on one host; use rack or block for services that span nodes", names)}
+	return []field.Text{line(field.Say("packDomain holds each replica of a multinode %s on one host; use rack or block for %s that span nodes",
+		field.WordComponent, field.WordComponents), names)}
 }
 
 // multinodeWithoutType: the Dynamo operator accepts multinode only with a type of workers.
-func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
+func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var names []string
 	for _, s := range dgd.services() {
 		if s.multinode() && s.explicitType() == "" {
@@ -157,7 +157,8 @@ func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []strin
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{line("multinode without a componentType is refused by the Dynamo operator after 1.5; set componentType worker, prefill or decode", names)}
+	return []field.Text{line(field.Say("multinode without a %[1]s is refused by the Dynamo operator after 1.5; set %[1]s worker, prefill or decode",
+		field.WordType), names)}
 }
 
 // isHost says whether a level is single nodes, by its label key or else by its name.
@@ -169,7 +170,7 @@ func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 }
 
 // unlistedClaims: the pod waits for ever if the claim does not exist either.
-func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
+func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var mounts []string
 	for _, s := range dgd.services() {
 		for _, m := range s.alpha.VolumeMounts {
@@ -181,5 +182,7 @@ func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []string {
 	if len(mounts) == 0 {
 		return nil
 	}
-	return []string{line("spec.services[*].volumeMounts name claims that spec.pvcs does not list", mounts)}
+	any := field.Component(-1, "*")
+	path := any.Child("podTemplate", "spec", "containers").Key(nvidiav1beta1.MainContainerName).Child("volumeMounts").InAlpha(any.Child("volumeMounts"))
+	return []field.Text{line(field.Say("%s name claims that spec.pvcs does not list", path), mounts)}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
 )
 
 func TestGraphWarnings(t *testing.T) {
@@ -21,7 +22,7 @@ func TestGraphWarnings(t *testing.T) {
 		change     func(*deployment)
 		noTopology bool
 		selector   map[string]string
-		notActedOn []string
+		notActedOn []graph.Ignored
 		want       []string
 	}{
 		"nothing to say": {},
@@ -34,7 +35,7 @@ func TestGraphWarnings(t *testing.T) {
 				d.Spec.Services["Worker"].PVC = &nvidiav1alpha1.FreeObject{}
 				d.Spec.Services["Worker"].ServiceName = "Other"
 			},
-			notActedOn: []string{"spec.services[Worker].autoscaling"},
+			notActedOn: []graph.Ignored{{Path: at("Worker", "autoscaling")}},
 			want: []string{
 				"spec.services[*].dynamoNamespace is deprecated and ignored: the Dynamo namespace is <namespace>-<name> of the DynamoGraphDeployment; remove it (Frontend, Worker)",
 				"spec.services[Worker].autoscaling is deprecated and ignored: set replicas instead",
@@ -43,9 +44,10 @@ func TestGraphWarnings(t *testing.T) {
 			},
 		},
 		"not acted on by one provider": {
-			notActedOn: []string{
-				"metadata.annotations[nvidia.com/deployment-strategy]@Grove", "metadata.annotations[nvidia.com/volcano-queue]",
-				"spec.services[A].annotations[nvidia.com/deployment-strategy]@Grove", "spec.services[B].annotations[nvidia.com/deployment-strategy]@Grove",
+			notActedOn: []graph.Ignored{
+				{Path: annotationPath("nvidia.com/deployment-strategy"), Provider: "Grove"}, {Path: annotationPath("nvidia.com/volcano-queue")},
+				{Path: at("A", "podTemplate", "metadata", "annotations", "[nvidia.com/deployment-strategy"), Provider: "Grove"},
+				{Path: at("B", "podTemplate", "metadata", "annotations", "[nvidia.com/deployment-strategy"), Provider: "Grove"},
 			},
 			want: []string{
 				"metadata.annotations[nvidia.com/deployment-strategy] is accepted but not acted on by the provider Grove",
@@ -54,7 +56,10 @@ func TestGraphWarnings(t *testing.T) {
 			},
 		},
 		"not acted on, by kind": {
-			notActedOn: []string{"metadata.annotations[kai.scheduler/topology]", "metadata.annotations[nvidia.com/volcano-queue]", "spec.services[Frontend].modelRef", "spec.experimental", "spec.services[Worker].modelRef", "spec.services[Worker].volumeMounts[0]", "spec.services[Worker].volumeMounts[1]"},
+			notActedOn: []graph.Ignored{
+				{Path: annotationPath("kai.scheduler/topology")}, {Path: annotationPath("nvidia.com/volcano-queue")}, {Path: at("Frontend", "modelRef")},
+				{Path: specPath.Child("experimental")}, {Path: at("Worker", "modelRef")}, {Path: at("Worker", "volumeMounts").Index(0)}, {Path: at("Worker", "volumeMounts").Index(1)},
+			},
 			want: []string{
 				"metadata.annotations[*] is accepted but not acted on (kai.scheduler/topology, nvidia.com/volcano-queue)",
 				"spec.services[*].modelRef is accepted but not acted on (Frontend, Worker)",
@@ -139,7 +144,7 @@ func TestGraphWarnings(t *testing.T) {
 			if tc.noTopology {
 				topology = nil
 			}
-			if diff := cmp.Diff(tc.want, GraphWarnings(written(dgd), topology, tc.notActedOn)); diff != "" {
+			if diff := cmp.Diff(tc.want, textsIn(GraphWarnings(written(dgd), topology, tc.notActedOn), "v1alpha1")); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
@@ -149,16 +154,16 @@ func TestGraphWarnings(t *testing.T) {
 // A graph of 25 services with long names that uses every field there is still gets all its warnings through.
 func TestGraphWarningsFit(t *testing.T) {
 	dgd := newGraph()
-	var notActedOn []string
+	var notActedOn []graph.Ignored
 	for i := range 25 {
 		name := fmt.Sprintf("%s%02d", strings.Repeat("é", 61), i)
 		dgd.Spec.Services[name] = &serviceSpec{DynamoNamespace: ptr.To("x"), Autoscaling: &nvidiav1alpha1.FreeObject{}, PVC: &nvidiav1alpha1.FreeObject{},
 			VolumeMounts: []nvidiav1alpha1.VolumeMount{{Name: strings.Repeat("v", 500)}}}
-		for field := range 30 {
-			notActedOn = append(notActedOn, fmt.Sprintf("spec.services[%s].field%d", name, field))
+		for i := range 30 {
+			notActedOn = append(notActedOn, graph.Ignored{Path: at(name, fmt.Sprintf("field%d", i))})
 		}
 	}
-	lines := GraphWarnings(written(dgd), nil, notActedOn)
+	lines := Bounded(GraphWarnings(written(dgd), nil, notActedOn), "v1alpha1")
 	total := 0
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l); n > 256 {

@@ -68,7 +68,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 		errs = append(errs, validation.ScaleLimit(dgd, asked.component, asked.replicas, v.maxPods)...)
 	}
 	if len(errs) > 0 {
-		return answer(req, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter"), errs, nil)
+		return answer(req, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeploymentScalingAdapter"), errs.In(versionOf(req)), nil)
 	}
 	return admission.Allowed("")
 }

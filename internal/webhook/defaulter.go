@@ -48,11 +48,7 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	}
 	keepMemory(req, dgd)
 	keepMinAvailable(old, dgd)
-	lines := keepReplicas(req, d.scalingUsers, dgd)
-	if len(lines) > 0 && isBeta(dgd) {
-		lines = validation.WordingOfComponents(namesOf(dgd)).Lines(lines)
-	}
-	warn(ctx, validation.Bounded(lines))
+	warn(ctx, validation.Bounded(keepReplicas(req, d.scalingUsers, dgd), dgd.GroupVersionKind().Version))
 	return nil
 }
 

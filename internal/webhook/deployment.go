@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	k8sfield "k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -23,6 +23,8 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
@@ -38,8 +40,8 @@ var kindDeployment = nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment
 // deploymentValidator asks every rule about a DynamoGraphDeployment.
 type deploymentValidator struct {
 	live       client.Reader
-	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string
-	warnings   func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string
+	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []graph.Ignored
+	warnings   func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
 	// maxPods bounds the pods of one graph; 0: any number.
 	maxPods int64
 	// provider is the operator's, of deployments that name none.
@@ -54,11 +56,12 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if req.Operation == admissionv1.Create {
-		lines, errs, unread := v.create(ctx, req.Object.Raw, now)
+		lines, found, unread := v.create(ctx, req, now)
+		errs := append(found.In(versionOf(req)), conversionLoses(req.Object.Raw, nil)...)
 		if unread != nil && len(errs) == 0 {
 			return tryAgain(unread)
 		}
-		response := answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
+		response := answer(req, kindDeployment, errs, lines)
 		if unread != nil {
 			response = response.WithWarnings(notChecked(unread))
 		}
@@ -68,13 +71,17 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	lines, errs := v.update(ctx, req, before, now)
-	return answer(req, kindDeployment, wording(req, now).Errors(errs), lines)
+	lines, found := v.update(req, before, now)
+	errs := found.In(versionOf(req))
+	if now.DeletionTimestamp == nil {
+		errs = append(errs, conversionLoses(req.Object.Raw, req.OldObject.Raw)...)
+	}
+	return answer(req, kindDeployment, errs, lines)
 }
 
 // create checks a new deployment. Only here is the ClusterTopology read: what happens to it later is reported in a condition. What needs one that
 // could not be read is left unchecked, and unread says why.
-func (v *deploymentValidator) create(ctx context.Context, raw []byte, written validation.Written) (lines admission.Warnings, errs field.ErrorList, unread error) {
+func (v *deploymentValidator) create(ctx context.Context, req admission.Request, written validation.Written) (lines admission.Warnings, errs field.ErrorList, unread error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	dgd := written.DynamoGraphDeployment
@@ -88,37 +95,31 @@ func (v *deploymentValidator) create(ctx context.Context, raw []byte, written va
 		errs = append(errs, validation.TransferTopology(dgd, transfer)...)
 	}
 	errs = append(errs, validation.PodLimit(dgd, nil, v.maxPods)...)
-	errs = append(errs, conversionLoses(raw, nil)...)
-	return v.warn(ctx, written, topology), errs, cmp.Or(unread, err)
+	return v.warn(req, written, topology), errs, cmp.Or(unread, err)
 }
 
 // update checks a change. One that leaves the spec alone passes in silence.
-func (v *deploymentValidator) update(ctx context.Context, req admission.Request, was, is validation.Written) (admission.Warnings, field.ErrorList) {
+func (v *deploymentValidator) update(req admission.Request, was, is validation.Written) (admission.Warnings, field.ErrorList) {
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
 	errs = append(errs, validation.ProviderUpdate(updated, old, v.provider)...)
-	if updated.DeletionTimestamp != nil {
+	if updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil, errs
 	}
-	errs = append(errs, conversionLoses(req.Object.Raw, req.OldObject.Raw)...)
-	if apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
-		return nil, errs
-	}
-	return v.warn(ctx, is, nil, validation.NodeCountWarnings(updated, old)...), errs
+	return v.warn(req, is, nil, validation.NodeCountWarnings(updated, old)...), errs
 }
 
-// wording is that of the version in which the user wrote the deployment.
-func wording(req admission.Request, dgd validation.Written) validation.Wording {
-	version := req.Kind.Version
+// versionOf is the version in which the user wrote the object. Answers are in its words.
+func versionOf(req admission.Request) string {
 	if req.RequestKind != nil {
-		version = req.RequestKind.Version
+		return req.RequestKind.Version
 	}
-	return validation.WordingOf(dgd.DynamoGraphDeployment, version)
+	return req.Kind.Version
 }
 
 // warn returns the warnings about a deployment, with those of more.
-func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, topology *grovev1alpha1.ClusterTopology, more ...string) admission.Warnings {
-	var notActedOn []string
+func (v *deploymentValidator) warn(req admission.Request, dgd validation.Written, topology *grovev1alpha1.ClusterTopology, more ...field.Text) admission.Warnings {
+	var notActedOn []graph.Ignored
 	alpha := dgd.AlphaOnly()
 	if v.notActedOn != nil {
 		notActedOn = v.notActedOn(dgd.DynamoGraphDeployment, alpha)
@@ -126,15 +127,11 @@ func (v *deploymentValidator) warn(ctx context.Context, dgd validation.Written, 
 	if v.warnings != nil {
 		more = append(more, v.warnings(dgd.DynamoGraphDeployment, alpha)...)
 	}
-	req, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return nil
-	}
-	return validation.Bounded(wording(req, dgd).Lines(append(validation.GraphWarnings(dgd, topology, notActedOn), more...)))
+	return validation.Bounded(append(validation.GraphWarnings(dgd, topology, notActedOn), more...), versionOf(req))
 }
 
 // answer allows the request with its warnings, or refuses it: 422, with one cause a field.
-func answer(req admission.Request, kind schema.GroupVersionKind, errs field.ErrorList, lines admission.Warnings) admission.Response {
+func answer(req admission.Request, kind schema.GroupVersionKind, errs k8sfield.ErrorList, lines admission.Warnings) admission.Response {
 	if len(errs) == 0 {
 		return admission.Allowed("").WithWarnings(lines...)
 	}
@@ -150,6 +147,6 @@ func answer(req admission.Request, kind schema.GroupVersionKind, errs field.Erro
 }
 
 // invalid is the answer to the user: 422, with one cause a field.
-func invalid(kind schema.GroupVersionKind, name string, errs field.ErrorList) error {
+func invalid(kind schema.GroupVersionKind, name string, errs k8sfield.ErrorList) error {
 	return apierrors.NewInvalid(kind.GroupKind(), name, errs)
 }

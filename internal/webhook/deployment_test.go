@@ -29,6 +29,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
+	resolved "github.com/trellis-k8s/trellis/internal/graph"
 )
 
 func testScheme() *runtime.Scheme {
@@ -185,11 +187,11 @@ func TestValidatorWarnings(t *testing.T) {
 	live := fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(gb200()).Build()
 	hook := handlers(testScheme(), Options{
 		Live: live,
-		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string {
-			return []string{"spec.experimental"}
+		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []resolved.Ignored {
+			return []resolved.Ignored{{Path: field.NewPath("spec", "experimental")}}
 		},
-		Warnings: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string {
-			return []string{"mind the gap"}
+		Warnings: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text {
+			return []field.Text{field.Say("mind the gap")}
 		},
 	})[validateDeploymentPath]
 	want := []string{"spec.experimental is accepted but not acted on", "mind the gap"}
@@ -214,7 +216,7 @@ func TestValidatorWarnings(t *testing.T) {
 func TestPanicIsAnError(t *testing.T) {
 	hook := handlers(testScheme(), Options{
 		Live:       fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(gb200()).Build(),
-		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string { panic("oh") },
+		NotActedOn: func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []resolved.Ignored { panic("oh") },
 	})[validateDeploymentPath]
 	if response := hook.Handle(t.Context(), request(admissionv1.Create, validGraph, "")); response.Allowed {
 		t.Error("allowed")

@@ -68,7 +68,7 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	r.live = &unreliable{Reader: r.manager.GetAPIReader()}
 	return r, SetupWithManager(r.manager, Options{
 		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000, ScalingUsers: []string{scalingUser},
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []graph.Ignored {
 			return graph.NotActedOn(dgd, alpha, "")
 		},
 	})

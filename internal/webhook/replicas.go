@@ -5,26 +5,25 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
 // keepReplicas puts back the numbers of replicas that scaling adapters own, and returns a warning for each. A number is an adapter's where the
 // deployment had the adapter before, or has it after, the request. Only users may write such a number: the operator, which carries the adapters'
 // numbers, and whom its flag --scaling-users names. It changes nothing that is not understood: validation comes after.
-func keepReplicas(req admission.Request, users []string, updated *unstructured.Unstructured) []string {
+func keepReplicas(req admission.Request, users []string, updated *unstructured.Unstructured) []field.Text {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || slices.Contains(users, req.UserInfo.Username) || old.UnmarshalJSON(req.OldObject.Raw) != nil {
 		return nil
 	}
-	var warnings []string
+	var warnings []field.Text
 	now, before := componentsOf(updated), componentsOf(old)
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		component, was := now[name], before[name]
@@ -34,9 +33,9 @@ func keepReplicas(req admission.Request, users []string, updated *unstructured.U
 		wanted := component["replicas"]
 		component["replicas"] = was["replicas"]
 		adapter := replicas.AdapterName(updated.GetName(), name)
-		warnings = append(warnings, fmt.Sprintf(
-			"spec.services[%s].replicas stays %v: DynamoGraphDeploymentScalingAdapter %q owns it; leave replicas out of the manifest, and scale with kubectl scale dgdsa/%s --replicas=%v",
-			name, was["replicas"], adapter, adapter, wanted))
+		warnings = append(warnings, field.Say(
+			"%s stays %v: DynamoGraphDeploymentScalingAdapter %q owns it; leave replicas out of the manifest, and scale with kubectl scale dgdsa/%s --replicas=%v",
+			field.Component(slices.Index(namesOf(updated), name), name).Child("replicas"), was["replicas"], adapter, adapter, wanted))
 	}
 	return warnings
 }
@@ -71,11 +70,6 @@ func withAdapter(component map[string]any) bool {
 		return present
 	}
 	return adapter["enabled"] == true
-}
-
-// isBeta says that an object is written in v1beta1.
-func isBeta(dgd *unstructured.Unstructured) bool {
-	return dgd.GroupVersionKind().Version == nvidiav1beta1.GroupVersion.Version
 }
 
 // warner answers with what the handler inside had to say. A Defaulter has no answer of its own.

@@ -29,7 +29,7 @@ type topologyValidator struct {
 // ValidateCreate implements admission.Validator.
 func (v *topologyValidator) ValidateCreate(_ context.Context, ct *grovev1alpha1.ClusterTopology) (admission.Warnings, error) {
 	if errs := validation.Topology(ct); len(errs) > 0 {
-		return nil, invalid(grovev1alpha1.GroupVersion.WithKind("ClusterTopology"), ct.Name, errs)
+		return nil, invalid(grovev1alpha1.GroupVersion.WithKind("ClusterTopology"), ct.Name, errs.In(""))
 	}
 	return nil, nil
 }
@@ -37,7 +37,7 @@ func (v *topologyValidator) ValidateCreate(_ context.Context, ct *grovev1alpha1.
 // ValidateUpdate implements admission.Validator.
 func (v *topologyValidator) ValidateUpdate(ctx context.Context, old, updated *grovev1alpha1.ClusterTopology) (admission.Warnings, error) {
 	if errs := validation.TopologyUpdate(updated, old); len(errs) > 0 {
-		return nil, invalid(grovev1alpha1.GroupVersion.WithKind("ClusterTopology"), updated.Name, errs)
+		return nil, invalid(grovev1alpha1.GroupVersion.WithKind("ClusterTopology"), updated.Name, errs.In(""))
 	}
 	if updated.DeletionTimestamp != nil {
 		return nil, nil

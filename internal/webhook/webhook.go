@@ -31,6 +31,8 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
@@ -46,10 +48,10 @@ const (
 type Options struct {
 	// Admission serves the webhooks that admit objects, Conversion the one that converts them.
 	Admission, Conversion bool
-	// NotActedOn lists, by path, the fields of a deployment that are accepted and have no effect, among them those that only v1alpha1 has.
-	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string
+	// NotActedOn lists the fields of a deployment that are accepted and have no effect, among them those that only v1alpha1 has.
+	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []graph.Ignored
 	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
-	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []string
+	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
 	// Provider is the operator's, of deployments that name none.
 	Provider string
 	// CertsReady is closed once the API server trusts what is served with; nil: it does.

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/newpod"
@@ -93,17 +93,17 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 }
 
 // Warnings returns what admission would warn of, and what the plan lacks.
-func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
+func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	written := validation.FromHub(dgd)
 	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), graph.NotActedOn(dgd, written.AlphaOnly(), ""))
 	adapterOf := func(service string) string { return replicas.AdapterName(dgd.Name, service) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
-		warnings = append(warnings, "planned all the same: "+kept)
+		warnings = append(warnings, field.Say("planned all the same: %s", kept))
 	}
 	if why := validation.OverLimit(dgd, podlimit.Default); why != "" {
-		warnings = append(warnings, "planned up to the default of the operator only: "+why)
+		warnings = append(warnings, field.Say("planned up to the default of the operator only: %s", why))
 	}
-	return append(warnings, p.ofPods(dgd)...)
+	return append(warnings, field.Plain(p.ofPods(dgd))...)
 }
 
 // Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed

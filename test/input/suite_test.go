@@ -103,7 +103,7 @@ func admit(ctx context.Context, config *rest.Config, at *envtest.WebhookInstallO
 	Expect(err).NotTo(HaveOccurred())
 	Expect(webhook.SetupWithManager(mgr, webhook.Options{
 		Admission: true, MaxPods: podlimit.Default, Warnings: graph.LaunchWarnings,
-		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []string {
+		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []graph.Ignored {
 			return graph.NotActedOn(dgd, alpha, specs.Auto)
 		},
 	})).To(Succeed())

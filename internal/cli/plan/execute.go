@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -18,7 +19,7 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, err
 	var errs []error
 	for _, w := range in.plan {
 		for _, e := range planner.Check(w.dgd) {
-			errs = append(errs, w.at(e.Field, e.ErrorBody()))
+			errs = append(errs, w.at(e.Field, field.Body{Error: e}))
 		}
 	}
 	if len(errs) > 0 {
@@ -27,7 +28,7 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Report, err
 	report := Report{Graphs: []Outcome{}, in: in}
 	for _, w := range in.plan {
 		for _, line := range planner.Warnings(w.dgd) {
-			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, w.wording.Text(line))
+			fmt.Fprintf(warnings, "Warning: %s/%s: %s\n", w.dgd.Namespace, w.dgd.Name, line.In(w.version))
 		}
 		g, err := planner.Plan(w.dgd)
 		if err != nil {
@@ -51,7 +52,7 @@ func unresolved(w wanted, err error) []error {
 		if errors.As(err, &wrong) {
 			out = append(out, w.at(wrong.Path, wrong.Message))
 		} else {
-			out = append(out, w.at("spec", err.Error()))
+			out = append(out, w.at(field.NewPath("spec"), field.Say(err.Error())))
 		}
 	}
 	return out

@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/files"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/validation"
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
@@ -36,18 +37,17 @@ type Input struct {
 type wanted struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	source *files.Source
-	// wording is that of the version in which the deployment is written.
-	wording validation.Wording
+	// version is that in which the deployment is written. What is wrong with it reads in its words.
+	version string
 }
 
 // at is the error for one of its fields.
-func (w wanted) at(field, message string) error {
+func (w wanted) at(path, message field.Worded) error {
 	name := fmt.Sprintf("DynamoGraphDeployment %s/%s", w.dgd.Namespace, w.dgd.Name)
-	field, message = w.wording.Text(field), w.wording.Text(message)
 	if w.source != nil {
-		return w.source.At(name, field, message)
+		return w.source.At(name, path.In(w.version), message.In(w.version))
 	}
-	return fmt.Errorf("%s: %s: %s", name, field, message)
+	return fmt.Errorf("%s: %s: %s", name, path.In(w.version), message.In(w.version))
 }
 
 func (o *options) gather(ctx context.Context, args []string) (Input, error) {
@@ -173,7 +173,7 @@ func badTopologies(objects []files.Object) []error {
 	var errs []error
 	for _, object := range objects {
 		if ct, ok := object.Object.(*grovev1alpha1.ClusterTopology); ok {
-			for _, e := range validation.Topology(ct) {
+			for _, e := range validation.Topology(ct).In("") {
 				errs = append(errs, object.Source.At(identityOf(object).String(), e.Field, e.ErrorBody()))
 			}
 		}
@@ -199,7 +199,7 @@ func (in *Input) add(object files.Object) {
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
 	case *nvidiav1beta1.DynamoGraphDeployment:
-		in.plan = append(in.plan, wanted{o, &object.Source, validation.WordingOf(o, object.Version)})
+		in.plan = append(in.plan, wanted{o, &object.Source, object.Version})
 	}
 }
 

@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/validation"
@@ -28,7 +27,7 @@ type problem struct {
 func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	written := validation.FromHub(o.dgd)
 	if errs := guard(o, written); len(errs) > 0 {
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(wording(o.dgd).Errors(errs).ToAggregate().Error(), limit.Condition)}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, "the object would have been refused at admission: " + limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
 	}
 	alpha := written.AlphaOnly()
 	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Default: o.defaultTopology, Frozen: o.frozen()})
@@ -41,7 +40,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	case errors.Is(err, constraint.ErrTopologyNotFound):
 		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
 	case err != nil:
-		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(wording(o.dgd).Text(err.Error()), limit.Condition)}
+		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(field.ErrorIn(err, versionOf(o.dgd)), limit.Condition)}
 	}
 	return wanted, nil
 }
@@ -82,11 +81,10 @@ func guard(o observed, written validation.Written) field.ErrorList {
 	return errs
 }
 
-// wording is that of v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
-func wording(dgd *nvidiav1beta1.DynamoGraphDeployment) validation.Wording {
-	version := nvidiav1beta1.GroupVersion.Version
+// versionOf is v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
+func versionOf(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if dgd.Annotations[nvidiav1alpha1.AnnotationSpecMemory] != "" {
-		version = nvidiav1alpha1.GroupVersion.Version
+		return nvidiav1alpha1.GroupVersion.Version
 	}
-	return validation.WordingOf(dgd, version)
+	return nvidiav1beta1.GroupVersion.Version
 }

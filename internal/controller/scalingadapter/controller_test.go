@@ -28,7 +28,7 @@ func TestAdaptersFollowTheDeployment(t *testing.T) {
 	if !metav1.IsControlledBy(a, g()) || a.Spec.DGDRef != (nvidiav1beta1.ScaledComponent{Name: "g", ComponentName: "Decode"}) {
 		t.Errorf("g-decode is %+v", a)
 	}
-	w.active("g-decode", "True", "OwnsReplicas", "spec.services[Decode].replicas")
+	w.active("g-decode", "True", "OwnsReplicas", "spec.components[Decode].replicas")
 
 	t.Log("an autoscaler finds one pod per replica: of a multinode replica the leader")
 	if want := "nvidia.com/dynamo-graph-deployment-name=g,trellis.dev/pod-index=0,trellis.dev/scaling-group=g-decode"; a.Status.Selector != want || a.Status.Replicas != 2 {
@@ -195,13 +195,13 @@ func TestAdaptersOfOthers(t *testing.T) {
 			named("g-decode", "g", "Decode", nil), "True", "follows this adapter", []string{"g-decode=7", "g-prefill=1"}, 7,
 		},
 		"written by hand under another name": {
-			named("mine", "g", "Decode", nil), "False", `the service follows adapter "g-decode"`, []string{"g-decode=2", "g-prefill=1", "mine=7"}, 2,
+			named("mine", "g", "Decode", nil), "False", `the component follows adapter "g-decode"`, []string{"g-decode=2", "g-prefill=1", "mine=7"}, 2,
 		},
 		"for a service that asks for none": {
-			named("g-frontend", "g", "Frontend", nil), "False", "spec.services[Frontend].scalingAdapter.enabled", []string{"g-decode=2", "g-frontend=7", "g-prefill=1"}, 2,
+			named("g-frontend", "g", "Frontend", nil), "False", "spec.components[Frontend].scalingAdapter", []string{"g-decode=2", "g-frontend=7", "g-prefill=1"}, 2,
 		},
 		"for a service that does not exist": {
-			named("g-x", "g", "x", nil), "False", `no service "x"`, []string{"g-decode=2", "g-prefill=1", "g-x=7"}, 2,
+			named("g-x", "g", "x", nil), "False", `no component "x"`, []string{"g-decode=2", "g-prefill=1", "g-x=7"}, 2,
 		},
 		"of an earlier deployment of this name: deleted, and one is made with the number of this one": {
 			named("g-decode", "g", "Decode", &earlier), "True", "follows this adapter", []string{"g-decode=2", "g-prefill=1"}, 2,

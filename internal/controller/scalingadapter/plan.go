@@ -10,6 +10,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
@@ -89,11 +90,11 @@ func whyIdle(dgd *deployment, a *adapter) string {
 	spec := dgd.Component(ref.ComponentName)
 	switch owner := metav1.GetControllerOf(a); {
 	case spec == nil:
-		return fmt.Sprintf("DynamoGraphDeployment %q has no service %q", ref.Name, ref.ComponentName)
+		return fmt.Sprintf("DynamoGraphDeployment %q has no component %q", ref.Name, ref.ComponentName)
 	case !replicas.WithAdapter(spec):
-		return fmt.Sprintf("spec.services[%s].scalingAdapter.enabled of DynamoGraphDeployment %q is not true", ref.ComponentName, ref.Name)
+		return fmt.Sprintf("%s of DynamoGraphDeployment %q is not set", field.Component(-1, ref.ComponentName).Child("scalingAdapter"), ref.Name)
 	case a.Name != replicas.AdapterName(dgd.Name, ref.ComponentName):
-		return fmt.Sprintf("the service follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ComponentName))
+		return fmt.Sprintf("the component follows adapter %q, which Trellis makes; delete this one", replicas.AdapterName(dgd.Name, ref.ComponentName))
 	case owner != nil && owner.UID != dgd.UID:
 		return fmt.Sprintf("it belongs to %s %q (UID %s), not to the DynamoGraphDeployment of today", owner.Kind, owner.Name, owner.UID)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/replicas"
@@ -80,7 +81,7 @@ func active(o observed, a *adapter, out outcome) metav1.Condition {
 		c.Message = limit.Text(fmt.Sprintf("the service keeps %d replicas: %d are refused: %s", replicas.Of(o.dgd.Component(service)), a.Spec.Replicas, why), limit.Condition)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, nvidiav1beta1.ReasonOwnsReplicas
-		c.Message = fmt.Sprintf("spec.services[%s].replicas of DynamoGraphDeployment %q follows this adapter", service, o.dgd.Name)
+		c.Message = fmt.Sprintf("%s of DynamoGraphDeployment %q follows this adapter", field.Component(-1, service).Child("replicas"), o.dgd.Name)
 		if why := out.failed[service]; why != "" {
 			c.Message = limit.Text(fmt.Sprintf("%s; %d replicas are not written yet, and tried again: %s", c.Message, a.Spec.Replicas, why), limit.Condition)
 		}

@@ -154,11 +154,11 @@ func TestUnsuited(t *testing.T) {
 		"equal": {},
 		"one priority": {
 			change: func(a, _ *trellisv1alpha1.ScalingGroup) { podgroup.PodSpec(a).PriorityClassName = "high" },
-			want:   `must have one priorityClassName: service A has "high", service B has ""`,
+			want:   `must have one priorityClassName: component A has "high", component B has ""`,
 		},
 		"one scheduler": {
 			change: func(_, b *trellisv1alpha1.ScalingGroup) { podgroup.PodSpec(b).SchedulerName = "mine" },
-			want:   `must have one schedulerName: service A has "default-scheduler", service B has "mine"`,
+			want:   `must have one schedulerName: component A has "default-scheduler", component B has "mine"`,
 		},
 		"the default scheduler by name": {change: func(a, _ *trellisv1alpha1.ScalingGroup) { podgroup.PodSpec(a).SchedulerName = "default-scheduler" }},
 		"no tree, no matter": {change: func(a, b *trellisv1alpha1.ScalingGroup) {
@@ -169,13 +169,13 @@ func TestUnsuited(t *testing.T) {
 			change: func(_, b *trellisv1alpha1.ScalingGroup) {
 				podgroup.PodSpec(b).SchedulingGroup = &corev1.PodSchedulingGroup{}
 			},
-			want: "service B names a schedulingGroup of its own",
+			want: "component B names a schedulingGroup of its own; remove it from podTemplate.spec,",
 		},
 		"responders": {
 			change: func(a, _ *trellisv1alpha1.ScalingGroup) {
 				podgroup.PodSpec(a).EvictionResponders = []corev1.EvictionResponder{{}}
 			},
-			want: "service A has evictionResponders",
+			want: "component A has evictionResponders, which pods of a group may not have; remove them from podTemplate.spec,",
 		},
 	}
 	for name, c := range cases {

@@ -33,7 +33,7 @@ func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 		}
 		for _, field := range treeFields {
 			if a, b := field.of(podSpec(first)), field.of(podSpec(sg)); a != b {
-				return fmt.Sprintf("its pods are one tree of pod groups, which must have one %s: service %s has %q, service %s has %q; make them equal, or use the provider Gates",
+				return fmt.Sprintf("its pods are one tree of pod groups, which must have one %s: component %s has %q, component %s has %q; make them equal, or use the provider Gates",
 					field.name, first.Spec.Service, a, sg.Spec.Service, b)
 			}
 		}
@@ -60,9 +60,9 @@ func ownGroup(sg *trellisv1alpha1.ScalingGroup) string {
 		spec := &sg.Spec.Roles[i].Template.Spec
 		switch {
 		case spec.SchedulingGroup != nil:
-			return fmt.Sprintf("service %s names a schedulingGroup of its own; remove it from extraPodSpec, or use the provider Gates", sg.Spec.Service)
+			return fmt.Sprintf("component %s names a schedulingGroup of its own; remove it from podTemplate.spec, or use the provider Gates", sg.Spec.Service)
 		case len(spec.EvictionResponders) > 0:
-			return fmt.Sprintf("service %s has evictionResponders, which pods of a group may not have; remove them from extraPodSpec, or use the provider Gates", sg.Spec.Service)
+			return fmt.Sprintf("component %s has evictionResponders, which pods of a group may not have; remove them from podTemplate.spec, or use the provider Gates", sg.Spec.Service)
 		}
 	}
 	return ""

@@ -6,14 +6,14 @@ package convert
 import (
 	"encoding/json"
 	"regexp"
+
+	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // The forms of what v1alpha1 keeps as any object and v1beta1 knows the fields of.
 var (
 	runtimeVersion = regexp.MustCompile(`^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
 	amountForm     = regexp.MustCompile(`^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`)
-	domain         = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	labelKey       = regexp.MustCompile(`^(([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$`)
 )
 
 // isAmount says that a text is a quantity that a resource can have. Its length is bounded, as its parsing costs more than its length. Most texts
@@ -41,29 +41,14 @@ func validKVTransferPolicy(value any) bool {
 	if !ok || !onlyKeys(o, "labelKey", "clusterTopologyName", "domain", "enforcement", "preferredWeight") {
 		return false
 	}
-	key, byKey := o["labelKey"].(string)
-	topology, byTopology := o["clusterTopologyName"].(string)
-	_, hasKey := o["labelKey"]
-	_, hasTopology := o["clusterTopologyName"]
-	weight, weighted := o["preferredWeight"]
-	enforcement, enforced := o["enforcement"]
-	switch {
-	case hasKey == hasTopology || hasKey != byKey || hasTopology != byTopology:
-		return false
-	case byKey && (len(key) > 317 || !labelKey.MatchString(key)), byTopology && (topology == "" || len(topology) > 253):
-		return false
-	case !domain.MatchString(textAt(o, "domain")):
-		return false
-	case enforced && enforcement != "required" && enforcement != "preferred":
-		return false
+	for _, written := range o {
+		if written == nil || written == "" {
+			return false
+		}
 	}
-	return weighted == (enforcement == "preferred") && (!weighted || fraction(weight))
-}
-
-func fraction(value any) bool {
-	number, ok := value.(json.Number)
-	f, err := number.Float64()
-	return ok && err == nil && f >= 0 && f <= 1
+	policy := v1beta1.KVTransferPolicy{}
+	raw, err := json.Marshal(o)
+	return err == nil && json.Unmarshal(raw, &policy) == nil && len(policy.Problems()) == 0
 }
 
 func onlyKeys(o object, keys ...string) bool {
