@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,5 +82,15 @@ func TestRulesRatchet(t *testing.T) {
 		if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestRatchetFollowsTheComponent: a fault that was stored does not block a change that orders the components anew.
+func TestRatchetFollowsTheComponent(t *testing.T) {
+	const faulty = "}, {name: Other, type: frontend, experimental: {gpuMemoryService: {}}, " + mainBeta
+	before, now := manifest(t, "v1beta1", "priorityClassName: p", mainBeta+faulty), manifest(t, "v1beta1", "priorityClassName: q", mainBeta+faulty)
+	slices.Reverse(now.Spec.Components)
+	if errs := GraphUpdate(now, before); len(errs) > 0 {
+		t.Errorf("refused: %v", errs.ToAggregate())
 	}
 }

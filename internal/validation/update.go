@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -53,15 +54,16 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
-// ratchet drops the errors that were there before, word for word.
+// ratchet drops the errors that were there before, word for word. It compares them as v1alpha1 has them, which names components: in v1beta1 their
+// order may change.
 func ratchet(now, before field.ErrorList) field.ErrorList {
 	known := sets.New[string]()
 	for _, err := range before {
-		known.Insert(err.Error())
+		known.Insert(err.In(nvidiav1alpha1.GroupVersion.Version))
 	}
 	var errs field.ErrorList
 	for _, err := range now {
-		if !known.Has(err.Error()) {
+		if !known.Has(err.In(nvidiav1alpha1.GroupVersion.Version)) {
 			errs = append(errs, err)
 		}
 	}

@@ -182,7 +182,7 @@ func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text 
 	if len(mounts) == 0 {
 		return nil
 	}
-	any := field.Component(-1, "*")
-	path := any.Child("podTemplate", "spec", "containers").Key(nvidiav1beta1.MainContainerName).Child("volumeMounts").InAlpha(any.Child("volumeMounts"))
+	each := field.Component(-1, "*")
+	path := each.Child("podTemplate", "spec", "containers").Key(nvidiav1beta1.MainContainerName).Child("volumeMounts").InAlpha(each.Child("volumeMounts"))
 	return []field.Text{line(field.Say("%s name claims that spec.pvcs does not list", path), mounts)}
 }
