@@ -86,7 +86,7 @@ func (r *Request) Halves() []string {
 	return slices.Compact(gangs)
 }
 
-// Planned are the gated pods that have had their turn in a plan: all but those of Unmade replicas.
+// Planned are the gated pods that have had their turn in a plan: all but those of Unmade replicas, and of replicas that are not placed yet.
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}
 	for _, replica := range a.Unmade {
@@ -95,7 +95,7 @@ func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	out := map[string]*corev1.Pod{}
 	for _, service := range r.Graph.Services {
 		for _, replica := range service.Waiting {
-			if unmade[Key{service.Name, replica.Ordinal}] {
+			if replica.Later || unmade[Key{service.Name, replica.Ordinal}] {
 				continue
 			}
 			for _, pod := range replica.Pods {

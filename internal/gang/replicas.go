@@ -189,6 +189,9 @@ func (r *Request) addReplica(g *groupView, service *placement.Service, state rep
 		r.incomplete[Key{service.Name, state.ordinal}] = true
 		g.addWanted(&replica, state)
 	}
+	if why := AdmissionWait(state.closed); why != "" {
+		r.awaiting[Key{service.Name, state.ordinal}] = why
+	}
 	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	service.Waiting = append(service.Waiting, replica)
 }

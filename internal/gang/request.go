@@ -35,6 +35,9 @@ type Request struct {
 	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries. Or they cannot be recreated yet,
 	// because a pod of them does not end.
 	Refused []Waiting
+	// Unadmitted replicas are not planned, because pods of theirs, or of others that are placed with them, have scheduling gates of other
+	// controllers.
+	Unadmitted []Waiting
 	// Creating says that a scaling group of the graph is not made yet.
 	Creating bool
 	// Wanted and Placed count the replicas that Trellis places.
@@ -59,6 +62,9 @@ type Request struct {
 	surplus map[Key]bool
 	// halves are complete replicas of which some pods are open and others gated.
 	halves map[Key]replicaState
+	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
+	awaiting map[Key]string
+	held     map[string]*corev1.Pod
 	// unbound says that some replica is being replaced, or has a released pod without a node.
 	unbound bool
 	// ranked says that the graph's priority is that of some pod by now.
@@ -69,7 +75,7 @@ type Request struct {
 func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
-		halves: map[Key]replicaState{}, left: map[Key]left{},
+		halves: map[Key]replicaState{}, left: map[Key]left{}, awaiting: map[Key]string{}, held: map[string]*corev1.Pod{},
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
@@ -92,17 +98,20 @@ func NewRequest(o Observation) *Request {
 		}
 	}
 	r.blockBaseGang()
+	r.holdForAdmission()
 	return r
 }
 
 // HasWaiting says whether any replica is to be planned.
 func (r *Request) HasWaiting() bool {
-	return slices.ContainsFunc(r.Graph.Services, func(s placement.Service) bool { return len(s.Waiting) > 0 })
+	return slices.ContainsFunc(r.Graph.Services, func(s placement.Service) bool {
+		return slices.ContainsFunc(s.Waiting, func(one placement.Replica) bool { return !one.Later })
+	})
 }
 
 // AllBound says whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica is not whole.
 func (r *Request) AllBound() bool {
-	return !r.Creating && !r.unbound && len(r.Blocked) == 0 && !r.HasWaiting()
+	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
 
 // AllWaiting lists every replica that is to be planned as waiting for one cause.
@@ -110,7 +119,9 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 	var out []Waiting
 	for _, service := range r.Graph.Services {
 		for _, replica := range service.Waiting {
-			out = append(out, Waiting{Service: service.Name, Ordinal: replica.Ordinal, Code: code, Message: message})
+			if !replica.Later {
+				out = append(out, Waiting{Service: service.Name, Ordinal: replica.Ordinal, Code: code, Message: message})
+			}
 		}
 	}
 	return out

@@ -28,6 +28,9 @@ const (
 	CodePreempting = "PreemptionPending"
 	// CodePodsNotEnding means that the replica is recreated, which has to wait: a pod of it was deleted and does not end.
 	CodePodsNotEnding = "PodsNotEnding"
+	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's: it is planned when those
+	// are gone.
+	CodeWaitingForAdmission = "WaitingForAdmission"
 	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, time and again.
 	CodeReleaseRefused = "ReleaseRefused"
 )

@@ -35,6 +35,18 @@ func PodReady(pod *corev1.Pod) bool {
 	})
 }
 
+// ForeignGates are the names of a pod's scheduling gates that other controllers remove, in order.
+func ForeignGates(pod *corev1.Pod) []string {
+	var names []string
+	for _, gate := range pod.Spec.SchedulingGates {
+		if gate.Name != PlacementGate {
+			names = append(names, gate.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // MinAvailable is how many replicas of the group belong to the base gang: 1 or more, whatever the number of replicas.
 func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))

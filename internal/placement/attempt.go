@@ -62,10 +62,11 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 				continue
 			}
 		}
-		for ri := next; ri < len(s.Waiting); ri++ {
+		for ri := next; ri < s.now(); ri++ {
 			a.placeReplica(si, ri)
 		}
 	}
+	a.placeLater()
 	return a
 }
 

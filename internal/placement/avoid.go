@@ -59,7 +59,7 @@ func (g Graph) yield(a *attempt) bool {
 	some := false
 	for si, service := range a.p.services {
 		for ri := range service.Waiting {
-			if a.results[si][ri].Refusal == nil {
+			if a.results[si][ri].Refusal == nil || service.Waiting[ri].Later {
 				continue
 			}
 			if r := g.replica(service.Name, service.Waiting[ri].Ordinal); r != nil && len(r.Avoid) > 0 {

@@ -26,6 +26,19 @@ func (s *service) head() int {
 	return n
 }
 
+// Together is how many of the waiting replicas, which are in order of their ordinals, are placed together or not at all: as part of the base gang of
+// a graph with a domain of its own, or by themselves.
+func (s *Service) Together(base bool) int {
+	one := service{Service: *s}
+	switch {
+	case len(s.Waiting) == 0:
+		return 0
+	case base:
+		return one.first()
+	}
+	return one.head()
+}
+
 // headGroup is the first n replicas of a service, with its constraint.
 func (a *attempt) headGroup(si, n int) *Group {
 	if n == 1 {

@@ -63,5 +63,7 @@ type Replica struct {
 	Hint topology.Path
 	// Avoid are hosts that its pods go to only when there is no other capacity, the worst first.
 	Avoid []string
+	// Later: it is not to be placed yet. It counts when domains are compared, takes nothing from others, and has no result.
+	Later bool
 	Pods  []Pod
 }

@@ -74,7 +74,9 @@ func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
 			continue
 		}
 		s.Waiting = slices.Clone(s.Waiting)
-		slices.SortFunc(s.Waiting, func(a, b Replica) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+		slices.SortFunc(s.Waiting, func(a, b Replica) int {
+			return cmp.Or(cmp.Compare(b2i(a.Later), b2i(b.Later)), cmp.Compare(a.Ordinal, b.Ordinal))
+		})
 		one := &service{Service: s}
 		one.sortKinds(p.tree)
 		p.services = append(p.services, one)
@@ -162,10 +164,11 @@ func (p *planner) result(a *attempt) Result {
 	} else if len(p.graph.Anchor) > 0 {
 		out.Domain = p.graph.Anchor
 	}
-	short, mixed := &Shortfall{Domain: out.Domain, Placed: a.placed}, map[mixedIn]bool{}
+	a.dropLater()
+	short, mixed := &Shortfall{Domain: out.Domain}, map[mixedIn]bool{}
 	for si, s := range p.services {
 		missing := 0
-		for ri := range s.Waiting {
+		for ri := range s.now() {
 			r := a.results[si][ri]
 			r.PinHosts = r.Refusal == nil && (r.Preempts != nil || p.pinHosts(&s.Waiting[ri], r.Domain, mixed) || p.claims(&s.Waiting[ri], r.Pods))
 			out.Replicas = append(out.Replicas, r)
@@ -173,7 +176,8 @@ func (p *planner) result(a *attempt) Result {
 				missing++
 			}
 		}
-		short.Wanted += len(s.Waiting)
+		short.Wanted += s.now()
+		short.Placed += s.now() - missing
 		if missing > 0 {
 			short.Missing = append(short.Missing, ServiceShortfall{Service: s.Name, Missing: missing})
 		}

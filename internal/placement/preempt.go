@@ -39,7 +39,7 @@ func (p *planner) preempt(a *attempt) *attempt {
 			}
 			continue
 		}
-		for ri := range s.Waiting {
+		for ri := range s.now() {
 			r := a.results[si][ri].Refusal
 			if r == nil || r.Code != CodeInsufficientCapacity && r.Code != CodeBudgetExhausted || slices.Contains(failed, s.of[ri]) {
 				continue

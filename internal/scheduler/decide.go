@@ -32,6 +32,7 @@ func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	d.result = gang.Result{
 		UID: o.DGD.UID, Creating: r.Creating, Wanted: r.Wanted, Placed: r.Placed, Domain: r.Graph.Anchor, Waiting: slices.Concat(r.Blocked, r.Refused),
 	}
+	l.awaitAdmission(r, &d)
 	l.endRefused(r, failed, &d)
 	if l.findElsewhere(o, &d); len(d.evicted) > 0 {
 		return d
@@ -61,6 +62,17 @@ func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backo
 	o.Preempting, o.NotEnding, o.Avoid = l.preemptingOf(o.Pods), l.notEnding(o.Pods, d), l.avoided.of(d.graph, l.cluster)
 	r := gang.NewRequest(*o)
 	return r, l.failureOf(*o, r)
+}
+
+// awaitAdmission notes which replicas wait for the scheduling gates of other controllers. Nothing is held for their pods: who admits them decides
+// who has the capacity.
+func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
+	if len(r.Unadmitted) == 0 {
+		return
+	}
+	wanted, surplus := r.Awaiting()
+	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, wanted...), surplus
+	l.holds.end(l.cluster, r.Held())
 }
 
 // pauses says why nothing of a graph is planned now although something waits; "" when it is planned.
@@ -107,7 +119,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	}
 	d.parted = r.Parted(answer)
 	l.place(ctx, o, r, &planned, answer.Placed, d)
-	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), answer.Surplus
+	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
 	d.waits.unmet = answer.Unmet
 	l.holds.end(l.cluster, r.Planned(&answer))
 	l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())

@@ -47,13 +47,17 @@ func newBench(t testing.TB, o Options) *bench {
 
 // host adds a host with so many GPUs to a rack.
 func (b *bench) host(name, rack string, gpus int) {
-	b.s.ledger.cluster.SetNode(&corev1.Node{
+	b.s.ledger.cluster.SetNode(hostOf(name, rack, gpus))
+}
+
+func hostOf(name, rack string, gpus int) *corev1.Node {
+	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"z": "z", "r": rack, corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			Allocatable: corev1.ResourceList{"gpu": *resource.NewQuantity(int64(gpus), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("10")},
 		},
-	})
+	}
 }
 
 // taken binds a pod of somebody else to a host.

@@ -152,7 +152,7 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	return slices.ContainsFunc(nodes, func(node string) bool { return l.mayUse(holds, w, node) })
 }
 
-// waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
+// waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but admission.
 func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,9 @@ func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[
 		since := now
 		for _, one := range gangs {
 			counts[one.reason]++
-			since = earlier(since, one.since)
+			if one.reason != gang.CodeWaitingForAdmission {
+				since = earlier(since, one.since)
+			}
 		}
 		first[name] = since
 	}

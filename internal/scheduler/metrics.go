@@ -92,7 +92,7 @@ const (
 var waitReasons = []string{
 	placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeBaseGangWaits,
 	placement.CodeAnchorConflict, placement.CodeLevelGone, gang.CodeRequeued, gang.CodeProviderNotReady, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused,
-	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeCreating,
+	gang.CodePreempting, gang.CodePodsNotEnding, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }
 
 // Collectors are the metrics of the scheduler.
@@ -107,7 +107,7 @@ func Collectors() []prometheus.Collector {
 func init() {
 	metrics.Registry.MustRegister(Collectors()...)
 	for _, reason := range waitReasons {
-		if reason != gang.CodeCreating {
+		if reason != gang.CodeCreating && reason != gang.CodeWaitingForAdmission {
 			replicasRefused.WithLabelValues(reason)
 		}
 	}

@@ -95,7 +95,7 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	}, again, func(d *decision) {
 		s.queue.wakeUp(d.wake)
 		if len(d.evicted) == 0 {
-			s.queue.setWaiting(name, len(d.result.Waiting)+len(d.result.Surplus) > 0, d.waits)
+			s.queue.setWaiting(name, !gang.OnlyAdmission(d.result.Waiting) || !gang.OnlyAdmission(d.result.Surplus), d.waits)
 		}
 	})
 	if err != nil {
@@ -125,7 +125,15 @@ func (s *Scheduler) announce(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 			logger(ctx, dgd).Info("waiting", "service", w.Service, "replica", w.Ordinal, "reason", w.Code, "message", w.Message, "replicas", len(result.Waiting))
 		}
 		if pod := first[gang.Key{Service: graph.LabelValue(w.Service), Ordinal: w.Ordinal}]; pod != nil {
-			s.recorder.Eventf(pod, dgd, corev1.EventTypeWarning, w.Code, "Place", "%s", w.Message)
+			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
 		}
 	}
+}
+
+// eventType: to wait for admission is as it should be.
+func eventType(w gang.Waiting) string {
+	if w.Code == gang.CodeWaitingForAdmission {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
 }

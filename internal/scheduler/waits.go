@@ -26,6 +26,33 @@ type wait struct {
 	since time.Time
 	// reason is the last one it was refused for.
 	reason string
+	// admitted is when it ended to wait for admission; zero when it never waited for that, or still does. The time before is no wait for capacity.
+	admitted time.Time
+}
+
+// next is the wait after a look at the gang, whose first pod was created then.
+func (w wait) next(reason string, created, now time.Time) wait {
+	switch {
+	case reason == gang.CodeWaitingForAdmission:
+		return wait{since: now, reason: reason}
+	case w.reason == gang.CodeWaitingForAdmission:
+		w.since, w.admitted = now, now
+	case w.admitted.IsZero() && !created.IsZero():
+		w.since = earlier(w.since, created)
+	}
+	w.reason = reason
+	return w
+}
+
+// from is since when a gang has waited for capacity that is placed now, and of which a pod was created then.
+func (w wait) from(created, now time.Time) time.Time {
+	switch {
+	case w.reason == gang.CodeWaitingForAdmission:
+		return now
+	case w.admitted.IsZero() && !created.IsZero():
+		return earlier(w.since, created)
+	}
+	return w.since
 }
 
 // followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator started.
@@ -46,13 +73,10 @@ func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool
 				l.countRequeue(name, groups[w.Service], w.Ordinal)
 			}
 		}
-		if w.Code != gang.CodeCreating && w.Code != was.reason {
+		if w.Code != gang.CodeCreating && w.Code != gang.CodeWaitingForAdmission && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()
 		}
-		if first, ok := created[gang.Key{Service: graph.LabelValue(w.Service), Ordinal: w.Ordinal}]; ok && first.Before(was.since) {
-			was.since = first
-		}
-		now[key] = wait{since: was.since, reason: w.Code}
+		now[key] = was.next(w.Code, created[gang.Key{Service: graph.LabelValue(w.Service), Ordinal: w.Ordinal}], l.clock.Now())
 	}
 	l.waits[name] = now
 }
@@ -109,22 +133,21 @@ func (l *ledger) countRequeue(name types.NamespacedName, sg placedGroup, ordinal
 func (l *ledger) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	replicasPlaced.Inc()
 	now := l.clock.Now()
-	since, class := now, ""
-	if was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Service: replica.Service, Ordinal: replica.Ordinal}]; waited {
-		since = was.since
+	was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Service: replica.Service, Ordinal: replica.Ordinal}]
+	if !waited {
+		was.since = now
 	}
+	since, class := was.from(time.Time{}, now), ""
 	for _, planned := range replica.Pods {
 		pod := r.Gated[planned.ID]
 		if pod == nil {
 			continue
 		}
 		class = pod.Spec.PriorityClassName
-		if created := pod.CreationTimestamp.Time; !created.IsZero() && created.Before(since) {
-			since = created
-		}
+		since = earlier(since, was.from(pod.CreationTimestamp.Time, now))
 	}
-	waited := max(0, now.Sub(since)) // a pod is of a later time than now where the clock was set back meanwhile
-	timeToPlacement.WithLabelValues(classes.label(class)).Observe(waited.Seconds())
+	took := max(0, now.Sub(since)) // a pod is of a later time than now where the clock was set back meanwhile
+	timeToPlacement.WithLabelValues(classes.label(class)).Observe(took.Seconds())
 }
 
 // observeBound counts how long a released pod took to be bound.

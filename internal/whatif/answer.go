@@ -126,7 +126,7 @@ func (p *Planner) answer(r *request) Plan {
 		planned[replicaKey{result.Service, result.Ordinal}] = result
 	}
 	blocked := map[replicaKey]*Reason{}
-	for _, w := range r.asked.Blocked {
+	for _, w := range slices.Concat(r.asked.Blocked, r.asked.Unadmitted) {
 		blocked[replicaKey{w.Service, w.Ordinal}] = &Reason{Code: w.Code, Message: w.Message}
 	}
 	pods := podsByReplica(r.existing)

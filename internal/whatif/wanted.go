@@ -4,6 +4,7 @@
 package whatif
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -16,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// wanted makes the pods of a group that do not exist and that the operator would make now, gates and all. A replica of which pods are let
-// go or end already is first taken down whole, so none of its are made.
+// wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if other
+// controllers had removed theirs. A replica of which pods are let go or end already is first taken down whole, so none of its are made.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
 	if !graph.Gated(sg) || graph.Oversized(sg) {
 		return nil
@@ -37,10 +38,16 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 			}
 			pod := build.Pod(int32(ordinal), index)
 			own(pod, sg)
-			out = append(out, p.admitted(pod))
+			out = append(out, p.admitted(withoutForeignGates(pod)))
 		}
 	}
 	return out
+}
+
+// withoutForeignGates is a pod without the scheduling gates that other controllers remove.
+func withoutForeignGates(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != graph.PlacementGate })
+	return pod
 }
 
 // ranked is a pod that exists with the priority that admission would give it. One that admission has seen is left as it is.
@@ -66,11 +73,14 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 		return nil
 	}
 	var notes []string
-	uncounted := map[string]bool{}
+	uncounted, gates := map[string]bool{}, map[string]bool{}
 	for _, sg := range r.observation.Groups {
 		for i := range sg.Spec.Roles {
 			pod := &corev1.Pod{Spec: sg.Spec.Roles[i].Template.Spec}
 			pod.Namespace = sg.Namespace
+			for _, gate := range graph.ForeignGates(pod) {
+				gates[gate] = true
+			}
 			stored, some := p.admission.Admit(pod)
 			notes = append(notes, some...)
 			for _, name := range p.cluster.Served(topology.ShapeOf(stored)) {
@@ -83,6 +93,9 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(uncounted)) {
 		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides")
+	}
+	for _, gate := range slices.Sorted(maps.Keys(gates)) {
+		notes = append(notes, fmt.Sprintf("pods that do not exist yet are planned as if admitted; nothing is placed before another controller removes their scheduling gate %q", gate))
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)

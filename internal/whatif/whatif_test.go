@@ -38,6 +38,17 @@ func TestPlan(t *testing.T) {
 			},
 			"Worker-0 in a/r0, Worker-1 in a/r1",
 		},
+		"its pods wait for another controller, too": {
+			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
+				w.exist(t, deployment("g", 2), unadmitted)
+				return w.Graphs[0]
+			},
+			"Worker-0 WaitingForAdmission, Worker-1 WaitingForAdmission",
+		},
+		"its pods do not exist, and will wait for another controller: it is planned as if admitted": {
+			func(*testing.T, *World) *nvidiav1beta1.DynamoGraphDeployment { return withGate(deployment("g", 2)) },
+			"Worker-0 in a/r0, Worker-1 in a/r1",
+		},
 		"it runs, and is scaled out in the file": {
 			func(t *testing.T, w *World) *nvidiav1beta1.DynamoGraphDeployment {
 				w.exist(t, deployment("g", 1), released("b", "r1", true))
@@ -212,7 +223,7 @@ func TestPlansAddUp(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	dgd := deployment("g", 1)
+	dgd := withGate(deployment("g", 1))
 	dgd.Spec.PriorityClassName = "high"
 	dgd.Component("Worker").ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 	w := newWorld(1)
@@ -220,7 +231,8 @@ func TestWarnings(t *testing.T) {
 	scaled := dgd.DeepCopy()
 	scaled.Component("Worker").Replicas = ptr.To[int32](5)
 	got := strings.Join(field.In(NewPlanner(w).Warnings(scaled), ""), "\n")
-	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned all the same: spec.components[0].replicas stays "} {
+	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned all the same: spec.components[0].replicas stays ",
+		`planned as if admitted; nothing is placed before another controller removes their scheduling gate "example.com/quota"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}

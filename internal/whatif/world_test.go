@@ -80,6 +80,19 @@ func (w *World) exist(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, se
 
 func gated(*corev1.Pod) {}
 
+const foreignGate = "example.com/quota"
+
+// unadmitted is gated by another controller, too.
+func unadmitted(pod *corev1.Pod) {
+	pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: foreignGate})
+}
+
+// withGate has the deployment's own pods carry the gate of another controller.
+func withGate(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
+	dgd.Component("Worker").PodTemplate.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: foreignGate}}
+	return dgd
+}
+
 // released is released and pinned to a rack; with a node it is bound there.
 func released(zone, rack string, bound bool) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {

@@ -90,6 +90,10 @@ func TestText(t *testing.T) {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 gated\nchat-worker-1-1 gated")
 			return w.condition(placed, false, "Requeued", "2 of 3 packed replicas are placed. Worker-1: chat-worker-1-0 could not be bound: 0/4 nodes are available")
 		},
+		"waits-for-admission": func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(firstRuns + "chat-worker-1-0 unadmitted\nchat-worker-1-1 unadmitted")
+			return w.condition(placed, false, gang.CodeWaitingForAdmission, w.said())
+		},
 		"other-numbers": func(t *testing.T) *world {
 			return waiting(t).condition(placed, false, "InsufficientCapacity", "2 of 3 packed replicas are placed. Worker-1: needs 2 pods x 8 nvidia.com/gpu in one rack inside a; a/r1 holds 1 of 2")
 		},

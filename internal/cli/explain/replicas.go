@@ -86,8 +86,8 @@ func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	case len(pods) < size:
 		r.State, r.Since, r.Detail = StateCreating, earliest(pods, created), fmt.Sprintf("%d of %d pods made", len(pods), size)
 	case len(closed) > 0:
-		r.State, r.Since = StateGated, earliest(closed, created)
-		if len(closed) < len(pods) {
+		r.State, r.Since, r.Detail = StateGated, earliest(closed, created), gang.AdmissionWait(closed)
+		if r.Detail == "" && len(closed) < len(pods) {
 			r.Detail = fmt.Sprintf("%d of %d pods released", len(pods)-len(closed), len(pods))
 		}
 	case len(unbound) > 0:

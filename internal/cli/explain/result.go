@@ -36,14 +36,15 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 
 // otherCauses are the operator's reasons that have nothing to do with capacity, so that no plan shows them.
 var otherCauses = map[string]string{
-	gang.CodeRequeued:          "The gang could not be bound: it was evicted, and is placed again after a pause.",
-	gang.CodeCreating:          "Not all of its pods are created yet.",
-	gang.CodeProviderNotReady:  "The provider that places it is not ready.",
-	gang.CodeSchedulerRefuses:  "It is released, and the provider's scheduler does not bind it.",
-	gang.CodeSchedulingBlocked: "It is released, and nothing tries to bind its pods.",
-	gang.CodePreempting:        "It is released, and pods of lower priority have to leave before it can be bound.",
-	gang.CodePodsNotEnding:     "It is recreated, which has to wait: a pod of it does not end.",
-	gang.CodeReleaseRefused:    "The API server refuses what its release writes.",
+	gang.CodeRequeued:            "The gang could not be bound: it was evicted, and is placed again after a pause.",
+	gang.CodeCreating:            "Not all of its pods are created yet.",
+	gang.CodeProviderNotReady:    "The provider that places it is not ready.",
+	gang.CodeSchedulerRefuses:    "It is released, and the provider's scheduler does not bind it.",
+	gang.CodeSchedulingBlocked:   "It is released, and nothing tries to bind its pods.",
+	gang.CodePreempting:          "It is released, and pods of lower priority have to leave before it can be bound.",
+	gang.CodePodsNotEnding:       "It is recreated, which has to wait: a pod of it does not end.",
+	gang.CodeWaitingForAdmission: "It waits for another controller to remove a scheduling gate from its pods.",
+	gang.CodeReleaseRefused:      "The API server refuses what its release writes.",
 }
 
 // compare says whether both come to the same, and what may be behind it when they do not.

@@ -58,7 +58,7 @@ func newWorld(t *testing.T, manifests ...string) *world {
 	return w
 }
 
-// resolve makes the scaling groups, and the pods: "POD node NODE", "POD released", "POD gated", "POD leaving NODE", "POD stuck NODE", which
+// resolve makes the scaling groups, and the pods: "POD node NODE", "POD released", "POD gated", "POD unadmitted", "POD leaving NODE", "POD stuck NODE", which
 // has to end and does not, "POD crashing NODE".
 func (w *world) resolve(pods string) *world {
 	w.Helper()
@@ -99,7 +99,11 @@ func (w *world) resolve(pods string) *world {
 }
 
 func (w *world) setState(pod *corev1.Pod, state, node string) {
-	if state == "gated" {
+	switch state {
+	case "gated":
+		return
+	case "unadmitted":
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/quota"})
 		return
 	}
 	pod.Spec.SchedulingGates = nil

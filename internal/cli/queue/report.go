@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
@@ -44,7 +45,8 @@ type Report struct {
 
 // Entry is one deployment that is not placed whole.
 type Entry struct {
-	// Position in the order in which the operator plans, from 1, among all that wait.
+	// Position in the order in which the operator plans, from 1, among all that wait for capacity; 0 for what waits for admission, which is not
+	// planned.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -60,6 +62,7 @@ type Entry struct {
 func Build(s Deployments) Report {
 	var line turns.Line
 	found := map[[2]string]Entry{}
+	var unadmitted []Entry
 	for _, dgd := range s.Graphs {
 		if !waits(dgd) || dgd.DeletionTimestamp != nil {
 			continue
@@ -67,6 +70,10 @@ func Build(s Deployments) Report {
 		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 		w := Entry{
 			Namespace: dgd.Namespace, Name: dgd.Name, Priority: s.priority(dgd), Since: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+		}
+		if w.Reason == gang.CodeWaitingForAdmission {
+			unadmitted = append(unadmitted, w)
+			continue
 		}
 		found[[2]string{w.Namespace, w.Name}] = w
 		line.Add(turns.Graph{Namespace: w.Namespace, Name: w.Name, Priority: w.Priority, Created: dgd.CreationTimestamp.Time})
@@ -79,6 +86,10 @@ func Build(s Deployments) Report {
 	for i := range all {
 		all[i].Position = i + 1
 	}
+	slices.SortStableFunc(unadmitted, func(a, b Entry) int {
+		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	all = append(all, unadmitted...)
 	if s.Only != "" {
 		waiting := len(all)
 		all = slices.DeleteFunc(all, func(w Entry) bool { return !s.listed(w.Namespace) })
@@ -119,6 +130,14 @@ func (s Deployments) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
 		return of(dgd.Spec.PriorityClassName)
 	}
 	return slices.Min(all)
+}
+
+// position as it is printed.
+func (w *Entry) position() string {
+	if w.Position == 0 {
+		return "-"
+	}
+	return strconv.Itoa(w.Position)
 }
 
 // Refs are the deployments that wait.
@@ -174,7 +193,7 @@ func (r Report) table(b *strings.Builder, p text.Page) {
 	}
 	for _, w := range r.Waiting {
 		row := []string{
-			strconv.Itoa(w.Position), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
+			w.position(), w.Namespace + "/" + w.Name, strconv.Itoa(int(w.Priority)),
 			duration.HumanDuration(max(r.now.Sub(w.Since.Time), 0)), p.Warn(w.Reason),
 		}
 		if p.Wide {

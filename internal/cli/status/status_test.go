@@ -48,6 +48,8 @@ func observed(t *testing.T, text string, pods ...string) Observed {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		case "gated":
 			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: graph.PlacementGate}}
+		case "unadmitted":
+			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: graph.PlacementGate}, {Name: "example.com/quota"}}
 		case "leaving":
 			p.DeletionTimestamp = ptr.To(metav1.Now())
 		case "starting":
@@ -137,6 +139,17 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 2, updatedReplicas: 0, readyReplicas: 2, scheduledReplicas: 2}
     `+frontendUp),
 			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ready", "Decode 2 0 leaving", "Decode 2 1 leaving", "Frontend 0 0 ready"),
+		"unadmitted": observed(t, llm(`
+status:
+  observedGeneration: 4
+  state: pending
+  conditions:
+  - {type: Placed, status: "False", reason: WaitingForAdmission, message: "1 of 2 packed replicas are placed. Decode-1: waits for admission by \"example.com/quota\"", lastTransitionTime: null}
+  - {type: Ready, status: "False", reason: some_resources_are_not_ready, message: m, lastTransitionTime: null}
+  services:
+    Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 1, placements: [{replica: 0, domain: zone-a/rack-1}]}
+    `+frontendUp),
+			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 unadmitted", "Decode 1 1 gated", "Decode 2 0 gated", "Decode 2 1 gated", "Frontend 0 0 ready"),
 		"pod-gone":       observed(t, llm(allReady), slices.DeleteFunc(slices.Clone(allPods), func(p string) bool { return p == "Decode 1 1 ready" })...),
 		"replica-gone":   observed(t, llm(allReady), allPods[2:]...),
 		"pods-not-ready": observed(t, llm(allReady), append([]string{"Decode 0 0 starting"}, allPods[1:]...)...),

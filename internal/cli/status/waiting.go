@@ -20,6 +20,7 @@ import (
 const (
 	forDeletion = iota
 	forPods
+	forAdmission
 	forPlace
 	forNode
 	forStart
@@ -27,7 +28,7 @@ const (
 )
 
 var things = []string{
-	forDeletion: "%s to be gone", forPods: "missing pods of %s", forPlace: "a place for %s", forNode: "a node for %s", forStart: "%s to start",
+	forDeletion: "%s to be gone", forPods: "missing pods of %s", forAdmission: "admission of %s", forPlace: "a place for %s", forNode: "a node for %s", forStart: "%s to start",
 }
 
 // replicaState is what one replica waits for, and what its first pod that gives a reason says.
@@ -116,7 +117,9 @@ func stateOf(pod *corev1.Pod) (state int, reason string) {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return forDeletion, ""
-	case slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == graph.PlacementGate }):
+	case len(graph.ForeignGates(pod)) > 0:
+		return forAdmission, fmt.Sprintf("scheduling gate %q", graph.ForeignGates(pod)[0])
+	case graph.GateClosed(pod):
 		return forPlace, ""
 	case pod.Spec.NodeName == "":
 		return forNode, conditionOf(pod, corev1.PodScheduled).Message

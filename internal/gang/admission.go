@@ -1,0 +1,124 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// AdmissionWait is what a replica waits for of which some pods have scheduling gates of other controllers, such as Kueue's; "" when none has. These
+// gates come first: who removes them may add to the pod where it may run. pods are the pods of one replica that Trellis' own gate holds.
+func AdmissionWait(pods []*corev1.Pod) string {
+	var first *corev1.Pod
+	lowest := int32(0)
+	for _, pod := range pods {
+		_, index, _ := graph.ReplicaOf(pod)
+		if len(graph.ForeignGates(pod)) > 0 && (first == nil || index < lowest) {
+			first, lowest = pod, index
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	gates := graph.ForeignGates(first)
+	if more := len(gates) - 1; more > 0 {
+		return fmt.Sprintf("waits for admission by %q and %d more, which other controllers remove from the scheduling gates of pod %s", gates[0], more, first.Name)
+	}
+	return fmt.Sprintf("waits for admission by %q, which another controller removes from the scheduling gates of pod %s", gates[0], first.Name)
+}
+
+// OnlyAdmission says that of the replicas that wait, all wait for admission alone, so that no change of the cluster's capacity concerns them.
+func OnlyAdmission(waiting []Waiting) bool {
+	return !slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Code != CodeWaitingForAdmission })
+}
+
+// holdForAdmission takes what waits for admission out of what is planned. What is placed together waits together: the base gang, and all that
+// follows it, or the first replicas of a service. Any other replica waits alone, and counts only when domains are compared.
+func (r *Request) holdForAdmission() {
+	if len(r.awaiting) == 0 {
+		return
+	}
+	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
+		if why := r.headAwaits(true, r.Graph.Services); why != "" {
+			r.holdAll(why, r.Graph.Services)
+			return
+		}
+	}
+	for i := range r.Graph.Services {
+		service := r.Graph.Services[i : i+1]
+		if why := r.headAwaits(false, service); why != "" {
+			r.holdAll(why, service)
+			continue
+		}
+		r.holdEach(&service[0])
+	}
+}
+
+// headAwaits is what the first replicas of services wait for, which are placed together; "" when they do not wait, or are placed one by one.
+func (r *Request) headAwaits(base bool, services []placement.Service) string {
+	for i := range services {
+		s := &services[i]
+		n := s.Together(base)
+		if n < 2 && !base {
+			continue
+		}
+		for _, replica := range s.Waiting[:n] {
+			if why := r.awaiting[Key{s.Name, replica.Ordinal}]; why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// holdAll has every replica of services wait for one cause.
+func (r *Request) holdAll(why string, services []placement.Service) {
+	for i := range services {
+		for _, replica := range services[i].Waiting {
+			r.hold(services[i].Name, &replica, why)
+		}
+		services[i].Waiting = nil
+	}
+}
+
+// holdEach has those replicas of a service wait that wait for admission themselves.
+func (r *Request) holdEach(s *placement.Service) {
+	for i := range s.Waiting {
+		if why := r.awaiting[Key{s.Name, s.Waiting[i].Ordinal}]; why != "" {
+			r.hold(s.Name, &s.Waiting[i], why)
+			s.Waiting[i].Later = true
+		}
+	}
+}
+
+func (r *Request) hold(service string, replica *placement.Replica, why string) {
+	r.Unadmitted = append(r.Unadmitted, Waiting{Service: service, Ordinal: replica.Ordinal, Code: CodeWaitingForAdmission, Message: why})
+	for _, pod := range replica.Pods {
+		if gated := r.Gated[pod.ID]; gated != nil {
+			r.held[pod.ID] = gated
+		}
+	}
+}
+
+// Held are the gated pods of replicas that wait for admission, by ID: no capacity is kept for them.
+func (r *Request) Held() map[string]*corev1.Pod { return r.held }
+
+// Awaiting are the replicas that wait for admission: those that are wanted, and those that are surplus.
+func (r *Request) Awaiting() (wanted, surplus []Waiting) {
+	for _, w := range r.Unadmitted {
+		if r.Surplus(w.Service, w.Ordinal) {
+			surplus = append(surplus, w)
+		} else {
+			wanted = append(wanted, w)
+		}
+	}
+	return wanted, surplus
+}
