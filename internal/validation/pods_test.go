@@ -106,7 +106,7 @@ func TestExceeded(t *testing.T) {
 		"no limit":            {sizes: map[string][2]int32{"a": {60000, 0}}},
 		"two lack replicas":   {map[string][2]int32{"a": {12, 0}}, short, 10, ten + "; a has 9 of 10 replicas, b has 0 of 1 replicas" + kept},
 		"many lack replicas":  {map[string][2]int32{"a": {12, 0}}, many, 10, ten + "; a has 9 of 10 replicas, b has 0 of 1 replicas, c has 0 of 1 replicas, 2 more components" + kept},
-		"a bound of a field":  {map[string][2]int32{"a": {65537, 0}}, nil, 0, "spec.services[a].replicas: Invalid value: 65537: must be at most 65536; split the component into several graphs" + kept},
+		"a bound of a field":  {map[string][2]int32{"a": {65537, 0}}, nil, 0, "spec.components[0].replicas: Invalid value: 65537: must be at most 65536; split the component into several graphs" + kept},
 		"none lacks replicas": {map[string][2]int32{"a": {12, 0}}, nil, 10, ten + kept},
 	} {
 		if diff := cmp.Diff(c.want, Exceeded(hub.Of(sizes(c.sizes)), c.short, c.limit)); diff != "" {
