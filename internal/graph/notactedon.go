@@ -53,6 +53,11 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 			value, set := annotations[key]
 			add(set && !provider.Planned && value != rollout.StrategyRollingUpdate, path+"["+key+"]@"+provider.Name)
 		}
+		for _, key := range rollout.SharedAnnotations {
+			_, set := annotations[key]
+			add(set && path != ownAnnotations, path+"["+key+"]")
+			add(set && path == ownAnnotations && !provider.Planned, path+"["+key+"]@"+provider.Name)
+		}
 	}
 	annotations(ownAnnotations, dgd.Annotations)
 	annotations("spec.annotations", dgd.Spec.Annotations)

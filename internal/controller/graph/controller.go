@@ -10,6 +10,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -74,7 +75,7 @@ type Reconciler struct {
 	joins [256]sync.Mutex
 }
 
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;patch;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=get;list;watch
@@ -183,6 +184,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if o.orphans, err = r.orphansAmong(labelled, dgd); err != nil {
 		return ctrl.Result{}, err
 	}
+	var noted error
 	wanted, problem := decide(o, r.Platform)
 	if problem == nil {
 		if adopting, err := r.adoptGroups(ctx, o, wanted); adopting {
@@ -194,6 +196,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.shapes = r.countGPUs(ctx, wanted)
 		if err = r.apply(ctx, o, wanted); err == nil {
 			r.reportAdopted(o, wanted)
+			noted = r.noteGeneration(ctx, o, wanted)
 		}
 		o.notAdopted = notAdopted(o.orphans, wanted, err)
 	}
@@ -211,7 +214,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if waitsForLeftovers(err) {
 		err = nil
 	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return ctrl.Result{RequeueAfter: again}, errors.Join(err, noted)
 }
 
 // settle lets a service whose adapter and deployment disagree keep the replicas it has until they agree.

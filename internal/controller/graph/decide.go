@@ -40,6 +40,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	case err != nil:
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(wording(o.dgd).Text(err.Error()), limit.Condition)}
 	}
+	stepWorkers(o, resolved)
 	return resolved, nil
 }
 
