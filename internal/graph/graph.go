@@ -50,6 +50,8 @@ type Graph struct {
 	Workload string
 	// Services sorted by name.
 	Services []Service
+	// SharedRollout says how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
+	SharedRollout trellisv1alpha1.RolloutStrategy
 
 	extras extras
 	// queue that the deployment names, where pods outside of gangs have to know it.
@@ -82,6 +84,10 @@ type Service struct {
 	// Rollout says how replicas are replaced when Revision or Restart changes.
 	Rollout trellisv1alpha1.RolloutStrategy
 	Restart *trellisv1alpha1.Restart
+	// StatesBounds: Rollout has bounds that the user wrote.
+	StatesBounds bool
+	// Step of the generation of workers that the graph is changing to; the caller's.
+	Step *trellisv1alpha1.RolloutStep
 	// Labels and Annotations of every object made for the service.
 	Labels, Annotations map[string]string
 }
@@ -101,9 +107,11 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 	if spec := specs.Named(in.Provider); spec.Planned && spec.Queued {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}
-	for _, c := range Components(dgd) {
-		name := c.Name
-		service, serviceErrs := resolveService(dgd, c, alpha.Services[name], in)
+	renderings := renderingsOf(dgd, alpha, in)
+	pods := render(renderings, InGenerations(dgd))
+	for _, r := range renderings {
+		name, c := r.name, r.spec
+		service, serviceErrs := resolveService(r, pods[name])
 		errs = append(errs, serviceErrs...)
 		errs = append(errs, checkAlpha(alpha.Deployment, PathOf(dgd, name), name)...)
 		service.GroupName, service.ServiceName = names[name].group, names[name].service
@@ -113,6 +121,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		errs = append(errs, serviceErrs...)
 		g.Services = append(g.Services, service)
 	}
+	errs = append(errs, g.resolveShared(dgd)...)
 	if len(errs) == 0 {
 		errs = g.addExtras(dgd, alpha)
 	}
@@ -139,29 +148,32 @@ func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	return nil
 }
 
-func resolveService(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec, alpha nvidiav1alpha1.AlphaOnlyService, in Inputs) (Service, []error) {
-	name := spec.Name
-	t := newTemplater(dgd, spec, alpha)
-	s := Service{Name: name, ComponentType: t.componentType, Replicas: 1}
+// renderingsOf are the components of a deployment by name, before it is decided what their pods are.
+func renderingsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha1.AlphaOnly, in Inputs) []*rendering {
+	out := make([]*rendering, 0, len(dgd.Spec.Components))
+	for _, c := range Components(dgd) {
+		t := newTemplater(dgd, c, alpha.Services[c.Name])
+		t.platform = in.Platform
+		nodes, _ := c.PodsPerReplica()
+		out = append(out, &rendering{templater: t, nodes: nodes, input: t.input(), stored: in.Groups[c.Name]})
+	}
+	return out
+}
+
+func resolveService(r *rendering, pods replicaPods) (Service, []error) {
+	spec := r.spec
+	s := Service{Name: spec.Name, ComponentType: r.componentType, Replicas: 1, MinAvailable: spec.MinAvailable, Input: r.input}
 	s.NodeCount, s.Multinode = spec.PodsPerReplica()
 	var errs []error
 	if spec.Replicas != nil {
 		s.Replicas = *spec.Replicas
 	}
-	s.MinAvailable = spec.MinAvailable
 	if s.Replicas < 0 {
-		errs = append(errs, invalid(PathOf(dgd, name).Child("replicas"), "must not be negative, is %d", s.Replicas))
+		errs = append(errs, invalid(PathOf(r.dgd, spec.Name).Child("replicas"), "must not be negative, is %d", s.Replicas))
 	}
-	t.platform = in.Platform
-	s.Labels, s.Annotations = t.labels(), t.annotations()
-	s.Input = t.input()
-	if stored := in.Groups[name]; keepsRoles(stored, s.Input) {
-		s.Roles, s.Revision, s.Adopted = stored.Spec.Roles, stored.Spec.Revision, adopts(stored)
-	} else {
-		s.Roles = t.roles(s.NodeCount)
-		s.Revision = revision(s.Roles)
-	}
-	return s, append(errs, t.errs...)
+	s.Labels, s.Annotations = r.labels(), r.annotations()
+	s.Roles, s.Revision, s.Adopted = pods.roles, pods.revision, pods.adopted
+	return s, append(append(errs, r.errs...), pods.errs...)
 }
 
 // Components of a deployment by name.

@@ -95,6 +95,7 @@ func (t *templater) podLabels() map[string]string {
 		maps.Copy(labels, template.Labels)
 	}
 	t.systemLabels(labels)
+	setIf(labels, LabelWorkerHash, t.generation)
 	return labels
 }
 

@@ -62,6 +62,13 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 				paths = append(paths, Ignored{path.Key(key), provider.Name})
 			}
 		}
+		for _, key := range rollout.SharedAnnotations {
+			_, set := annotations[key]
+			add(set && path != ownAnnotations, path.Key(key))
+			if set && path == ownAnnotations && !provider.Planned {
+				paths = append(paths, Ignored{path.Key(key), provider.Name})
+			}
+		}
 	}
 	annotations(ownAnnotations, dgd.Annotations)
 	annotations(field.NewPath("spec", "annotations"), dgd.Spec.Annotations)

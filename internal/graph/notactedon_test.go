@@ -74,9 +74,10 @@ spec:
 // TestUpdatesOfGrove: how replicas are replaced is Grove's to say under Grove, and Trellis' under all others. A rolling update is what Grove does.
 func TestUpdatesOfGrove(t *testing.T) {
 	const text = `
-metadata: {annotations: {trellis.dev/provider: PROVIDER, nvidia.com/deployment-strategy: RollingUpdate, nvidia.com/deployment-rolling-update-max-surge: "1"}}
+metadata: {annotations: {trellis.dev/provider: PROVIDER, nvidia.com/deployment-strategy: RollingUpdate, nvidia.com/deployment-rolling-update-max-surge: "1",
+  trellis.dev/rolling-update-max-surge: "1"}}
 spec:
-  annotations: {nvidia.com/deployment-strategy: Recreate}
+  annotations: {nvidia.com/deployment-strategy: Recreate, trellis.dev/rolling-update-max-unavailable: "1"}
   services:
     one: {annotations: {nvidia.com/deployment-strategy: Recreate, nvidia.com/deployment-rolling-update-max-unavailable: "0"}}
     two: {annotations: {nvidia.com/deployment-strategy: RollingUpdate}}
@@ -86,10 +87,11 @@ spec:
 		if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "PROVIDER", provider.Name)), dgd); err != nil {
 			t.Fatal(err)
 		}
-		var want []string
+		want := []string{"spec.annotations[trellis.dev/rolling-update-max-unavailable]"}
 		if provider.Name == specs.Grove.Name {
 			want = []string{
-				"metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]@Grove", "spec.annotations[nvidia.com/deployment-strategy]@Grove",
+				"metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]@Grove", "metadata.annotations[trellis.dev/rolling-update-max-surge]@Grove",
+				"spec.annotations[nvidia.com/deployment-strategy]@Grove", "spec.annotations[trellis.dev/rolling-update-max-unavailable]",
 				"spec.services[one].annotations[nvidia.com/deployment-strategy]@Grove", "spec.services[one].annotations[nvidia.com/deployment-rolling-update-max-unavailable]@Grove",
 			}
 		}
@@ -210,6 +212,7 @@ func objects(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
 
 func TestRevisionIsOfTheRolesOnly(t *testing.T) {
 	base := constraints{profile: "hall-one", graph: "zone"}.deployment()
+	base.Spec.Services["Frontend"].ComponentType = "frontend"
 	revisionOf := func(change func(*nvidiav1alpha1.DynamoGraphDeployment)) string {
 		dgd := base.DeepCopy()
 		change(dgd)
@@ -224,9 +227,11 @@ func TestRevisionIsOfTheRolesOnly(t *testing.T) {
 		change func(*nvidiav1alpha1.DynamoGraphDeployment)
 		same   bool
 	}{
-		"replicas":         {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].Replicas = new(int32) }, true},
-		"topology":         {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.TopologyConstraint.PackDomain = "rack" }, true},
-		"another service":  {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Frontend"].ComponentType = "frontend" }, true},
+		"replicas": {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].Replicas = new(int32) }, true},
+		"topology": {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.TopologyConstraint.PackDomain = "rack" }, true},
+		"another service": {func(d *nvidiav1alpha1.DynamoGraphDeployment) {
+			d.Spec.Services["Frontend"].Envs = []corev1.EnvVar{{Name: "X"}}
+		}, true},
 		"nodes":            {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].Multinode.NodeCount = 3 }, false},
 		"a label":          {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Labels = map[string]string{"a": "b"} }, false},
 		"the subcomponent": {func(d *nvidiav1alpha1.DynamoGraphDeployment) { d.Spec.Services["Decode"].SubComponentType = "decode" }, false},

@@ -39,6 +39,7 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 			Input:     s.Input.DeepCopy(),
 			Revision:  s.Revision,
 			Rollout:   s.Rollout.DeepCopy(),
+			Step:      s.Step.DeepCopy(),
 			Restart:   s.Restart.DeepCopy(),
 		},
 	}

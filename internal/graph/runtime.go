@@ -11,18 +11,26 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// RuntimeNamespace is the Dynamo namespace that the main containers of a group get, whoever set it.
+// RuntimeNamespace is the Dynamo namespace of the main containers of a group, whoever set it: workers append their generation.
 func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	if len(sg.Spec.Roles) == 0 {
 		return ""
 	}
-	for _, c := range sg.Spec.Roles[0].Template.Spec.Containers {
-		if c.Name != mainContainerName {
-			continue
-		}
-		if at := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == envDynamoNamespace }); at >= 0 {
-			return c.Env[at].Value
-		}
+	containers := sg.Spec.Roles[0].Template.Spec.Containers
+	at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == mainContainerName })
+	if at < 0 {
+		return ""
+	}
+	namespace, suffix := envValue(containers[at].Env, envDynamoNamespace), envValue(containers[at].Env, envWorkerSuffix)
+	if namespace == "" || suffix == "" {
+		return namespace
+	}
+	return namespace + "-" + suffix
+}
+
+func envValue(env []corev1.EnvVar, name string) string {
+	if at := indexEnv(env, name); at >= 0 {
+		return env[at].Value
 	}
 	return ""
 }

@@ -32,6 +32,8 @@ type templater struct {
 	defaults defaults
 	platform Platform
 	errs     []error
+	// generation of the workers that the component belongs to; "": none.
+	generation string
 	// launched: the replica's pods start as one distributed program.
 	launched bool
 }

@@ -52,6 +52,8 @@ type Group struct {
 	MaxUnavailable, MaxSurge int
 	// Recreate: an update stops all that is outdated before it makes anything.
 	Recreate bool
+	// Step of a generation of workers that all components replace together; nil: the group is updated by itself.
+	Step *Step
 	// Stopped: everything outdated goes and nothing is made, whatever that does to availability.
 	Stopped bool
 }

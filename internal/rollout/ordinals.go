@@ -13,20 +13,25 @@ import (
 // Of those of which nothing exists and nothing is kept, only the first most are listed, so that the list is as long as what there is and no
 // longer: the number of replicas wanted may be any. Wanted counts them all.
 func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
+	return g.ordinals(replicas, remembered, most, g.missing(replicas))
+}
+
+// ordinals is Ordinals with so many replicas to be made.
+func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int) []int {
 	var out []int
 	for _, r := range replicas {
 		if r.living() {
 			out = append(out, r.Ordinal)
 		}
 	}
-	out = append(out, g.successors(replicas, remembered, most)...)
+	out = append(out, successors(replicas, remembered, most, missing)...)
 	slices.Sort(out)
 	return out
 }
 
 // successors are the ordinals still to be made: first those of replicas on their way out, which are made once those are gone, then
 // remembered ones, then the lowest that are free.
-func (g Group) successors(replicas []Replica, remembered []int, most int) []int {
+func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	taken := map[int]bool{}
 	var candidates []int
 	for _, r := range replicas {
@@ -39,7 +44,6 @@ func (g Group) successors(replicas []Replica, remembered []int, most int) []int 
 	slices.Sort(candidates)
 	candidates = append(candidates, remembered...)
 	var out []int
-	missing := g.missing(replicas)
 	for next, free := 0, 0; len(out) < missing && (next < len(candidates) || most > 0); {
 		ordinal := free
 		if next < len(candidates) {

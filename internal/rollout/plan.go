@@ -57,12 +57,37 @@ func (s *step) repair() {
 // scaleIn takes what is beyond the ceiling.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
-	living := s.in(Replica.living)
-	slices.SortFunc(living, byLoss)
+	living := s.byLoss()
 	for _, r := range living[:max(0, len(living)-ceiling)] {
 		s.remove(r.Ordinal, "the service is scaled in: %d of %d replicas have to go, and this one %s", len(living)-ceiling, len(living), lossOf(r))
 		s.plan.Remove[len(s.plan.Remove)-1].ScaleIn = true
 	}
+}
+
+// byLoss are the living replicas by how little is lost with them. Those of the old generation that have to stay come last: the other components serve
+// with them.
+func (s *step) byLoss() []Replica {
+	living := s.in(Replica.living)
+	slices.SortFunc(living, byLoss)
+	var stay, others []Replica
+	for _, r := range slices.Backward(living) {
+		if isAvailable(r) && r.Outdated && len(stay) < s.kept() {
+			stay = append(stay, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	out := append(stay, others...)
+	slices.Reverse(out)
+	return out
+}
+
+// kept is how many available replicas of an older revision stay, however many others are available.
+func (g Group) kept() int {
+	if g.Step == nil {
+		return 0
+	}
+	return g.Step.Keep
 }
 
 func lossOf(r Replica) string {
@@ -86,7 +111,7 @@ func (s *step) roll() {
 	available, floor := len(s.in(isAvailable)), s.floor()
 	serving := s.in(func(r Replica) bool { return isAvailable(r) && r.Outdated })
 	slices.SortFunc(serving, byLoss)
-	for _, r := range serving[:min(len(serving), max(0, available-floor))] {
+	for _, r := range serving[:min(max(0, len(serving)-s.kept()), max(0, available-floor))] {
 		s.remove(r.Ordinal, "it runs an older revision: %d available > %d that have to stay", available, floor)
 		available--
 	}
@@ -107,11 +132,21 @@ func (s *step) make(remembered []int, most int) {
 	for _, r := range s.replicas {
 		there[r.Ordinal] = r.State
 	}
-	for _, ordinal := range s.Ordinals(s.replicas, remembered, most) {
+	for _, ordinal := range s.ordinals(s.replicas, remembered, most, s.allowed()) {
 		if state, exists := there[ordinal]; !exists || state == Partial {
 			s.plan.Make = append(s.plan.Make, ordinal)
 		}
 	}
+}
+
+// allowed is how many replicas may be made now.
+func (s *step) allowed() int {
+	missing := s.missing(s.replicas)
+	if s.Step == nil {
+		return missing
+	}
+	current := count(s.replicas, func(r Replica) bool { return r.living() && !r.Outdated })
+	return max(0, min(missing, s.Step.Make-current))
 }
 
 func (s *step) in(is func(Replica) bool) []Replica { return filter(s.replicas, is) }
@@ -140,8 +175,11 @@ func (s *step) waits() string {
 			return "waits for " + namesOf(found) + " " + w.what
 		}
 	}
-	if len(s.plan.Make) > 0 {
+	switch {
+	case len(s.plan.Make) > 0:
 		return "is being made"
+	case s.Step != nil && s.missing(s.replicas)+len(s.in(func(r Replica) bool { return r.living() && r.Outdated })) > 0:
+		return "waits for the other workers of its generation"
 	}
 	return ""
 }

@@ -96,12 +96,7 @@ func (s *simulation) nodesReturn() {
 
 // placer gives the first waiting replica its place when there is capacity.
 func (s *simulation) placer() bool {
-	taken := 0
-	for _, r := range s.replicas {
-		if r.placed {
-			taken++
-		}
-	}
+	taken := s.taken()
 	for _, ordinal := range slices.Sorted(maps.Keys(s.replicas)) {
 		if r := s.replicas[ordinal]; r.state == Waiting && taken < s.capacity {
 			r.placed, r.state = true, Starting
@@ -110,6 +105,17 @@ func (s *simulation) placer() bool {
 		}
 	}
 	return false
+}
+
+// taken counts the replicas that take capacity.
+func (s *simulation) taken() int {
+	taken := 0
+	for _, r := range s.replicas {
+		if r.placed {
+			taken++
+		}
+	}
+	return taken
 }
 
 // kubelet makes the first replica serve that can.

@@ -23,6 +23,15 @@ const (
 // Annotations lists them all.
 var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
 
+// Annotations by which users say how many steps of all workers of a deployment are replaced at once: see Shared.
+const (
+	AnnotationSharedMaxSurge       = "trellis.dev/rolling-update-max-surge"
+	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"
+)
+
+// SharedAnnotations lists them. They count on the deployment itself.
+var SharedAnnotations = []string{AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable}
+
 // Values of AnnotationStrategy.
 const (
 	StrategyRollingUpdate = "RollingUpdate"
@@ -52,42 +61,72 @@ func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Co
 // StrategyOf reads how a service is updated. packed services, whose replicas need capacity for whole gangs in the right domain, are updated in
 // place, one replica after the other; others like the pods of a Deployment.
 func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
+	var problems []Problem
+	recreate := false
+	switch value := annotations[AnnotationStrategy]; value {
+	case "", StrategyRollingUpdate:
+	case StrategyRecreate:
+		recreate = true
+	default:
+		problems = append(problems, Problem{AnnotationStrategy, value, "must be RollingUpdate or Recreate"})
+	}
+	s, more := ofReplicas.read(annotations, packed, recreate || len(problems) > 0)
+	s.Recreate = recreate
+	return s, append(problems, more...)
+}
+
+// SharedStrategyOf reads how the workers of a deployment are updated together. Without annotations packed ones are replaced in place, one step after the
+// other; others like the pods of a Deployment.
+func SharedStrategyOf(dgd *nvidiav1beta1.DynamoGraphDeployment, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
+	return ofSteps.read(dgd.Annotations, packed, false)
+}
+
+// boundKeys are two annotations that bound an update, and what they count.
+type boundKeys struct{ unavailable, surge, counted string }
+
+var (
+	ofReplicas = boundKeys{AnnotationMaxUnavailable, AnnotationMaxSurge, "replicas"}
+	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
+)
+
+// read the bounds. Where both are 0 nothing could be replaced: that is a problem, or means a surge of one, unless it may be so.
+func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {
 		s.MaxUnavailable, s.MaxSurge = intstr.FromInt32(1), intstr.FromInt32(0)
 	}
 	var problems []Problem
-	switch value := annotations[AnnotationStrategy]; value {
-	case "", StrategyRollingUpdate:
-	case StrategyRecreate:
-		s.Recreate = true
-	default:
-		problems = append(problems, Problem{AnnotationStrategy, value, "must be RollingUpdate or Recreate"})
-	}
 	given := map[string]bool{}
 	for _, field := range []struct {
 		key  string
 		into *intstr.IntOrString
-	}{{AnnotationMaxUnavailable, &s.MaxUnavailable}, {AnnotationMaxSurge, &s.MaxSurge}} {
+	}{{k.unavailable, &s.MaxUnavailable}, {k.surge, &s.MaxSurge}} {
 		value, set := annotations[field.key]
 		if !set {
 			continue
 		}
 		parsed, ok := parse(value)
 		if !ok {
-			problems = append(problems, Problem{field.key, value, `must be a number of replicas or a percentage, like "1" or "25%"`})
+			problems = append(problems, Problem{field.key, value, `must be a number of ` + k.counted + ` or a percentage, like "1" or "25%"`})
 			continue
 		}
 		given[field.key] = true
 		*field.into = parsed
 	}
-	if len(problems) == 0 && !s.Recreate && zero(s.MaxUnavailable) && zero(s.MaxSurge) {
-		if given[AnnotationMaxSurge] {
-			return s, []Problem{{AnnotationMaxSurge, annotations[AnnotationMaxSurge], fmt.Sprintf("must not be 0 together with %s: no replica could be replaced", AnnotationMaxUnavailable)}}
+	if len(problems) == 0 && !mayBeZero && zero(s.MaxUnavailable) && zero(s.MaxSurge) {
+		if given[k.surge] {
+			return s, []Problem{{k.surge, annotations[k.surge], fmt.Sprintf("must not be 0 together with %s: no replica could be replaced", k.unavailable)}}
 		}
 		s.MaxSurge = intstr.FromInt32(1) // nothing may be missing, so one more is needed
 	}
 	return s, problems
+}
+
+// StatesBounds says that a component's annotations bound its update.
+func StatesBounds(annotations map[string]string) bool {
+	_, surge := annotations[AnnotationMaxSurge]
+	_, unavailable := annotations[AnnotationMaxUnavailable]
+	return surge || unavailable
 }
 
 func parse(value string) (intstr.IntOrString, bool) {
@@ -104,20 +143,33 @@ func zero(v intstr.IntOrString) bool {
 }
 
 // For is what a scaling group wants. Percentages are of its replicas: surge rounds up, unavailability down, and where both come to 0 one
-// replica may be unavailable, as with Deployments.
+// replica may be unavailable, as with Deployments. A step has bounds of its own.
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop}
+	if step := sg.Spec.Step; step != nil {
+		g.Step = &Step{
+			Keep: int(step.Keep), Make: int(step.Make), Bounds: Bounds{MaxUnavailable: int(step.MaxUnavailable), MaxSurge: int(step.MaxSurge)},
+		}
+	}
 	strategy := sg.Spec.Rollout
 	if strategy == nil {
 		return g
 	}
-	g.Recreate = strategy.Recreate
-	g.MaxUnavailable = scaled(strategy.MaxUnavailable, g.Replicas, false)
-	g.MaxSurge = scaled(strategy.MaxSurge, g.Replicas, true)
-	if g.MaxUnavailable == 0 && g.MaxSurge == 0 {
-		g.MaxUnavailable = 1
+	bounds := BoundsOf(strategy, g.Replicas)
+	if g.Step != nil {
+		bounds = g.Step.Bounds
 	}
+	g.Recreate, g.MaxUnavailable, g.MaxSurge = strategy.Recreate, bounds.MaxUnavailable, bounds.MaxSurge
 	return g
+}
+
+// BoundsOf are the numbers of replicas that a strategy means.
+func BoundsOf(strategy *trellisv1alpha1.RolloutStrategy, replicas int) Bounds {
+	b := Bounds{MaxUnavailable: scaled(strategy.MaxUnavailable, replicas, false), MaxSurge: scaled(strategy.MaxSurge, replicas, true)}
+	if b.MaxUnavailable == 0 && b.MaxSurge == 0 {
+		b.MaxUnavailable = 1
+	}
+	return b
 }
 
 func scaled(v intstr.IntOrString, replicas int, up bool) int {

@@ -60,6 +60,48 @@ func TestStrategy(t *testing.T) {
 	}
 }
 
+// TestSharedStrategy: all workers of a deployment have bounds of their own names, and the same defaults.
+func TestSharedStrategy(t *testing.T) {
+	cases := map[string]struct {
+		annotations map[string]string
+		packed      bool
+		want        string
+	}{
+		"packed":                           {packed: true, want: "U=1 S=0"},
+		"not packed":                       {want: "U=25% S=25%"},
+		"given":                            {annotations: map[string]string{AnnotationSharedMaxSurge: "2", AnnotationSharedMaxUnavailable: "50%"}, want: "U=50% S=2"},
+		"nothing may be missing: one more": {annotations: map[string]string{AnnotationSharedMaxUnavailable: "0"}, packed: true, want: "U=0 S=1"},
+		"of a component":                   {annotations: map[string]string{AnnotationMaxSurge: "2"}, packed: true, want: "U=1 S=0"},
+		"no number":                        {annotations: map[string]string{AnnotationSharedMaxSurge: "x"}, want: "problem " + AnnotationSharedMaxSurge},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+			dgd.Annotations = c.annotations
+			strategy, problems := SharedStrategyOf(dgd, c.packed)
+			got := fmt.Sprintf("U=%s S=%s", strategy.MaxUnavailable.String(), strategy.MaxSurge.String())
+			if len(problems) > 0 {
+				got = "problem " + problems[0].Annotation
+			}
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStepOfAGroup: a step has bounds of its own, which take the place of the strategy's.
+func TestStepOfAGroup(t *testing.T) {
+	strategy, _ := StrategyOf(nil, true)
+	sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{
+		Replicas: 4, Rollout: &strategy, Step: &trellisv1alpha1.RolloutStep{Keep: 2, Make: 3, MaxSurge: 2},
+	}}
+	want := Group{Replicas: 4, MaxSurge: 2, Step: &Step{Keep: 2, Make: 3, Bounds: Bounds{MaxSurge: 2}}}
+	if diff := cmp.Diff(want, For(sg)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestAnnotationsOf(t *testing.T) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	dgd.Annotations = map[string]string{AnnotationStrategy: StrategyRecreate, AnnotationMaxSurge: "1", AnnotationMaxUnavailable: "1", "other": "x"}

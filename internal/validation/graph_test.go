@@ -89,11 +89,12 @@ func TestGraphRules(t *testing.T) {
 		},
 		"annotations: values": {
 			change: func(d *deployment) {
-				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node"}
+				d.Annotations = map[string]string{annotationOriginVersion: "one", annotationExecutorBackend: "mpi", annotationDiscoveryMode: "node", graph.AnnotationGenerations: "off"}
 			},
 			want: []string{
 				`metadata.annotations[nvidia.com/vllm-distributed-executor-backend]: Unsupported value: "mpi": must be "mp" or "ray"`,
 				`metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Unsupported value: "node": must be "pod" or "container"`,
+				`metadata.annotations[trellis.dev/worker-generations]: Unsupported value: "off": must be "true" or "false"`,
 				`metadata.annotations[nvidia.com/dynamo-operator-origin-version]: Invalid value: "one": must be valid semver, e.g. 1.1.0`,
 			},
 		},
@@ -162,6 +163,21 @@ func TestGraphRules(t *testing.T) {
 				`spec.annotations[nvidia.com/deployment-rolling-update-max-surge]: Invalid value: "many": must be a number of replicas or a percentage, like "1" or "25%"`,
 				`spec.services[Worker].annotations[nvidia.com/deployment-rolling-update-max-unavailable]: Invalid value: "-1": must be a number of replicas or a percentage, like "1" or "25%"`,
 			},
+		},
+		"rollout bounds: of all workers": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{"trellis.dev/rolling-update-max-surge": "half"}
+			},
+			want: []string{
+				`metadata.annotations[trellis.dev/rolling-update-max-surge]: Invalid value: "half": must be a number of steps or a percentage, like "1" or "25%"`,
+			},
+		},
+		"rollout bounds: of all workers, both 0": {
+			change: func(d *deployment) {
+				d.Annotations = map[string]string{"trellis.dev/rolling-update-max-surge": "0", "trellis.dev/rolling-update-max-unavailable": "0"}
+			},
+			want: []string{`metadata.annotations[trellis.dev/rolling-update-max-surge]: Invalid value: "0": must not be 0 together with ` +
+				`trellis.dev/rolling-update-max-unavailable: no replica could be replaced`},
 		},
 		"rollout bounds: both 0": {
 			change: func(d *deployment) {

@@ -14,6 +14,10 @@ import (
 // rolloutBounds refuses annotations about updates that cannot be followed, once each, where they are written.
 func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
+	_, problems := rollout.SharedStrategyOf(dgd, false)
+	for _, p := range problems {
+		errs = append(errs, badValue(field.ErrorTypeInvalid, annotationPath(p.Annotation), p.Value, p.Message))
+	}
 	said := sets.New[string]()
 	for _, s := range servicesOf(dgd) {
 		_, problems := rollout.StrategyOf(rollout.AnnotationsOf(dgd, s.ComponentSpec), false)

@@ -35,6 +35,12 @@ type ScalingGroupStatus struct {
 	// OutdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
 	// +optional
 	OutdatedReplicas int32 `json:"outdatedReplicas,omitempty"`
+	// UpdatedAvailableReplicas are the available replicas of the current revision.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
+	// TerminatingReplicas are the outdated replicas of which only terminating pods are left.
+	// +optional
+	TerminatingReplicas int32 `json:"terminatingReplicas,omitempty"`
 	// Revision that was last rolled out as a whole; another one than the spec's while an update runs.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional

@@ -70,6 +70,10 @@ type ScalingGroupSpec struct {
 	// Rollout says how replicas of an older revision are replaced. Absent: one after the other, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
+	// Step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent while the
+	// workers are of one generation, and in groups that are updated by themselves.
+	// +optional
+	Step *RolloutStep `json:"step,omitempty"`
 	// Restart is the last restart that was asked for. Replicas made for another one are outdated.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
@@ -94,6 +98,22 @@ type RolloutStrategy struct {
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
 	// MaxSurge is how many replicas there may be beyond the wanted ones, as a number or a percentage of replicas, rounded up.
 	MaxSurge intstr.IntOrString `json:"maxSurge"`
+}
+
+// RolloutStep bounds the update of one component by what all workers of the graph have come to. It takes the place of Rollout.
+type RolloutStep struct {
+	// Keep so many available replicas of older revisions. The largest number keeps all of them.
+	// +kubebuilder:validation:Minimum=0
+	Keep int32 `json:"keep"`
+	// Make at most so many replicas of the revision.
+	// +kubebuilder:validation:Minimum=0
+	Make int32 `json:"make"`
+	// MaxUnavailable is how many replicas may be missing meanwhile.
+	// +kubebuilder:validation:Minimum=0
+	MaxUnavailable int32 `json:"maxUnavailable"`
+	// MaxSurge is how many replicas there may be beyond the wanted ones.
+	// +kubebuilder:validation:Minimum=0
+	MaxSurge int32 `json:"maxSurge"`
 }
 
 // Restart is a request to recreate every replica.

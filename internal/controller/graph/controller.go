@@ -10,6 +10,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -76,7 +77,7 @@ type Reconciler struct {
 	joins [256]sync.Mutex
 }
 
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;patch;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=get;list;watch
@@ -188,6 +189,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	o.settled, o.overLimit = settle(o, r.MaxPods)
+	var noted error
 	wanted, problem := decide(o, r.Platform)
 	if problem == nil {
 		if adopting, err := r.adoptGroups(ctx, o, wanted); adopting {
@@ -199,6 +201,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.shapes = r.countGPUs(ctx, wanted)
 		if err = r.apply(ctx, o, wanted); err == nil {
 			r.reportAdopted(o, wanted)
+			noted = r.noteGeneration(ctx, o, wanted)
 		}
 		o.notAdopted = notAdopted(o.orphans, wanted, err)
 	}
@@ -216,7 +219,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if waitsForLeftovers(err) {
 		err = nil
 	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return ctrl.Result{RequeueAfter: again}, errors.Join(err, noted)
 }
 
 // observe reads what the deployment is decided by.

@@ -42,6 +42,7 @@ func decide(o observed, platform graph.Platform) (*graph.Graph, *problem) {
 	case err != nil:
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(field.ErrorIn(err, versionOf(o.dgd)), limit.Condition)}
 	}
+	stepWorkers(o, wanted)
 	return wanted, nil
 }
 

@@ -145,12 +145,16 @@ func summaryOf(services []service) string {
 // servicesOf counts the replicas of all services. cut has, by service, how many places are listed of how many that should be.
 func servicesOf(o observed, services []service) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}
-	places := placesOf(services)
+	places, replacing := placesOf(services), workersChange(services)
 	for _, s := range services {
 		if s.group == nil {
 			continue
 		}
-		status, p := s.status(o.dgd.Status.Components[s.name]), places[s.name]
+		before := o.dgd.Status.Components[s.name]
+		status, p := s.status(before), places[s.name]
+		if replacing && before.RuntimeNamespace != "" {
+			status.RuntimeNamespace = before.RuntimeNamespace // until all workers are of the new generation: the planner asks for their metrics there
+		}
 		for _, one := range p.listed {
 			status.Placements = append(status.Placements, nvidiav1beta1.ReplicaPlacement{Replica: one.Replica, Domain: one.Domain})
 		}

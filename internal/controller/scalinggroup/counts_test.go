@@ -40,7 +40,8 @@ func TestStatus(t *testing.T) {
 	got.Conditions = nil
 	want := trellisv1alpha1.ScalingGroupStatus{
 		ObservedGeneration: 7, OutdatedReplicas: 0, Revision: "new", Replicas: 4, UpdatedReplicas: 3, ScheduledReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-		Pods: 7, Selector: graph.LabelGraph + "=g," + graph.LabelScalingGroup + "=g-worker",
+		UpdatedAvailableReplicas: 1,
+		Pods:                     7, Selector: graph.LabelGraph + "=g," + graph.LabelScalingGroup + "=g-worker",
 		Placements: []trellisv1alpha1.ReplicaPlacement{
 			{Replica: 0, Domain: "a/r1", Bound: true},
 			{Replica: 1, Domain: "a/r2"},
@@ -50,6 +51,23 @@ func TestStatus(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// TestCountsOfGenerations: what a generation of workers that replaces another one goes by.
+func TestCountsOfGenerations(t *testing.T) {
+	sg := group(4, 2)
+	var pods []*corev1.Pod
+	pods = append(pods, podsOf(sg, 0, old(running), old(running))...)
+	pods = append(pods, podsOf(sg, 1, old(terminating), old(running))...)
+	pods = append(pods, podsOf(sg, 2, old(terminating), old(terminating))...)
+	pods = append(pods, podsOf(sg, 3, running, running)...)
+	pods = append(pods, podsOf(sg, 4, running, unready)...)
+	pods = append(pods, podsOf(sg, 5, terminating, terminating)...)
+	got := statusOf(sg, replicasOf(sg, pods, func(*corev1.Pod) bool { return false }), rollout.Plan{}, func(string) map[string]string { return nil }, nil)
+	counts := [4]int32{got.OutdatedReplicas, got.TerminatingReplicas, got.AvailableReplicas, got.UpdatedAvailableReplicas}
+	if want := [4]int32{2, 1, 2, 1}; counts != want {
+		t.Errorf("outdated, outdated and terminating, available, updated and available: %v, want %v", counts, want)
 	}
 }
 

@@ -5,6 +5,7 @@ package scalinggroup
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -68,6 +69,12 @@ func surge(sg *trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
 	return sg
 }
 
+// stepped may have so many replicas more or less, as far as its step allows.
+func stepped(sg *trellisv1alpha1.ScalingGroup, step trellisv1alpha1.RolloutStep) *trellisv1alpha1.ScalingGroup {
+	sg.Spec.Step = &step
+	return sg
+}
+
 func restarted(sg *trellisv1alpha1.ScalingGroup, stop bool) *trellisv1alpha1.ScalingGroup {
 	sg.Spec.Restart = &trellisv1alpha1.Restart{ID: "now", Stop: stop}
 	return sg
@@ -110,6 +117,22 @@ func TestPlan(t *testing.T) {
 		},
 		"creation was cut short: only the missing pod is created": {
 			sg: group(1, 3), pods: [][]state{{gated, nil, gated}}, wantCreate: []string{"g-worker-0-1"},
+		},
+		"in a step, no more than it says is replaced": {
+			sg:   stepped(group(3, 1), trellisv1alpha1.RolloutStep{Keep: 2, Make: 1, MaxUnavailable: 2}),
+			pods: [][]state{{old(running)}, {old(running)}, {old(running)}}, wantDelete: []string{"g-worker-2"},
+		},
+		"in a step, no more than it says is created, in the place of what is gone": {
+			sg:   stepped(group(3, 1), trellisv1alpha1.RolloutStep{Keep: 1, Make: 1, MaxUnavailable: 2}),
+			pods: [][]state{{old(running)}}, wantCreate: []string{"g-worker-1"},
+		},
+		"a step that holds replaces what does not serve alone, and creates nothing": {
+			sg:   stepped(group(3, 1), trellisv1alpha1.RolloutStep{Keep: math.MaxInt32, MaxUnavailable: 3}),
+			pods: [][]state{{old(running)}, {old(gated)}}, wantDelete: []string{"g-worker-1"},
+		},
+		"scaled in during a step, the old replicas that the others serve with stay": {
+			sg:   stepped(group(2, 1), trellisv1alpha1.RolloutStep{Keep: 1, Make: 2, MaxUnavailable: 1}),
+			pods: [][]state{{old(running)}, {running}, {running}}, wantDelete: []string{"g-worker-2"},
 		},
 		"a half made replica of an older revision is not completed with pods of the new one": {
 			sg: group(1, 3), pods: [][]state{{old(gated), nil, old(gated)}}, wantDelete: []string{"g-worker-0-0", "g-worker-0-2"},

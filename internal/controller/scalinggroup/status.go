@@ -26,11 +26,13 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	status.ObservedGeneration = sg.Generation
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
 	status.ReadyReplicas, status.AvailableReplicas, status.OutdatedReplicas = 0, 0, 0
+	status.UpdatedAvailableReplicas, status.TerminatingReplicas = 0, 0
 	status.Pods, status.Selector = 0, labels.FormatLabels(graph.Selector(sg.Spec.Graph, sg.Name))
 	for _, r := range replicas {
 		status.Pods += int32(len(r.pods))
 		count(&status.Replicas, r.there())
 		count(&status.OutdatedReplicas, r.there() && r.outdated)
+		count(&status.TerminatingReplicas, !r.there() && r.outdated)
 		if !r.whole() {
 			continue
 		}
@@ -38,6 +40,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 		count(&status.ScheduledReplicas, r.all(podBound))
 		count(&status.ReadyReplicas, r.all(graph.PodReady))
 		count(&status.AvailableReplicas, r.all(graph.PodReady))
+		count(&status.UpdatedAvailableReplicas, !r.outdated && r.all(graph.PodReady))
 	}
 	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
 	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
@@ -46,7 +49,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
 	}
-	rolledOut := rolledOutCondition(sg, &status, replicas, next)
+	rolledOut := rolledOutCondition(sg, &status, next)
 	if rolledOut.Status == metav1.ConditionTrue {
 		status.Revision = sg.Spec.Revision
 	}
@@ -57,7 +60,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 
 // rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
 // is lost later does not begin it again.
-func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, replicas map[int32]*replica, next rollout.Plan) metav1.Condition {
+func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan) metav1.Condition {
 	c := metav1.Condition{
 		Type: trellisv1alpha1.ConditionRolledOut, Status: metav1.ConditionTrue, ObservedGeneration: sg.Generation,
 		Reason: trellisv1alpha1.ReasonUpToDate, Message: "no replica is of an older revision",
@@ -72,11 +75,8 @@ func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha
 	if next.Blocked {
 		c.Reason = trellisv1alpha1.ReasonRolloutWaitsForCapacity
 	}
-	var current int32
-	for _, r := range replicas {
-		count(&current, r.whole() && !r.outdated && r.all(graph.PodReady))
-	}
-	c.Message = fmt.Sprintf("%d of %d replicas serve the current revision, %d serve in all", current, sg.Spec.Replicas, status.AvailableReplicas)
+	c.Message = fmt.Sprintf("%d of %d replicas serve the current revision, %d serve in all",
+		status.UpdatedAvailableReplicas, sg.Spec.Replicas, status.AvailableReplicas)
 	if next.Waits != "" {
 		c.Message += "; " + next.Waits
 	}

@@ -1,0 +1,226 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+	"github.com/trellis-k8s/trellis/internal/sandbox"
+	"github.com/trellis-k8s/trellis/test/testutil/crash"
+	"github.com/trellis-k8s/trellis/test/testutil/suite"
+)
+
+// pair is 2 prefill replicas, each a rack of two hosts, and 4 decode replicas of one host each: four racks in all, and two more for a step.
+var pair = map[string]int{"Prefill": 2, "Decode": 4}
+
+func (w *world) pairIn(zone, unavailable, surge string) *nvidiav1alpha1.DynamoGraphDeployment {
+	dgd := w.graphOf("g", zone, services{"Prefill": worker(2, 2, 8, "rack"), "Decode": worker(4, 1, 8, ""), "Frontend": frontend(1)})
+	dgd.Annotations = map[string]string{rollout.AnnotationSharedMaxUnavailable: unavailable, rollout.AnnotationSharedMaxSurge: surge}
+	return dgd
+}
+
+// generations sees every state of the workers' pods, and notes when all generations together serve less of the graph than they should.
+type generations struct {
+	*observer
+	least float64
+	// seen generations.
+	seen map[string]bool
+}
+
+// followGenerations expects at least that part of the graph to be served at every moment, by whole generations.
+func (w *world) followGenerations(least float64) *generations {
+	w.t.Helper()
+	g := &generations{observer: w.newObserver(), least: least, seen: map[string]bool{}}
+	g.oneZone = true
+	listed := false
+	g.also = func(changed *corev1.Pod) { // the pods there are come one by one
+		if listed = listed || len(g.pods) > 8; listed && changed.Labels[graph.LabelWorkerHash] != "" {
+			g.check()
+		}
+	}
+	g.start(w.c)
+	return g
+}
+
+func (g *generations) check() {
+	sum := 0.0
+	for _, served := range g.served() {
+		sum += served
+	}
+	if sum < g.least-0.001 {
+		g.failures = append(g.failures, fmt.Sprintf("the workers serve %v of the graph, by generation: %v", sum, g.served()))
+	}
+}
+
+// served is how much of the graph each generation serves: as much as its least complete component.
+func (g *generations) served() map[string]float64 {
+	out := map[string]float64{}
+	for _, pod := range g.pods {
+		if generation := pod.Labels[graph.LabelWorkerHash]; generation != "" {
+			g.seen[generation] = true
+			out[generation] = 1
+		}
+	}
+	for generation := range out {
+		for component, replicas := range pair {
+			out[generation] = min(out[generation], float64(g.serving(component, generation))/float64(replicas))
+		}
+	}
+	return out
+}
+
+// serving counts the replicas of a component and generation of which all pods serve.
+func (g *generations) serving(component, generation string) int {
+	pods := map[string][]*corev1.Pod{}
+	for _, pod := range g.pods {
+		if pod.Labels[graph.LabelComponent] == component && pod.Labels[graph.LabelWorkerHash] == generation {
+			pods[pod.Labels[graph.LabelReplica]] = append(pods[pod.Labels[graph.LabelReplica]], pod)
+		}
+	}
+	n := 0
+	for _, replica := range pods {
+		down := func(pod *corev1.Pod) bool { return !serves(pod) || pod.DeletionTimestamp != nil }
+		if fmt.Sprint(len(replica)) == replica[0].Labels[graph.LabelReplicaSize] && !slices.ContainsFunc(replica, down) {
+			n++
+		}
+	}
+	return n
+}
+
+// oneGeneration: all workers are of one generation, with its suffix.
+func (w *world) oneGeneration() error {
+	found := map[string]bool{}
+	for _, pod := range w.all() {
+		if pod.Labels[graph.LabelComponent] != "Frontend" {
+			found[pod.Labels[graph.LabelWorkerHash]] = true
+		}
+	}
+	if len(found) != 1 || found[""] {
+		return fmt.Errorf("the workers are of the generations %v", found)
+	}
+	return nil
+}
+
+func (w *world) frontends() map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, pod := range w.all() {
+		if pod.Labels[graph.LabelComponent] == "Frontend" {
+			out[pod.UID] = true
+		}
+	}
+	return out
+}
+
+// updatePair changes the decode component alone, and waits until all workers are of the next generation; meanwhile is done again and again.
+func (w *world) updatePair(meanwhile func()) {
+	w.t.Helper()
+	w.setImage("g", "Decode", "example.com/vllm:2")
+	w.until("all workers are of the new generation", func() error {
+		meanwhile()
+		s := w.dgd("g").Status
+		if s.RollingUpdate == nil || s.RollingUpdate.Phase != nvidiav1alpha1.RollingUpdateCompleted {
+			return fmt.Errorf("the update is %+v", s.RollingUpdate)
+		}
+		return w.oneGeneration()
+	})
+	w.ready("g")
+}
+
+var _ = Describe("A generation of workers", func() {
+	It("replaces the former one in step on a full cluster, half of it at a time", suite.Core, func(ctx SpecContext) {
+		w := newWorld(ctx, "instep", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+		w.create(w.pairIn("zone", "1", "0"))
+		w.ready("g")
+		Expect(w.oneGeneration()).To(Succeed())
+		before, frontends := w.dgd("g"), w.frontends()
+		watcher := w.followGenerations(0.5)
+		w.updatePair(func() {})
+		watcher.stop()
+		Expect(watcher.seen).To(HaveLen(2), "the generations that there were")
+		Expect(w.frontends()).To(Equal(frontends), "a frontend is not of the generation")
+
+		now := w.dgd("g")
+		Expect(now.Status.RollingUpdate.UpdatedServices).To(Equal([]string{"Decode", "Prefill"}))
+		hash := now.Annotations[graph.AnnotationWorkerHash]
+		Expect(hash).To(HaveLen(8))
+		Expect(hash).NotTo(Equal(before.Annotations[graph.AnnotationWorkerHash]))
+		for _, worker := range []string{"Prefill", "Decode"} {
+			Expect(now.Status.Services[worker].RuntimeNamespace).To(HaveSuffix("-" + hash))
+		}
+	}, SpecTimeout(suite.Timeout()))
+
+	It("replaces the former one in step with room for one step more, and all of it is served", func(ctx SpecContext) {
+		w := newWorld(ctx, "instep-surge", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3", "a/r4", "a/r5", "b/r0", "b/r1")...)
+		w.create(w.pairIn("zone", "0", "1"))
+		w.ready("g")
+		watcher := w.followGenerations(1)
+		w.updatePair(func() {})
+		watcher.stop()
+		Expect(watcher.seen).To(HaveLen(2), "the generations that there were")
+		Expect(w.all()).To(w.bePlacedIn("zone", "a"))
+	}, SpecTimeout(suite.Timeout()))
+
+	// The decode replicas of the next generation are larger than any host. The former generation keeps its half, and its pods stay when it is wanted again.
+	It("takes no more than its step when it never serves, and is reverted", func(ctx SpecContext) {
+		w := newWorld(ctx, "instep-broken", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+		w.create(w.pairIn("zone", "1", "0"))
+		w.ready("g")
+		former := w.dgd("g").Annotations[graph.AnnotationWorkerHash]
+		watcher := w.followGenerations(0.5)
+		w.patch("g", `{"spec":{"services":{"Decode":{"resources":{"limits":{"gpu":"9"}}}}}}`)
+		w.hasCondition("g", nvidiav1alpha1.ConditionRolledOut, metav1.ConditionFalse, nvidiav1alpha1.ReasonRolloutWaitsForCapacity,
+			"Decode: 0 of 4 replicas serve the current revision, 2 serve in all", "Prefill: 1 of 2 replicas serve the current revision, 2 serve in all")
+		kept := map[types.UID]bool{}
+		for _, pod := range w.all() {
+			if pod.Labels[graph.LabelWorkerHash] == former && watcher.ready(pod.UID) {
+				kept[pod.UID] = true
+			}
+		}
+		Expect(kept).To(HaveLen(4), "the pods of 1 prefill and 2 decode replicas")
+		w.patch("g", `{"spec":{"services":{"Decode":{"resources":{"limits":{"gpu":"8"}}}}}}`)
+		w.until("all workers are of the former generation", w.oneGeneration)
+		w.ready("g")
+		watcher.stop()
+		Expect(w.uids()).To(haveAllOf(kept), "a pod that served the former generation is gone")
+	}, SpecTimeout(suite.Timeout()))
+
+	// The operator dies at a random write of the update; TRELLIS_LIFE_SEED repeats one.
+	It("replaces the former one in step although the operator dies meanwhile", suite.Faults, func(ctx SpecContext) {
+		r := seeded()
+		c := crash.Point{At: 1 + r.IntN(60), Applied: r.IntN(2) == 0}
+		By("crash " + c.String())
+		w := bare[sandbox.Gates].open(ctx).newWorld(ctx, "instep-crash", racks(2, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+		releases := &crash.Ledger{}
+		saboteur := func() *crash.Saboteur {
+			return &crash.Saboteur{Name: w.name, Ledger: releases, Provider: string(sandbox.Gates)}
+		}
+		s := saboteur()
+		ended, stop := operate(w.config(), w.name, s)
+		defer func() { stop() }()
+		w.create(w.pairIn("zone", "1", "0"))
+		w.ready("g")
+		watcher := w.followGenerations(0.5)
+		s.Arm(c)
+		w.updatePair(func() {
+			select {
+			case <-ended:
+				ended, stop = operate(w.config(), w.name, saboteur())
+			default:
+			}
+		})
+		watcher.stop()
+		Expect(watcher.seen).To(HaveLen(2), "the generations that there were")
+		Expect(releases.Repeated()).To(BeEmpty(), "pods that were released more than once")
+	}, SpecTimeout(suite.Timeout()))
+})
