@@ -35,6 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
@@ -153,6 +154,8 @@ type observed struct {
 	prerequisites prerequisites
 	// taken are the conflicts about scaling adapters that have the deployment's names and another controller.
 	taken []*adoption.Conflict
+	// quota is what Kueue has given the deployment; nil when it is in no queue.
+	quota *quota.Report
 	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
 	shapes shapes
 }
@@ -258,6 +261,9 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	}
 	o.provider = r.providerOf(ctx, o)
 	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
+		return o, err
+	}
+	if o.quota, err = r.quotaOf(ctx, o); err != nil {
 		return o, err
 	}
 	o.result, o.judged = r.Results.Get(client.ObjectKeyFromObject(dgd), dgd.UID)

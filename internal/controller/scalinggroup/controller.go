@@ -137,7 +137,7 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	var out []reconcile.Request
 	for i := range groups.Items {
 		sg := &groups.Items[i]
-		if !one || sg.Spec.Graph == name.Name && (r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "") {
+		if !one || sg.Spec.Graph == name.Name && r.dependsOnOthers(sg) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
 		}
 	}
@@ -207,7 +207,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.remember(ctx, sg, failing); err != nil {
 		return ctrl.Result{}, err
 	}
-	steps := r.fit(ctx, sg, replicas, failing.without(next))
+	steps, err := r.stepsFor(ctx, sg, pods.own, replicas, failing.without(next))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	steps.waitFor(pods.earlier, pods.orphans)
 	allowed, err := r.mayMake(ctx, sg, &steps)
 	if err != nil || allowed.gone {
