@@ -56,6 +56,8 @@ type Graph struct {
 	extras extras
 	// queue that the deployment names, where pods outside of gangs have to know it.
 	queue string
+	// kueueQueue is the queue of Kueue that the deployment names.
+	kueueQueue string
 }
 
 // Service is one service of a graph.
@@ -103,7 +105,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 		errs = append(errs, &Error{Path: p.Path, Message: p.Message, Kind: p.Kind})
 	}
 
-	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload}
+	g := &Graph{Name: dgd.Name, Namespace: dgd.Namespace, Provider: in.Provider, Workload: in.Workload, kueueQueue: dgd.Labels[LabelKueueQueue]}
 	if spec := specs.Named(in.Provider); spec.Planned && spec.Queued {
 		g.queue = cmp.Or(dgd.Annotations[AnnotationQueue], dgd.Labels[LabelQueue])
 	}

@@ -29,6 +29,9 @@ const (
 	LabelGroupUID = "trellis.dev/scaling-group-uid"
 )
 
+// LabelKueueQueue on a deployment names the queue of Kueue that its pods wait in. On a scaling group it is an annotation.
+const LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+
 // PlacementGate is the scheduling gate that holds a gang's pods until the whole gang is placed.
 const PlacementGate = "trellis.dev/placement"
 

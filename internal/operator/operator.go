@@ -29,6 +29,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
 	graphcontroller "github.com/trellis-k8s/trellis/internal/controller/graph"
 	"github.com/trellis-k8s/trellis/internal/controller/nodelabels"
+	"github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/controller/scalingadapter"
 	"github.com/trellis-k8s/trellis/internal/controller/scalinggroup"
 	"github.com/trellis-k8s/trellis/internal/controller/storageversion"
@@ -72,10 +73,8 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	if err := preflight.Check(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
-	for _, addIndexes := range []func(context.Context, client.FieldIndexer) error{scheduler.AddIndexes, scalingadapter.AddIndexes} {
-		if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-			return err
-		}
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 
 	changed := make(chan event.GenericEvent, 4096)
@@ -112,6 +111,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers, Topologies: topologies}).SetupWithManager(mgr)
 		}),
+		func() error { return quota.SetupWithManager(mgr, writer, providers, o.retries) },
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
 	} {
@@ -124,6 +124,14 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return front.runBefore(ctx, mgr)
+}
+
+// addIndexes adds the indexes of the cache that several controllers read by.
+func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := scheduler.AddIndexes(ctx, indexer); err != nil {
+		return err
+	}
+	return scalingadapter.AddIndexes(ctx, indexer)
 }
 
 // withOwnWrites sets up a controller with a client of its own, whose reads wait until the cache shows what the controller wrote. It is for

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/controller/clustertopology"
+	"github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	gates "github.com/trellis-k8s/trellis/internal/provider/gates/placer"
 	groveworkload "github.com/trellis-k8s/trellis/internal/provider/grove/workload"
@@ -29,6 +30,7 @@ func newProviders(mgr ctrl.Manager, writer client.Client, o Options) (*provider.
 	var providers *provider.Registry
 	ready := func(ctx context.Context, name string) bool { return providers.State(ctx, name).Ready }
 	all, topologies := allProviders(writer, mgr.GetAPIReader(), served, o.Namespace, ready)
+	all.Others = []provider.Provider{quota.Kueue{Served: served, Live: mgr.GetAPIReader(), Namespaces: o.WatchNamespaces}}
 	providers = provider.New(provider.Options{Open: ownCache(mgr, o), LookEvery: o.LookEvery}, all)
 	return providers, topologies, nil
 }
@@ -55,10 +57,15 @@ func allProviders(
 
 // ownCache opens caches beside the manager's for kinds that come and go.
 func ownCache(mgr ctrl.Manager, o Options) provider.Opener {
-	return func() (cache.Cache, error) {
+	return func(watches []provider.Watch) (cache.Cache, error) {
 		options := cache.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{},
+		}
+		for _, w := range watches {
+			if w.Label != nil {
+				options.ByObject[w.Object] = cache.ByObject{Label: w.Label}
+			}
 		}
 		if len(o.WatchNamespaces) > 0 {
 			options.DefaultNamespaces = map[string]cache.Config{}

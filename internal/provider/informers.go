@@ -18,7 +18,7 @@ import (
 )
 
 // Opener makes a cache for some kinds; it is started and stopped with them.
-type Opener func() (cache.Cache, error)
+type Opener func(watches []Watch) (cache.Cache, error)
 
 // syncTimeout bounds the first list of a provider's kinds.
 const syncTimeout = 30 * time.Second
@@ -81,7 +81,7 @@ func (e *Registry) open(ctx context.Context, one Provider) (*informers, error) {
 	if len(watches) == 0 || e.options.Open == nil {
 		return nil, nil
 	}
-	own, err := e.options.Open()
+	own, err := e.options.Open(watches)
 	if err != nil {
 		return nil, err
 	}

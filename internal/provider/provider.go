@@ -31,6 +31,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,6 +69,8 @@ type Provider interface {
 // Watch is a kind of a provider's own and how to tell whose an object of it is.
 type Watch struct {
 	Object client.Object
+	// Label leaves out objects of others; nil: all are watched.
+	Label labels.Selector
 	// Graph is the deployment an object belongs to; ok is false for objects of others. See TopologyOf for those of no deployment.
 	Graph func(client.Object) (graph types.NamespacedName, ok bool)
 }

@@ -42,6 +42,8 @@ type All struct {
 	Makers []Maker
 	// Workloads make the pods of whole graphs and get them onto nodes.
 	Workloads []Workload
+	// Others are systems that graphs use in addition to their provider.
+	Others []Provider
 }
 
 // Registry holds all there are, and whether each works in this cluster.
@@ -73,6 +75,7 @@ func New(o Options, all All) *Registry {
 		byName: map[string]Provider{}, options: o, again: make(chan struct{}, 1), states: map[string]State{}, informers: map[string]*informers{},
 	}
 	e.placers, e.makers, e.workloads = register(e, all.Placers), register(e, all.Makers), register(e, all.Workloads)
+	register(e, all.Others)
 	return e
 }
 

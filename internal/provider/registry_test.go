@@ -98,7 +98,7 @@ func (c counted) Start(ctx context.Context) error {
 	return nil
 }
 
-func (r *running) opener() (cache.Cache, error) {
+func (r *running) opener([]Watch) (cache.Cache, error) {
 	return counted{&informertest.FakeInformers{}, r}, nil
 }
 

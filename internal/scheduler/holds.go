@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -139,7 +140,8 @@ func (h *holds) has(graph types.NamespacedName) bool {
 // trackPreempted remembers which replicas had to free capacity.
 func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
+		byScheduler := c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler
+		if c.Status == corev1.ConditionTrue && (byScheduler || c.Type == quota.PodEvicted) {
 			if replica := gang.Of(pod); replica != "" {
 				h.preempted[replica] = now
 			}

@@ -16,6 +16,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -124,13 +125,17 @@ func TestCapacityOfAFailedPodIsHeld(t *testing.T) {
 		t.Error("the capacity is held twice")
 	}
 
-	preempted := pod.DeepCopy()
-	b.s.podSet(nil, pod)
-	preempted.Status = corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-	}}}
-	if b.s.podSet(pod, preempted); b.full(pod) {
-		t.Error("the capacity of a preempted pod is held")
+	for _, by := range []corev1.PodCondition{
+		{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler},
+		{Type: quota.PodEvicted, Status: corev1.ConditionTrue, Reason: "WorkloadEvicted"},
+	} {
+		preempted := pod.DeepCopy()
+		b.s.podSet(nil, pod)
+		preempted.Status = corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{by}}
+		if b.s.podSet(pod, preempted); b.full(pod) {
+			t.Errorf("the capacity of a pod that was preempted is held: %s", by.Type)
+		}
+		b.s.ledger.holds.preempted = map[string]time.Time{}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if other
-// controllers had removed theirs. A replica of which pods are let go or end already is first taken down whole, so none of its are made.
+// controllers had removed theirs. A replica of which pods are released or end already is first taken down, so none of its pods is made.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
 	if !graph.Gated(sg) || graph.Oversized(sg) {
 		return nil
@@ -93,6 +93,9 @@ func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(uncounted)) {
 		notes = append(notes, name+" is not counted on nodes where a DeviceClass serves it: whether they have the devices, the kube-scheduler decides")
+	}
+	if queue := dgd.Labels[graph.LabelKueueQueue]; queue != "" {
+		notes = append(notes, fmt.Sprintf("planned as if it had quota: nothing is placed before Kueue admits it from queue %s", queue))
 	}
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {
 		notes = append(notes, fmt.Sprintf("pods that do not exist yet are planned as if admitted; nothing is placed before another controller removes their scheduling gate %q", gate))

@@ -224,6 +224,7 @@ func TestPlansAddUp(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	dgd := withGate(deployment("g", 1))
+	dgd.Labels = map[string]string{graph.LabelKueueQueue: "q"}
 	dgd.Spec.PriorityClassName = "high"
 	dgd.Component("Worker").ScalingAdapter = &nvidiav1beta1.ScalingAdapter{}
 	w := newWorld(1)
@@ -232,7 +233,8 @@ func TestWarnings(t *testing.T) {
 	scaled.Component("Worker").Replicas = ptr.To[int32](5)
 	got := strings.Join(field.In(NewPlanner(w).Warnings(scaled), ""), "\n")
 	for _, want := range []string{`PriorityClass "high" is not among the objects`, "planned all the same: spec.components[0].replicas stays ",
-		`planned as if admitted; nothing is placed before another controller removes their scheduling gate "example.com/quota"`} {
+		`planned as if admitted; nothing is placed before another controller removes their scheduling gate "example.com/quota"`,
+		"planned as if it had quota: nothing is placed before Kueue admits it from queue q"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}

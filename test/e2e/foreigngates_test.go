@@ -95,8 +95,8 @@ var _ = Describe("A graph whose pods another controller holds", func() {
 		w.ready("third")
 	}, SpecTimeout(suite.Timeout()))
 
-	// What is added with the admission may rule out the domain that the graph is in: it is not moved, and the refusal says so.
-	It("says so when it is admitted for another domain than its graph is in", func(ctx SpecContext) {
+	// What is added with the admission may rule out the domain that the graph is in: the replica waits there, and the refusal names the reason.
+	It("waits, with the reason, when it is admitted for another domain than its graph is in", func(ctx SpecContext) {
 		w := newWorld(ctx, "foreign-domain", racks(1, 8, "a/r0", "a/r1", "b/r0")...)
 		held := worker(2, 1, 8, "")
 		held.ExtraPodSpec.PodSpec = heldBy(quotaGate)

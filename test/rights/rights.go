@@ -80,14 +80,21 @@ func folder() string {
 	return filepath.Dir(file)
 }
 
-// Shipped are all rights of config/rbac/role.yaml.
+// roles are the files of the operator's rights below config: those of every installation, and optional ones.
+var roles = []string{"rbac/role.yaml", "kueue/role.yaml"}
+
+// Shipped are all rights of the operator.
 func Shipped() ([]Right, error) {
-	text, err := os.ReadFile(filepath.Join(folder(), "..", "..", "config", "rbac", "role.yaml"))
-	if err != nil {
-		return nil, err
+	var documents []string
+	for _, file := range roles {
+		text, err := os.ReadFile(filepath.Join(folder(), "..", "..", "config", filepath.FromSlash(file)))
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, strings.Split(string(text), "\n---\n")...)
 	}
 	found := sets.New[Right]()
-	for _, document := range strings.Split(string(text), "\n---\n") {
+	for _, document := range documents {
 		role := rbacv1.Role{}
 		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			return nil, err

@@ -26,6 +26,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionTopologyLevelsAvailable, only on deployments with a constraint, is True while every level they use exists in the ClusterTopology.
 	ConditionTopologyLevelsAvailable = "TopologyLevelsAvailable"
+	// ConditionQuotaReserved, only on deployments in a queue of Kueue, is True while all of the deployment has quota.
+	ConditionQuotaReserved = "QuotaReserved"
 	// ConditionPlaced is True when every replica wanted has been given its place.
 	ConditionPlaced = "Placed"
 	// ConditionValid is False when the object would have been refused at admission; nothing new is done for it until it is mended.
@@ -104,6 +106,22 @@ const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
 // ReasonCreationRefused says that scaling groups or pods of the deployment cannot be created (ConditionPlaced).
 const ReasonCreationRefused = "CreationRefused"
+
+// Reasons of ConditionQuotaReserved.
+const (
+	// ReasonQuotaReserved: every gang has quota.
+	ReasonQuotaReserved = "QuotaReserved"
+	// ReasonQuotaPending: a gang waits for quota, or lost it; the message has Kueue's own.
+	ReasonQuotaPending = "QuotaPending"
+	// ReasonKueueNotInstalled: the API server does not serve Workloads of Kueue, so nothing new of the deployment is made.
+	ReasonKueueNotInstalled = "KueueNotInstalled"
+	// ReasonKueueNotReadable: Workloads cannot be read yet, since the operator lacks the rights, or was just started.
+	ReasonKueueNotReadable = "KueueNotReadable"
+	// ReasonTooManyRoles: the base gang has more roles than a Workload has podsets.
+	ReasonTooManyRoles = "TooManyRoles"
+	// ReasonFlavorHasTopology: Kueue chooses the nodes, too, because a flavor names a topology.
+	ReasonFlavorHasTopology = "FlavorHasTopology"
+)
 
 // ReasonOrphansLeft says that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
 const ReasonOrphansLeft = "OrphansLeft"

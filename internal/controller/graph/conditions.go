@@ -59,6 +59,7 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionTopologyConstraintInSync,
 	nvidiav1beta1.ConditionTopologyLevelsAvailable,
 	nvidiav1beta1.ConditionProviderReady,
+	nvidiav1beta1.ConditionQuotaReserved,
 	nvidiav1beta1.ConditionPlaced,
 	nvidiav1beta1.ConditionPlacementsComplete,
 	nvidiav1beta1.ConditionRolledOut,

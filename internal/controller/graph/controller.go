@@ -35,6 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/provider"
+	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
@@ -158,6 +159,8 @@ type observed struct {
 	notAdopted []*orphan
 	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
 	prerequisites prerequisites
+	// quota is what Kueue has given the deployment; nil when it is in no queue.
+	quota *quota.Report
 	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
 	shapes shapes
 }
@@ -239,6 +242,9 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	}
 	o.provider = r.providerOf(ctx, o)
 	if o.workload, err = r.observeWorkload(ctx, o); err != nil {
+		return o, err
+	}
+	if o.quota, err = r.quotaOf(ctx, o); err != nil {
 		return o, err
 	}
 	o.result, o.judged = r.Results.Get(name, dgd.UID)

@@ -121,7 +121,7 @@ func providerCondition(o observed) *condition {
 // applyWorkload has a provider that makes the pods itself do so.
 func (r *Reconciler) applyWorkload(ctx context.Context, o observed, wanted *graph.Graph) error {
 	workload := r.Providers.Workload(o.provider.Name)
-	if workload == nil || !o.provider.state.Ready || o.provider.unsuited != "" {
+	if workload == nil || !o.provider.state.Ready || o.provider.unsuited != "" || o.dgd.Labels[graph.LabelKueueQueue] != "" {
 		return nil
 	}
 	return workload.Apply(ctx, o.dgd, wanted.ScalingGroups())

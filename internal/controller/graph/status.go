@@ -46,6 +46,7 @@ func statusOf(o observed, wanted *graph.Graph, p *problem, failure error) nvidia
 	} else if p == nil {
 		meta.RemoveStatusCondition(&status.Conditions, nvidiav1beta1.ConditionPrerequisitesMet)
 	}
+	setOrRemove(&status, o, nvidiav1beta1.ConditionQuotaReserved, quotaCondition(o))
 	set(&status, o, placedCondition(o, p, failure))
 	ready := readyCondition(o, services, p, failure, meta.FindStatusCondition(status.Conditions, nvidiav1beta1.ConditionPlaced))
 	set(&status, o, ready)

@@ -100,7 +100,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d := r.decide(ctx, o)
+	d, err := r.decide(ctx, o)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.remember(ctx, sg, d.failing); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -166,11 +169,14 @@ type decision struct {
 }
 
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps.
-func (r *Reconciler) decide(ctx context.Context, o observed) decision {
+func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
 	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
-	d.steps = r.fit(ctx, o.sg, o.replicas, d.failing.without(d.next))
+	var err error
+	if d.steps, err = r.stepsFor(ctx, o.sg, o.pods.own, o.replicas, d.failing.without(d.next)); err != nil {
+		return d, err
+	}
 	d.steps.waitFor(o.pods.earlier, o.pods.orphans)
-	return d
+	return d, nil
 }
 
 // finish reports what has come of a reconcile, and says when the next is due.

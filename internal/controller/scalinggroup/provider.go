@@ -55,13 +55,18 @@ func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider
 		if r.released() || len(pods) == 0 || placer.Kept(pods) {
 			continue
 		}
-		of := func(pod *corev1.Pod) bool { o, _, _ := graph.ReplicaOf(pod); return o == ordinal }
-		s.create = slices.DeleteFunc(s.create, of)
-		s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
-		s.make = slices.DeleteFunc(s.make, func(o int32) bool { return o == ordinal })
-		s.unmake = slices.DeleteFunc(s.unmake, func(u removal) bool { return u.ordinal == ordinal })
-		s.remove(sg, r, "it was made for another provider, or in two parts")
+		s.replace(sg, r, "it was made for another provider, or in two parts")
 	}
+}
+
+// replace removes a replica, whatever else was to be done with it.
+func (s *steps) replace(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
+	of := func(pod *corev1.Pod) bool { o, _, _ := graph.ReplicaOf(pod); return o == r.ordinal }
+	s.create = slices.DeleteFunc(s.create, of)
+	s.delete = slices.DeleteFunc(s.delete, func(d deletion) bool { return of(d.pod) })
+	s.make = slices.DeleteFunc(s.make, func(o int32) bool { return o == r.ordinal })
+	s.unmake = slices.DeleteFunc(s.unmake, func(u removal) bool { return u.ordinal == r.ordinal })
+	s.remove(sg, r, why)
 }
 
 // living are the pods of a replica, in index order; none when there is no such replica.

@@ -71,7 +71,7 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	var out []reconcile.Request
 	for i := range groups.Items {
 		sg := &groups.Items[i]
-		if !one || sg.Spec.Graph == name.Name && (r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "") {
+		if !one || sg.Spec.Graph == name.Name && r.dependsOnOthers(sg) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(sg)})
 		}
 	}

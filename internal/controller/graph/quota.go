@@ -1,0 +1,37 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"context"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	quotacontroller "github.com/trellis-k8s/trellis/internal/controller/quota"
+	"github.com/trellis-k8s/trellis/internal/quota"
+)
+
+// quotaOf is what Kueue has given a deployment in one of its queues; nil for one that is in none.
+func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, error) {
+	if !quotacontroller.Concerns(o.dgd) {
+		return nil, nil
+	}
+	own, why := quotacontroller.Reader(ctx, r.Providers)
+	if own == nil {
+		return &why, nil
+	}
+	workloads, err := quotacontroller.Workloads(ctx, own, o.dgd)
+	if err != nil {
+		return nil, err
+	}
+	of := quota.Observation{DGD: o.dgd, Groups: inOrder(o), Workloads: workloads}
+	return of.Report(), nil
+}
+
+// quotaCondition says whether the deployment has quota in its queue.
+func quotaCondition(o observed) *condition {
+	if o.quota == nil {
+		return nil
+	}
+	return &condition{kind: nvidiav1beta1.ConditionQuotaReserved, is: o.quota.Reserved, reason: o.quota.Reason, message: o.quota.Message}
+}

@@ -1,0 +1,159 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// maxName is the length of a label's value, which the name of a Workload is.
+const maxName = 63
+
+// role is one role of a scaling group as Kueue sees it.
+type role struct {
+	// name of the podset: the role, and a hash of what it asks for. Pods that ask for something else are of another role.
+	name     string
+	count    int32
+	template corev1.PodTemplateSpec
+}
+
+// rolesOf are the roles of one replica of a group, as its pods are made now.
+func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
+	roles := make([]role, 0, len(sg.Spec.Roles))
+	first := int32(0)
+	for i := range sg.Spec.Roles {
+		r := &sg.Spec.Roles[i]
+		if r.Count == 0 {
+			continue
+		}
+		template := asked(&graph.BuildPod(sg, 0, first).Spec)
+		first += r.Count
+		name := strings.TrimPrefix(sg.Name, sg.Spec.Graph+"-") + "-" + r.Name
+		roles = append(roles, role{name: hashed(name, template), count: r.Count, template: template})
+	}
+	return roles
+}
+
+// asked is what of a pod decides about its quota: what it requests, and which flavors it may have. Trellis' own gate and pins are no part of it.
+func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
+	containers := func(all []corev1.Container) []corev1.Container {
+		var out []corev1.Container
+		for i := range all {
+			c := &all[i]
+			out = append(out, corev1.Container{Name: c.Name, Image: c.Image, Resources: *c.Resources.DeepCopy(), RestartPolicy: c.RestartPolicy})
+		}
+		return out
+	}
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers: containers(spec.Containers), InitContainers: containers(spec.InitContainers), Resources: spec.Resources.DeepCopy(),
+		RestartPolicy: spec.RestartPolicy, NodeSelector: maps.Clone(spec.NodeSelector), Affinity: spec.Affinity.DeepCopy(),
+		Tolerations: slices.Clone(spec.Tolerations), Overhead: spec.Overhead.DeepCopy(), RuntimeClassName: spec.RuntimeClassName,
+		PriorityClassName: spec.PriorityClassName, ResourceClaims: slices.Clone(spec.ResourceClaims),
+	}}
+}
+
+// hashed is a name with a hash of what it is about, as long as a label's value may be. Images do not count: an update of them needs no other quota.
+func hashed(name string, about corev1.PodTemplateSpec) string {
+	about = *about.DeepCopy()
+	for _, list := range [][]corev1.Container{about.Spec.Containers, about.Spec.InitContainers} {
+		for i := range list {
+			list[i].Image = ""
+		}
+	}
+	text, err := json.Marshal(about)
+	if err != nil {
+		panic(fmt.Sprintf("a pod's spec cannot be written: %v", err)) // it was read from the API
+	}
+	return withHash(name, name+string(text))
+}
+
+func withHash(name, identity string) string {
+	sum := sha256.Sum256([]byte(identity))
+	hash := hex.EncodeToString(sum[:4])
+	keep := min(len(name), maxName-len(hash)-1)
+	return strings.TrimRight(name[:keep], "-.") + "-" + hash
+}
+
+// Base is what the Workload of the first minAvailable replicas of all components of a deployment would be now.
+type Base struct {
+	Name    string
+	PodSets []PodSet
+}
+
+// BaseOf puts the base together from all scaling groups of a deployment.
+func BaseOf(groups []*trellisv1alpha1.ScalingGroup) Base {
+	var b Base
+	for _, sg := range groups {
+		if b.Name == "" {
+			b.Name = withHash(sg.Spec.Graph+"-base", ownerOf(sg))
+		}
+		replicas := inBase(sg)
+		if replicas == 0 {
+			continue
+		}
+		for _, r := range rolesOf(sg) {
+			b.PodSets = append(b.PodSets, PodSet{Name: r.name, Count: r.count * replicas, Template: r.template})
+		}
+	}
+	sortPodSets(b.PodSets)
+	return b
+}
+
+// Pods is how many pods the base has.
+func (b *Base) Pods() (n int32) { return podsOf(b.PodSets) }
+
+func podsOf(sets []PodSet) (n int32) {
+	for i := range sets {
+		n += sets[i].Count
+	}
+	return n
+}
+
+// inBase is how many replicas of a group belong to the base.
+func inBase(sg *trellisv1alpha1.ScalingGroup) int32 {
+	return min(graph.MinAvailable(sg), sg.Spec.Replicas)
+}
+
+// ownerOf is the UID of the deployment of a group.
+func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
+	if owner := metav1.GetControllerOfNoCopy(sg); owner != nil {
+		return string(owner.UID)
+	}
+	return sg.Namespace + "/" + sg.Spec.Graph
+}
+
+// ownName is the name of the Workload of one replica that asks for what the group's replicas ask for now.
+func ownName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, roles []role) string {
+	identity := ownerOf(sg)
+	for i := range roles {
+		identity += fmt.Sprintf("/%s x %d", roles[i].name, roles[i].count)
+	}
+	return withHash(fmt.Sprintf("%s-%d", sg.Name, ordinal), identity)
+}
+
+func ownPodSets(roles []role) []PodSet {
+	sets := make([]PodSet, 0, len(roles))
+	for _, r := range roles {
+		sets = append(sets, PodSet{Name: r.name, Count: r.count, Template: r.template})
+	}
+	sortPodSets(sets)
+	return sets
+}
+
+// sortPodSets: Kueue compares them with the roles of pods by name.
+func sortPodSets(sets []PodSet) {
+	slices.SortFunc(sets, func(a, b PodSet) int { return strings.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,151 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/graph"
+)
+
+// Keys of Kueue on pods. The Workload of a pod is its group.
+const (
+	labelQueue    = graph.LabelKueueQueue
+	labelManaged  = "kueue.x-k8s.io/managed"
+	labelGroup    = "kueue.x-k8s.io/pod-group-name"
+	labelPrebuilt = "kueue.x-k8s.io/prebuilt-workload-name"
+
+	annotationTotal   = "kueue.x-k8s.io/pod-group-total-count"
+	annotationServing = "kueue.x-k8s.io/pod-group-serving"
+	annotationParent  = "kueue.x-k8s.io/pod-suspending-parent"
+	annotationRole    = "kueue.x-k8s.io/role-hash"
+)
+
+// parent starts and ends pods, like Kueue: with it Kueue puts no finalizer on them.
+const parent = "trellis"
+
+// Gate is the scheduling gate that Kueue removes from pods that it has admitted.
+const Gate = "kueue.x-k8s.io/admission"
+
+// PodEvicted is the type of the condition that Kueue sets on a pod whose quota it takes back, before it deletes the pod.
+const PodEvicted corev1.PodConditionType = "TerminationTarget"
+
+// QueueOf is the queue that the pods of a group wait in; "" without one.
+func QueueOf(sg *trellisv1alpha1.ScalingGroup) string { return sg.Annotations[graph.LabelKueueQueue] }
+
+// WorkloadOf is the Workload that a pod was made for; "" for none.
+func WorkloadOf(pod *corev1.Pod) string {
+	if pod.Annotations[annotationParent] != parent {
+		return ""
+	}
+	return pod.Labels[labelGroup]
+}
+
+// Suits says whether a pod that has not begun is as one of its group is made now: in the group's queue, or in none where the group has none.
+func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
+	queue := QueueOf(sg)
+	if queue == "" {
+		return WorkloadOf(pod) == ""
+	}
+	return WorkloadOf(pod) != "" && pod.Labels[labelQueue] == queue
+}
+
+// Held says that Kueue's gate holds a pod.
+func Held(pod *corev1.Pod) bool { return slices.Contains(graph.ForeignGates(pod), Gate) }
+
+// Joining is one look at the pods of a group, for new pods to join Workloads.
+type Joining struct {
+	sg    *trellisv1alpha1.ScalingGroup
+	roles []role
+	base  Base
+	// free is how many more replicas of the group the base has space for.
+	free int32
+	// of are the Workloads of replicas of which some pods exist.
+	of map[int32]string
+}
+
+// Join prepares new pods of a group to join Workloads. groups are all of the deployment; existing are the group's pods, those that end included;
+// stored is the base's Workload, nil where there is none.
+func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, stored *Workload) *Joining {
+	j := &Joining{sg: sg, roles: rolesOf(sg), base: BaseOf(groups), of: map[int32]string{}}
+	if stored != nil {
+		j.base.PodSets = stored.Spec.PodSets
+	}
+	j.free = j.base.spaceFor(j.roles)
+	members := map[int32]bool{}
+	for _, pod := range existing {
+		ordinal, _, ok := graph.ReplicaOf(pod)
+		if !ok || WorkloadOf(pod) == "" {
+			continue
+		}
+		if pod.DeletionTimestamp == nil {
+			j.of[ordinal] = WorkloadOf(pod)
+		}
+		if WorkloadOf(pod) == j.base.Name && !members[ordinal] {
+			members[ordinal] = true
+			j.free--
+		}
+	}
+	return j
+}
+
+// spaceFor is how many replicas of such roles a base has podsets for.
+func (b *Base) spaceFor(roles []role) int32 {
+	space := int32(math.MaxInt32)
+	for _, r := range roles {
+		at := slices.IndexFunc(b.PodSets, func(s PodSet) bool { return s.Name == r.name })
+		if at < 0 {
+			return 0
+		}
+		space = min(space, b.PodSets[at].Count/r.count)
+	}
+	return space
+}
+
+// Add has a new pod wait in the queue, in the Workload of its replica.
+func (j *Joining) Add(pod *corev1.Pod) {
+	ordinal, index, _ := graph.ReplicaOf(pod)
+	name, known := j.of[ordinal]
+	switch {
+	case known:
+	case j.free > 0:
+		name = j.base.Name
+		j.free--
+	default:
+		name = ownName(j.sg, ordinal, j.roles)
+	}
+	j.of[ordinal] = name
+	total := podsOf(ownPodSets(j.roles))
+	if name == j.base.Name {
+		total = j.base.Pods()
+	}
+	for key, value := range map[string]string{labelQueue: QueueOf(j.sg), labelManaged: "true", labelGroup: name, labelPrebuilt: name} {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
+	}
+	for key, value := range map[string]string{
+		annotationTotal: strconv.Itoa(int(total)), annotationServing: "true", annotationParent: parent, annotationRole: j.roleOf(index),
+	} {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+	}
+	if !Held(pod) {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: Gate})
+	}
+}
+
+// roleOf is the podset of a pod of a replica, by its index.
+func (j *Joining) roleOf(index int32) string {
+	for _, r := range j.roles {
+		if index < r.count {
+			return r.name
+		}
+		index -= r.count
+	}
+	return ""
+}

@@ -1,0 +1,168 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// LabelGraphUID is on Workloads: the UID of their deployment.
+const LabelGraphUID = "trellis.dev/graph-uid"
+
+// annotationGroup marks a Workload as one of a group of pods.
+const annotationGroup = "kueue.x-k8s.io/is-group-workload"
+
+// Observation is what the Workloads of one deployment are decided from.
+type Observation struct {
+	DGD *nvidiav1beta1.DynamoGraphDeployment
+	// Groups are the deployment's scaling groups, and Pods their pods.
+	Groups []*trellisv1alpha1.ScalingGroup
+	Pods   []*corev1.Pod
+	// Workloads of the deployment that exist.
+	Workloads []*Workload
+}
+
+// Queue is the queue that the deployment names; "" for none.
+func (o *Observation) Queue() string { return o.DGD.Labels[graph.LabelKueueQueue] }
+
+// Steps are what is to be written.
+type Steps struct {
+	Create []*Workload
+	// Delete are Workloads that nothing is made for any more, or that Kueue does not look at any more: its quota goes back, and what pods it has
+	// left come back whole with the next one.
+	Delete []*Workload
+	// Requeue are Workloads without quota that wait in another queue than Queue, which the deployment names.
+	Requeue []*Workload
+	Queue   string
+}
+
+// Plan compares the Workloads that the pods of a deployment name with those that exist.
+func Plan(o Observation) Steps {
+	s := Steps{Queue: o.Queue()}
+	members := map[string][]*corev1.Pod{}
+	for _, pod := range o.Pods {
+		if name := WorkloadOf(pod); name != "" {
+			members[name] = append(members[name], pod)
+		}
+	}
+	kept := o.kept()
+	exists := map[string]bool{}
+	for _, w := range o.Workloads {
+		exists[w.Name] = true
+		switch {
+		case w.DeletionTimestamp != nil:
+		case w.Finished(), len(members[w.Name]) == 0 && !kept[w.Name]:
+			s.Delete = append(s.Delete, w)
+		case o.Queue() != "" && w.Spec.QueueName != o.Queue() && !w.holdsQuota():
+			s.Requeue = append(s.Requeue, w)
+		}
+	}
+	if o.Queue() == "" || o.Refused() != nil {
+		return s
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if sets := o.podSetsFor(name, members[name]); !exists[name] && len(sets) > 0 {
+			s.Create = append(s.Create, o.workload(name, sets, members[name]))
+		}
+	}
+	return s
+}
+
+// kept are the Workloads that keep their quota while their pods are replaced: those that successors join.
+func (o *Observation) kept() map[string]bool {
+	out := map[string]bool{}
+	if o.Queue() == "" {
+		return out
+	}
+	due := false
+	for _, sg := range o.Groups {
+		if sg.Spec.Replicas == 0 || sg.DeletionTimestamp != nil {
+			continue
+		}
+		roles, pods := rolesOf(sg), membersOf(sg, o.Pods)
+		for _, ordinal := range gang.Ordinals(sg, pods) {
+			out[ownName(sg, int32(ordinal), roles)] = true
+			due = due || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { n, _, _ := graph.ReplicaOf(pod); return int(n) == ordinal })
+		}
+	}
+	if base := BaseOf(o.Groups); due && o.suits(base) {
+		out[base.Name] = true
+	}
+	return out
+}
+
+// suits says that the base's Workload is as it would be made now.
+func (o *Observation) suits(base Base) bool {
+	at := slices.IndexFunc(o.Workloads, func(w *Workload) bool { return w.Name == base.Name })
+	return at >= 0 && len(base.PodSets) > 0 && slices.EqualFunc(o.Workloads[at].Spec.PodSets, base.PodSets, func(a, b PodSet) bool {
+		return a.Name == b.Name && a.Count == b.Count
+	})
+}
+
+func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !graph.Member(pod, sg) })
+}
+
+// podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take their place.
+func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
+	var sets []PodSet
+	if base := BaseOf(o.Groups); name == base.Name {
+		sets = base.PodSets
+	} else {
+		sets = o.ownPodSetsFor(name, pods[0])
+	}
+	for _, pod := range pods {
+		if !slices.ContainsFunc(sets, func(s PodSet) bool { return s.Name == pod.Annotations[annotationRole] }) {
+			return nil
+		}
+	}
+	return sets
+}
+
+func (o *Observation) ownPodSetsFor(name string, pod *corev1.Pod) []PodSet {
+	at := slices.IndexFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return graph.Member(pod, sg) })
+	ordinal, _, ok := graph.ReplicaOf(pod)
+	if at < 0 || !ok {
+		return nil
+	}
+	roles := rolesOf(o.Groups[at])
+	if ownName(o.Groups[at], ordinal, roles) != name {
+		return nil
+	}
+	return ownPodSets(roles)
+}
+
+// workload is a new Workload. Its priority is that of the most important pod that names it, as admission has set it.
+func (o *Observation) workload(name string, sets []PodSet, pods []*corev1.Pod) *Workload {
+	top := slices.MaxFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(topology.PriorityOf(a), topology.PriorityOf(b)), cmp.Compare(b.Name, a.Name))
+	})
+	w := &Workload{
+		TypeMeta: metav1.TypeMeta{APIVersion: WorkloadKind.GroupVersion().String(), Kind: WorkloadKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: o.DGD.Namespace,
+			Labels:      map[string]string{LabelGraphUID: string(o.DGD.UID), graph.LabelGraph: graph.LabelValue(o.DGD.Name)},
+			Annotations: map[string]string{annotationGroup: "true"},
+			OwnerReferences: []metav1.OwnerReference{{ // no controller: Kueue looks at no Workload that another object than its pods controls
+				APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: o.DGD.Name, UID: o.DGD.UID,
+			}},
+		},
+		Spec: WorkloadSpec{QueueName: o.Queue(), PodSets: sets, Priority: topology.PriorityOf(top)},
+	}
+	if class := top.Spec.PriorityClassName; class != "" {
+		w.Spec.PriorityClassRef = &PriorityClassRef{Group: "scheduling.k8s.io", Kind: "PriorityClass", Name: class}
+	}
+	return w
+}

@@ -1,0 +1,96 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
+)
+
+// maxKueueMessage is how much of a message of Kueue is taken over, in bytes.
+const maxKueueMessage = 512
+
+// Report is what the condition QuotaReserved says.
+type Report struct {
+	Reserved        bool
+	Reason, Message string
+}
+
+// Refused says why no quota is asked for a deployment; nil when it is.
+func (o *Observation) Refused() *Report {
+	for _, sg := range o.Groups {
+		if by := madeBy(sg); by != "" {
+			return &Report{Reason: nvidiav1beta1.ReasonProviderUnsupported, Message: fmt.Sprintf(
+				"the pods of %s are made by %s, so Trellis cannot hold them for quota; use the provider Gates, PodGroup or KAI with Trellis' own pods, or remove the label %s",
+				sg.Spec.Service, by, labelQueue)}
+		}
+	}
+	base := BaseOf(o.Groups)
+	if n := len(base.PodSets); n > MaxPodSets {
+		return &Report{Reason: nvidiav1beta1.ReasonTooManyRoles, Message: fmt.Sprintf(
+			"the first replicas of all components have %d roles, and a Workload of Kueue has %d podsets at most; split the deployment, or remove its label %s", n, MaxPodSets, labelQueue)}
+	}
+	return nil
+}
+
+// madeBy is what makes the pods of a group in Trellis' stead; "" for none.
+func madeBy(sg *trellisv1alpha1.ScalingGroup) string {
+	if spec := specs.Named(sg.Spec.Provider); !spec.Planned {
+		return spec.Name
+	}
+	return sg.Spec.Workload
+}
+
+// Report sums the Workloads of a deployment up; nil where it is in no queue and has none.
+func (o *Observation) Report() *Report {
+	if o.Queue() == "" {
+		return o.leaving()
+	}
+	if refused := o.Refused(); refused != nil {
+		return refused
+	}
+	r := o.sum()
+	return &r
+}
+
+// leaving is said of a deployment that is in no queue any more.
+func (o *Observation) leaving() *Report {
+	if len(o.Workloads) == 0 {
+		return nil
+	}
+	return &Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf(
+		"the deployment is in no queue any more; %d Workloads end with the pods that were made for them", len(o.Workloads))}
+}
+
+func (o *Observation) sum() Report {
+	list := slices.SortedFunc(slices.Values(o.Workloads), func(a, b *Workload) int { return strings.Compare(a.Name, b.Name) })
+	admitted := 0
+	var first *Workload
+	for _, w := range list {
+		switch {
+		case w.placesPods():
+			return Report{Reason: nvidiav1beta1.ReasonFlavorHasTopology, Message: fmt.Sprintf(
+				"Workload %s: a ResourceFlavor of ClusterQueue %s has a topologyName, so Kueue chooses its nodes and Trellis cannot; use a flavor without one",
+				w.Name, w.Status.Admission.ClusterQueue)}
+		case w.Admitted():
+			admitted++
+		case first == nil:
+			first = w
+		}
+	}
+	switch {
+	case first != nil:
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
+			"%d of %d Workloads have quota in queue %s; Workload %s: %s", admitted, len(list), o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage))}
+	case len(list) == 0:
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no quota is asked for yet: no pod is made"}
+	}
+	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf("all %d Workloads have quota in queue %s", len(list), o.Queue())}
+}

@@ -1,0 +1,116 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// WorkloadKind is what Kueue gives quota to.
+var WorkloadKind = schema.GroupVersionKind{Group: "kueue.x-k8s.io", Version: "v1beta2", Kind: "Workload"}
+
+// MaxPodSets is how many podsets the definition of a Workload allows.
+const MaxPodSets = 18
+
+// Workload has what Trellis sets and reads.
+type Workload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              WorkloadSpec   `json:"spec"`
+	Status            WorkloadStatus `json:"status,omitzero"`
+}
+
+// WorkloadSpec is what quota is asked for. Kueue allows no change of the podsets, and of the queue only before there is quota.
+type WorkloadSpec struct {
+	QueueName string   `json:"queueName"`
+	PodSets   []PodSet `json:"podSets"`
+	// Priority is always set: Kueue ends with a panic where it is not.
+	Priority         int32             `json:"priority"`
+	PriorityClassRef *PriorityClassRef `json:"priorityClassRef,omitempty"`
+}
+
+// PodSet is pods that are alike. Its name is the role that pods name in an annotation.
+type PodSet struct {
+	Name     string                 `json:"name"`
+	Count    int32                  `json:"count"`
+	Template corev1.PodTemplateSpec `json:"template"`
+}
+
+// PriorityClassRef is where the priority comes from.
+type PriorityClassRef struct {
+	Group string `json:"group"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+}
+
+// WorkloadStatus is Kueue's.
+type WorkloadStatus struct {
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Admission  *Admission         `json:"admission,omitempty"`
+}
+
+// Admission is where the quota is from.
+type Admission struct {
+	ClusterQueue      string             `json:"clusterQueue"`
+	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`
+}
+
+// PodSetAssignment has what Trellis looks at: whether Kueue chose the nodes, too.
+type PodSetAssignment struct {
+	Name               string         `json:"name"`
+	TopologyAssignment map[string]any `json:"topologyAssignment,omitempty"`
+}
+
+// Types of conditions that Kueue sets.
+const (
+	workloadAdmitted = "Admitted"
+	workloadReserved = "QuotaReserved"
+	workloadEvicted  = "Evicted"
+	workloadFinished = "Finished"
+)
+
+// Admitted says that Kueue lets the pods of a Workload run.
+func (w *Workload) Admitted() bool {
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
+}
+
+// Finished says that Kueue does not look at a Workload any more: for example because its pods were others than it says.
+func (w *Workload) Finished() bool {
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
+}
+
+// holdsQuota says that quota is set aside for a Workload.
+func (w *Workload) holdsQuota() bool {
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadReserved)
+}
+
+// placesPods says that Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.
+func (w *Workload) placesPods() bool {
+	if w.Status.Admission == nil {
+		return false
+	}
+	for i := range w.Status.Admission.PodSetAssignments {
+		if len(w.Status.Admission.PodSetAssignments[i].TopologyAssignment) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// why is what Kueue says of a Workload that is not admitted: why it was evicted, or else why it has no quota.
+func (w *Workload) why() string {
+	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
+		c := meta.FindStatusCondition(w.Status.Conditions, kind)
+		if c == nil || c.Message == "" {
+			continue
+		}
+		if (kind == workloadReserved || kind == workloadAdmitted) == (c.Status == metav1.ConditionFalse) {
+			return c.Message
+		}
+	}
+	return "Kueue has not looked at it yet"
+}

@@ -1,0 +1,66 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
+)
+
+// TestKueueRights: the rights on Workloads are optional, the same by kustomize and Helm, and narrowed to the managed namespaces.
+func TestKueueRights(t *testing.T) {
+	tier.All(t)
+	const role = "trellis-manager-kueue"
+	component, err := kustomize(root + "/config/kueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(component, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" && o.GetName() == role })
+	if at < 0 || len(component) != 2 {
+		t.Fatalf("the component has %d objects, want a ClusterRole and its binding", len(component))
+	}
+	want := component[at]
+	for name, tc := range map[string]struct {
+		values []string
+		kinds  []string
+	}{
+		"by default":  {},
+		"switched on": {[]string{`kueue.enabled=true`}, []string{"ClusterRole", "ClusterRoleBinding"}},
+		"for some namespaces": {[]string{`kueue.enabled=true`, `watchNamespaces=["team-a","team-b"]`},
+			[]string{"Role team-a", "Role team-b", "RoleBinding team-a", "RoleBinding team-b"}},
+	} {
+		rendered, err := chart(namespace, tc.values...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, o := range rendered {
+			if o.GetName() != role {
+				continue
+			}
+			kind := o.GetKind()
+			if o.GetNamespace() != "" {
+				kind += " " + o.GetNamespace()
+			}
+			kinds = append(kinds, kind)
+			if diff := cmp.Diff(rulesOf(want), rulesOf(o)); o.GetKind() == "ClusterRole" && diff != "" {
+				t.Errorf("%s: not the rules of kustomize: %s", name, diff)
+			}
+		}
+		slices.Sort(kinds)
+		if diff := cmp.Diff(tc.kinds, kinds); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func rulesOf(o *unstructured.Unstructured) any {
+	rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+	return rules
+}
