@@ -20,7 +20,7 @@ LINTFLAGS ?= --allow-parallel-runners --timeout 0
 lint: ## Run golangci-lint
 	@# Its cache holds paths: shared between two clones, one would get the other's lines.
 	@GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" $(TOOL) golangci-lint run $(LINTFLAGS)
-	@for module in bench browser dashboards peers release; do \
+	@for module in bench browser dashboards filters peers release; do \
 		(cd hack/$$module && GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" go tool -modfile=../tools/go.mod golangci-lint run $(LINTFLAGS)) || exit 1; \
 	done
 
