@@ -15,6 +15,11 @@ bench-smoke: bin/trellis-bench ## The same on small sizes and without a control 
 	@cd hack/bench && go test ./...
 	@bin/trellis-bench -smoke -sandbox=false -out bin/bench-smoke.json
 
+# A part of Kubernetes is compiled for them.
+.PHONY: filters
+filters: ## Compare the planner with the kube-scheduler's own filters on random small clusters
+	@cd hack/filters && TRELLIS_CHECKS=$(or $(CHECKS),300) go test -count=1 ./...
+
 .PHONY: bin/trellis-bench
 bin/trellis-bench:
 	@cd hack/bench && go build -o ../../$@ .

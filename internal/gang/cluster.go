@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewCluster returns an empty cluster cache that knows which pods stand and fall together.
-func NewCluster() *topology.Cluster {
+// NewCluster returns an empty cluster cache that knows which pods stand and fall together, and what else binds pods.
+func NewCluster(binders ...topology.Binder) *topology.Cluster {
 	c := topology.NewCluster()
-	c.GangOf = Of
+	c.GangOf, c.Binders = Of, binders
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,12 +21,14 @@ import (
 )
 
 // cacheOptions keeps the memory of a large cluster small: nothing keeps managed fields, and of the pods of others only what takes capacity
-// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods.
+// on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and nowhere else, but for pods and
+// the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}: {Transform: scheduler.StripNode},
+			&corev1.Node{}:             {Transform: scheduler.StripNode},
+			&corev1.PersistentVolume{}: {Transform: scheduler.StripVolume}, &corev1.PersistentVolumeClaim{}: {Transform: scheduler.StripVolume},
 			&apiextensionsv1.CustomResourceDefinition{}: {
 				Field: fields.OneTermEqualSelector("metadata.name", graphcontroller.PoolDefinition),
 			},
@@ -43,7 +46,9 @@ func cacheOptions(namespaces []string) cache.Options {
 	for _, ns := range namespaces {
 		o.DefaultNamespaces[ns] = cache.Config{}
 	}
-	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: disown(o.DefaultNamespaces)}
+	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
+	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: everywhere, Transform: disown(o.DefaultNamespaces)}
+	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere} // they are in the namespaces of drivers
 	return o
 }
 

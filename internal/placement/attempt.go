@@ -66,6 +66,7 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 			a.placeReplica(si, ri)
 		}
 	}
+	a.again()
 	a.placeLater()
 	return a
 }

@@ -55,7 +55,7 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	for i := range all {
 		all[i] = i
 	}
-	if u.demands() == 1 && len(u.subs) == 0 {
+	if u.demands() == 1 && len(u.subs) == 0 && !u.together() {
 		at := s.firstClosest(u, domains, bounds, all)
 		return domains[at], bounds[at]
 	}
@@ -148,9 +148,7 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 		}
 	}
 	for _, dm := range u.own {
-		n := min(len(dm.pods), dm.view.Fit(d))
-		s.fill(dm, d, n)
-		holds += n
+		holds += s.some(dm, d, s.scopeOf(u, d, topology.Root), min(len(dm.pods), dm.view.Fit(d)))
 	}
 	return holds
 }
@@ -159,7 +157,7 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 func (s *search) fits(u *unit, d topology.DomainID) bool {
 	steps, deep, spent := s.steps, s.deep, s.spent
 	s.steps, s.deep, s.spent = 1000, false, false
-	found := s.solve(&goal{unit: u, at: d})
+	found := s.solve(&goal{unit: u, at: d, scope: d})
 	s.steps, s.deep, s.spent = steps, deep, spent
 	return found
 }
@@ -205,6 +203,7 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 		}
 		return true
 	})
+	s.unallowed(u, d, short.view, counts)
 	c.Short = keepShort(c.Short)
 	c.Excluded = sortExcluded(counts)
 }

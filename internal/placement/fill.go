@@ -34,7 +34,7 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	begin := len(s.taken)
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
 		if fit := dm.view.NodeFit(n); fit > 0 {
-			s.taken = append(s.taken, take{dm, n, fit})
+			s.taken = append(s.taken, take{dm, n, fit, topology.Root})
 		}
 		return true
 	})
@@ -151,9 +151,9 @@ func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 		return false
 	}
 	first, mark := hosts[0], len(s.taken)
-	for k := min(first.fit, left, most); k >= 0; k-- {
+	for k := s.allowed(g.demand, first.node, g.scope, min(first.fit, left, most)); k >= 0; k-- {
 		if k > 0 {
-			s.take(g.demand, first.node, k)
+			s.takeIn(g.demand, first.node, g.scope, k)
 		}
 		next := left
 		if len(hosts) > 1 && hosts[1].alike == first.alike && hosts[1].home == first.home {

@@ -67,7 +67,7 @@ func (s *search) reserve(u *unit) {
 		pin := s.tree.Levels().Selector(s.tree.Path(x.domain))
 		for _, d := range x.own {
 			for i, p := range d.pods {
-				s.cluster.Reserve(p.ID, d.hosts[i], d.view, pin)
+				s.cluster.Reserve(p.ID, d.hosts[i], d.view, p.Shape, pin)
 			}
 		}
 	})

@@ -30,12 +30,17 @@ func PlanGraph(c *topology.Cluster, g Graph, o Options) Result {
 	}
 	if !g.avoids() {
 		p := newPlanner(c, g, o)
+		defer p.bind()()
+		p.sortKinds()
 		return p.result(p.decide())
 	}
 	for g = g.bounded(); ; {
 		c.Begin()
 		p := newPlanner(c, g.avoiding(), o)
+		end := p.bind()
+		p.sortKinds()
 		a := p.decide()
+		end()
 		if !g.yield(a) {
 			c.Commit()
 			return p.result(a)
@@ -77,9 +82,7 @@ func newPlanner(c *topology.Cluster, g Graph, o Options) *planner {
 		slices.SortFunc(s.Waiting, func(a, b Replica) int {
 			return cmp.Or(cmp.Compare(b2i(a.Later), b2i(b.Later)), cmp.Compare(a.Ordinal, b.Ordinal))
 		})
-		one := &service{Service: s}
-		one.sortKinds(p.tree)
-		p.services = append(p.services, one)
+		p.services = append(p.services, &service{Service: s})
 	}
 	slices.SortFunc(p.services, func(a, b *service) int { return strings.Compare(a.Name, b.Name) })
 	return p
@@ -93,10 +96,13 @@ func rootLevel(level int) int {
 	return topology.NoLevel
 }
 
-func (s *service) sortKinds(t *topology.Tree) {
-	s.of = make([]int, len(s.Waiting))
-	for i := range s.Waiting {
-		s.kinds, s.of[i] = addKind(s.kinds, t, s.Waiting[i].Pods)
+// sortKinds sorts the replicas by what they ask for.
+func (p *planner) sortKinds() {
+	for _, s := range p.services {
+		s.of = make([]int, len(s.Waiting))
+		for i := range s.Waiting {
+			s.kinds, s.of[i] = addKind(s.kinds, p.tree, s.Waiting[i].Pods)
+		}
 	}
 }
 

@@ -56,6 +56,8 @@ type Refusal struct {
 	Domains, Outside []Domain
 	// Never says why no domain of today's nodes could hold the gang; set for [CodeNeverFits].
 	Never *Never
+	// Ruled says that rules about other pods, or volumes, bind the gang: more than free capacity may let it be placed.
+	Ruled bool
 	// Steps is how many search steps were allowed, when they ran out; Compared how many comparisons the plan was allowed, when these did.
 	Steps    int
 	Compared uint64
@@ -103,7 +105,7 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	if s.options.left(s.cluster) == 0 {
 		return unplanned(s.cluster, t, u.group, max(u.required, t.LevelOf(at)), s.options)
 	}
-	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u)}
+	r := &Refusal{Code: CodeInsufficientCapacity, Gang: u.group.Name, Need: needs(u), Ruled: u.ruled()}
 	switch {
 	case s.spent && s.shareSpent():
 		r.Code, r.Compared = CodeBudgetExhausted, s.options.planBudget(s.cluster)

@@ -4,6 +4,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -19,6 +21,8 @@ type Options struct {
 
 	// end is where the plan that a search belongs to ends, in comparisons; 0 for a search outside of a plan.
 	end uint64
+	// bindings are what binds the pods of the plan beyond what each node has.
+	bindings []topology.Binding
 }
 
 func (o Options) budget() int {
@@ -48,6 +52,18 @@ func (r *Result) Placed() bool {
 		}
 	}
 	return true
+}
+
+// Ruled says that rules about other pods, or volumes, bind a gang that is refused.
+func (r *Result) Ruled() bool {
+	return slices.ContainsFunc(r.Replicas, func(one ReplicaResult) bool {
+		for refusal := one.Refusal; refusal != nil; refusal = refusal.Cause {
+			if refusal.Ruled {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // ReplicaResult is where one replica goes, or why it does not.

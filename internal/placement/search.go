@@ -44,6 +44,8 @@ type take struct {
 	demand *demand
 	node   topology.NodeID
 	pods   int
+	// scope is the domain that has to hold the pods: see scopeOf.
+	scope topology.DomainID
 }
 
 // goal is one thing still to do: choose a domain inside at for a unit, or hosts inside at for the pods of a demand.
@@ -51,6 +53,7 @@ type goal struct {
 	unit   *unit
 	demand *demand
 	at     topology.DomainID
+	scope  topology.DomainID
 	next   *goal
 }
 
@@ -73,14 +76,14 @@ func (s *search) place(u *unit, at topology.DomainID) bool {
 	for _, c := range u.total {
 		s.views = append(s.views, c.view)
 	}
-	exact := u.demands() <= 1
+	exact := u.demands() <= 1 && !u.together()
 	later := 0
 	if !exact {
 		later = s.steps / 4 * 3
 		s.steps -= later
 	}
 	s.deep, s.spent = false, false
-	if s.solve(&goal{unit: u, at: at}) {
+	if s.solve(&goal{unit: u, at: at, scope: at}) {
 		return true
 	}
 	if exact || s.quick {
@@ -88,7 +91,7 @@ func (s *search) place(u *unit, at topology.DomainID) bool {
 		return false
 	}
 	s.deep, s.spent, s.steps = true, false, max(s.steps, 0)+later
-	return s.solve(&goal{unit: u, at: at})
+	return s.solve(&goal{unit: u, at: at, scope: at})
 }
 
 func (s *search) step() bool {
@@ -108,7 +111,7 @@ func (s *search) shareSpent() bool {
 func (s *search) solve(g *goal) bool {
 	switch {
 	case g == nil:
-		return true
+		return s.ordered()
 	case g.demand != nil:
 		return s.hosts(g)
 	}
@@ -129,7 +132,7 @@ func (s *search) domain(g *goal) bool {
 			continue
 		}
 		u.domain = d
-		if s.solve(contents(u, d, g.next)) {
+		if s.solve(contents(u, d, s.scopeOf(u, d, g.scope), g.next)) {
 			return true
 		}
 		if s.spent {
@@ -144,12 +147,12 @@ func (s *search) domain(g *goal) bool {
 }
 
 // contents puts what a unit holds before the other goals.
-func contents(u *unit, d topology.DomainID, next *goal) *goal {
+func contents(u *unit, d, scope topology.DomainID, next *goal) *goal {
 	for _, dm := range slices.Backward(u.own) {
-		next = &goal{demand: dm, at: d, next: next}
+		next = &goal{demand: dm, at: d, scope: scope, next: next}
 	}
 	for _, sub := range slices.Backward(u.subs) {
-		next = &goal{unit: sub, at: d, next: next}
+		next = &goal{unit: sub, at: d, scope: scope, next: next}
 	}
 	return next
 }
@@ -189,6 +192,9 @@ func (s *search) nodeMark(n topology.NodeID) uint64 {
 	for _, v := range s.views {
 		mark = mix(mark ^ v.Mark(n))
 	}
+	for _, b := range s.options.bindings {
+		mark = mix(mark ^ b.Mark(n))
+	}
 	return mark
 }
 
@@ -206,22 +212,34 @@ func (s *search) hosts(g *goal) bool {
 	if !s.step() || g.demand.view.Fit(g.at) < n {
 		return false
 	}
-	mark := len(s.taken)
-	s.fill(g.demand, g.at, n)
-	if s.solve(g.next) {
+	mark, together := len(s.taken), g.demand.together()
+	if s.some(g.demand, g.at, g.scope, n) == n && s.solve(g.next) {
 		return true
 	}
 	s.giveBack(mark)
-	if !s.deep || g.next == nil || s.spent {
+	if !s.deep || g.next == nil && !together || s.spent {
 		return false
 	}
 	return s.every(g)
 }
 
+// some places n pods of a demand, which the domain holds by counting, or as many as its rules allow, and returns how many.
+func (s *search) some(dm *demand, at, scope topology.DomainID, n int) int {
+	if dm.together() {
+		return s.oneByOne(dm, at, scope, n)
+	}
+	s.fill(dm, at, n)
+	return n
+}
+
 // take takes capacity for k pods of a demand on a node.
 func (s *search) take(dm *demand, n topology.NodeID, k int) {
+	s.takeIn(dm, n, topology.Root, k)
+}
+
+func (s *search) takeIn(dm *demand, n topology.NodeID, scope topology.DomainID, k int) {
 	dm.view.Take(n, k)
-	s.taken = append(s.taken, take{dm, n, k})
+	s.taken = append(s.taken, take{dm, n, k, scope})
 }
 
 // giveBack undoes takes down to a mark.

@@ -206,6 +206,16 @@ func (u *unit) pressure() int {
 	return most
 }
 
+// ruled says that more than what each node has by itself binds some of the unit's pods.
+func (u *unit) ruled() bool {
+	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
+}
+
+// together says that rules about other pods bind some of the unit's.
+func (u *unit) together() bool {
+	return slices.ContainsFunc(u.own, func(d *demand) bool { return d.together() }) || slices.ContainsFunc(u.subs, (*unit).together)
+}
+
 // all calls f for the unit and everything in it.
 func (u *unit) all(f func(*unit)) {
 	f(u)

@@ -47,7 +47,7 @@ func UnmetOf(g Graph, r *Result) *Unmet {
 		switch {
 		case one.Refusal.Code == CodeBaseGangWaits && !one.Base:
 			continue // it is not placed before the base gang
-		case !one.Refusal.short():
+		case !one.Refusal.short() || one.Refusal.Ruled:
 			return nil
 		}
 		gang := &unmetGang{level: one.Refusal.Level, within: one.Refusal.Within}

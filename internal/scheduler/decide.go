@@ -94,6 +94,7 @@ func (l *ledger) pauses(o gang.Observation, failed backoff, d *decision) (code, 
 
 // plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
 func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, d *decision) {
+	l.binders.refresh()
 	l.holds.lift(l.cluster, o.DGD.Namespace, r.Graph.Services)
 	l.reserver.liftFor(o.DGD, r)
 	l.cluster.Begin()
@@ -120,7 +121,7 @@ func (l *ledger) plan(ctx context.Context, o gang.Observation, r *gang.Request, 
 	d.parted = r.Parted(answer)
 	l.place(ctx, o, r, &planned, answer.Placed, d)
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, answer.Waiting...), append(d.result.Surplus, answer.Surplus...)
-	d.waits.unmet = answer.Unmet
+	d.waits.unmet, d.waits.ruled = answer.Unmet, planned.Ruled()
 	l.holds.end(l.cluster, r.Planned(&answer))
 	l.reserver.reserveDomain(ctx, o.DGD, r, &planned, d, l.clock.Now())
 	if d.result.Domain == nil && o.Failing == "" {

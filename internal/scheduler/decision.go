@@ -62,8 +62,8 @@ type wake struct {
 	// now are those to evaluate now, later those to evaluate at a time.
 	now   []types.NamespacedName
 	later []look
-	// waiting: all graphs that wait for capacity.
-	waiting bool
+	// waiting: all graphs that wait for capacity; ruled: those of them that rules about other pods, or volumes, bind.
+	waiting, ruled bool
 }
 
 type look struct {
@@ -81,6 +81,8 @@ type waiting struct {
 	preemptsBelow int32
 	// unmet is what its refused gangs ask for; nil when a change of any node may matter.
 	unmet *placement.Unmet
+	// ruled: rules about other pods, or volumes, bind its refused gangs.
+	ruled bool
 }
 
 // earlier is the first of two times.

@@ -74,6 +74,46 @@ func (l *ledger) devicesServed(names []string) wake {
 	return wake{waiting: l.cluster.Serve(names)}
 }
 
+// namespaceSet takes in the labels of a namespace.
+func (l *ledger) namespaceSet(now *corev1.Namespace) wake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.binders.affinity.Namespaces
+	if before, has := known[now.Name]; has && maps.Equal(before, now.Labels) {
+		return wake{}
+	}
+	known[now.Name] = now.Labels
+	return wake{ruled: true}
+}
+
+func (l *ledger) namespaceGone(gone *corev1.Namespace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.binders.affinity.Namespaces, gone.Name)
+}
+
+// volumeSet takes in an object that says where volumes can be used, and volumeGone that there is none any more.
+func (l *ledger) volumeSet(now client.Object) wake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.binders.volumes.Set(now)
+	return wake{ruled: true}
+}
+
+func (l *ledger) volumeGone(gone client.Object) wake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.binders.volumes.Delete(gone)
+	return wake{ruled: true}
+}
+
+// bindersKnown takes in how to tell that the objects which binders read are all known.
+func (l *ledger) bindersKnown(known func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.binders.known = known
+}
+
 // objected notes since when the provider's scheduler has objected to a pod: when it stays so, stuckGangs has the gang evicted. A pod that is gone
 // meanwhile has no record, and none is made for it.
 func (l *ledger) objected(o gang.Observation) {

@@ -37,6 +37,8 @@ type ledger struct {
 
 	// mu guards all that follows.
 	mu sync.Mutex
+	// binders are what the cluster counts beyond what each node has.
+	binders binders
 	// cluster has the nodes and what is taken of them: bound pods, reservations, holds, reserved hosts. It knows what was freed since it was asked.
 	cluster *topology.Cluster
 	// pods are the released pods.
@@ -58,9 +60,10 @@ type ledger struct {
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
+	b := newBinders()
 	l := &ledger{
-		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed,
-		cluster: gang.NewCluster(), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor), avoided: avoided{},
+		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, binders: b,
+		cluster: gang.NewCluster(b.all()...), pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor), avoided: avoided{},
 		backoffs: backoffs{}, failures: failures{}, waits: waits{},
 	}
 	l.reserver = newDomainReserver(o, l.cluster)

@@ -35,7 +35,7 @@ const (
 // AddIndexes registers the indexes.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexPodsByGraph, func(o client.Object) []string {
-		if name := o.GetLabels()[graph.LabelGraph]; name != "" {
+		if name := o.GetLabels()[graph.LabelGraph]; name != "" && o.GetLabels()[graph.LabelScalingGroup] != "" {
 			return []string{name}
 		}
 		return nil

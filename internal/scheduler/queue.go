@@ -119,6 +119,9 @@ func (q *queue) wakeUp(w wake) {
 	if w.waiting {
 		q.wakeWaiting()
 	}
+	if w.ruled {
+		q.wakeRuled()
+	}
 }
 
 // wakeWaiting asks for a look at every graph that waits for capacity.
@@ -128,6 +131,21 @@ func (q *queue) wakeWaiting() {
 		q.causeOf(name).always = true
 	}
 	some := len(q.waiting) > 0
+	q.mu.Unlock()
+	if some {
+		q.wake()
+	}
+}
+
+// wakeRuled asks for a look at every graph that rules about other pods, or volumes, keep waiting.
+func (q *queue) wakeRuled() {
+	q.mu.Lock()
+	some := false
+	for name, w := range q.waiting {
+		if w.ruled {
+			q.causeOf(name).always, some = true, true
+		}
+	}
 	q.mu.Unlock()
 	if some {
 		q.wake()
@@ -169,12 +187,12 @@ func (q *queue) waitingFor(name types.NamespacedName) (w waiting, waits bool) {
 	return w, waits
 }
 
-// wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority.
+// wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority, or that rules about other pods bind.
 func (q *queue) wakeAbove(priority int32, at time.Time) {
 	q.mu.Lock()
 	some := false
 	for name, w := range q.waiting {
-		if old, ok := q.later[name]; w.preemptsBelow > priority && (!ok || at.Before(old)) {
+		if old, ok := q.later[name]; (w.preemptsBelow > priority || w.ruled) && (!ok || at.Before(old)) {
 			q.later[name] = at
 			some = true
 		}

@@ -81,13 +81,14 @@ func counted(whole, stripped *corev1.Pod) *corev1.Pod {
 func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
+			Namespace: pod.Namespace, Name: pod.Name, Labels: sharedLabels(pod.Labels), UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, CreationTimestamp: pod.CreationTimestamp,
 		},
 		Spec: corev1.PodSpec{
 			NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
 			Containers: stripContainers(pod.Spec.Containers), InitContainers: stripContainers(pod.Spec.InitContainers),
 			HostNetwork: pod.Spec.HostNetwork, Priority: pod.Spec.Priority, SchedulerName: otherScheduler(pod),
+			Affinity: repulsion(pod), Volumes: claimed(pod),
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
 	}
@@ -100,16 +101,47 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out.Labels, out.Annotations, out.Spec.NodeSelector = shared(pod.Labels), shared(pod.Annotations), shared(pod.Spec.NodeSelector)
 	out.Spec.Containers, out.Spec.InitContainers = stripContainers(pod.Spec.Containers), stripContainers(pod.Spec.InitContainers)
 	out.Spec.EphemeralContainers, out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil, nil
-	out.Spec.Volumes = nil
-	for _, v := range pod.Spec.Volumes { // which keep a pod off hosts
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			out.Spec.Volumes = append(out.Spec.Volumes, v)
-		}
-	}
+	out.Spec.Volumes = claimed(pod)
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions)                                                          // decoded slices have room for twice as many
 	out.Status.AllocatedResources, out.Status.Resources, out.Status.NodeAllocatableResourceClaimStatuses = nil, nil, nil // see counted
 	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses, out.Status.ResourceClaimStatuses = nil, nil, nil, nil
 	out.Status.ContainerStatuses, out.Status.InitContainerStatuses = stripStatuses(pod.Status.ContainerStatuses), stripStatuses(pod.Status.InitContainerStatuses)
+	return out
+}
+
+// claimed are the volumes of a pod that keep it off hosts.
+func claimed(pod *corev1.Pod) (out []corev1.Volume) {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// repulsion is what keeps others off the hosts, racks or zones of a pod that runs.
+func repulsion(pod *corev1.Pod) *corev1.Affinity {
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}}
+	}
+	return nil
+}
+
+// lastLabels are the labels of pods that were seen last: those of one Deployment have the same.
+var lastLabels = lru.New(4096)
+
+// sharedLabels are the labels of a pod, in memory once for pods that have the same.
+func sharedLabels(labels map[string]string) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	key := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
+	if known, ok := lastLabels.Get(key); ok {
+		return known.(map[string]string)
+	}
+	out := shared(labels)
+	lastLabels.Add(key, out)
 	return out
 }
 

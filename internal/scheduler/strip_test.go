@@ -5,10 +5,12 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +63,7 @@ func TestStrippedPodsCountTheSame(t *testing.T) {
 	}
 }
 
-// A pod of others takes the same, also one that is being resized.
+// A pod of others takes the same, also one that is being resized, and is the same to the rules and the volumes of other pods.
 func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
 	resized := 0
 	for seed := range int64(300) {
@@ -69,8 +71,10 @@ func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
 		delete(pod.Labels, graph.LabelScalingGroup)
 		whole, unresized := pod.DeepCopy(), pod.DeepCopy()
 		unresized.Status = corev1.PodStatus{}
-		if stripped := strip(t, pod); !topology.SameRequests(whole, stripped) || stripped.Labels != nil {
+		if stripped := strip(t, pod); !topology.SameRequests(whole, stripped) {
 			t.Fatalf("seed %d: it takes %v, stripped %v", seed, topology.ShapeOf(whole).Requests(), topology.ShapeOf(stripped).Requests())
+		} else if diff := cmp.Diff(seenByOthers(whole), seenByOthers(stripped), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("seed %d: (-whole +stripped):\n%s", seed, diff)
 		}
 		if !topology.SameRequests(whole, unresized) {
 			resized++
@@ -79,6 +83,16 @@ func TestStrippedPodsOfOthersTakeTheSame(t *testing.T) {
 	if resized == 0 {
 		t.Error("no pod is being resized")
 	}
+}
+
+// seenByOthers is what rules about pods, and claims, see of one that runs.
+func seenByOthers(pod *corev1.Pod) []any {
+	var repels []corev1.PodAffinityTerm
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		repels = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	claims := slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
+	return []any{pod.Namespace, pod.Name, pod.Labels, repels, claims}
 }
 
 func strip(t *testing.T, pod *corev1.Pod) *corev1.Pod {

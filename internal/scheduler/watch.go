@@ -48,6 +48,9 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if err := s.objects.admission.watch(ctx, s.cache); err != nil {
 		return err
 	}
+	if err := s.watchBinders(ctx); err != nil {
+		return err
+	}
 	devices := &devices{
 		cache: s.cache, reader: s.objects.reader, mapper: s.options.Mapper, clock: s.options.Clock,
 		serve: func(resources []string) { s.queue.wakeUp(s.ledger.devicesServed(resources)) },

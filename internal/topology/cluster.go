@@ -47,6 +47,13 @@ type Cluster struct {
 
 	// tallies are where CapacityByLevel adds up.
 	tallies []tally
+	// Binders read what else binds the pods of a plan. Set it before the first plan.
+	Binders []Binder
+	// following are told of every pod that is put on a node or taken off one.
+	following []Binding
+	// repelling are the pods with required anti-affinity, bound or with a reservation.
+	repelling map[string]struct{}
+
 	// scratch is handed to library functions that want a node object.
 	scratch corev1.Node
 }
@@ -58,6 +65,8 @@ type record struct {
 	shape *Shape
 	// pin are the node labels the reserved pod is pinned to; nil: none.
 	pin map[string]string
+	// pod is its object, which is only looked at; nil for capacity that no pod takes now.
+	pod *corev1.Pod
 	// standing is what counts for a bound pod when another one wants its capacity.
 	standing
 }
@@ -76,6 +85,7 @@ func NewCluster() *Cluster {
 		pending:   map[string]int{},
 
 		priorities: map[int32]int{},
+		repelling:  map[string]struct{}{},
 	}
 }
 

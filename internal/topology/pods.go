@@ -35,8 +35,10 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	l := loadOf(pod)
 	h := c.intern(&l)
 	old, known := c.pods[id]
-	r := &record{held: h, standing: c.standingOf(pod)}
-	if known && old.shape == nil && old.held == h && old.standing.equal(r.standing) && old.node.name == pod.Spec.NodeName {
+	r := &record{held: h, standing: c.standingOf(pod), pod: pod}
+	if known && old.shape == nil && old.held == h && old.standing.equal(r.standing) && old.node.name == pod.Spec.NodeName &&
+		old.pod.Spec.Affinity == pod.Spec.Affinity {
+		old.pod = pod // the cache has the older one no longer
 		return
 	}
 	n := c.ensure(pod.Spec.NodeName)
@@ -71,13 +73,16 @@ func (c *Cluster) reachable(name string, pin map[string]string) bool {
 // DeletePod forgets a pod, bound or reserved.
 func (c *Cluster) DeletePod(id string) { c.putPod(id, nil) }
 
-// Assume reserves capacity on a node for a pod that is released but not bound yet, or held.
-func (c *Cluster) Assume(id, node string, s *Shape) { c.AssumePinned(id, node, s, nil) }
+// Assume reserves capacity on a node that no pod takes now: what is held.
+func (c *Cluster) Assume(id, node string, s *Shape) {
+	c.putPod(id, &record{node: c.ensure(node), held: c.intern(&s.load), shape: s})
+}
 
-// AssumePinned is Assume for a pod that is pinned to nodes with the given labels: its reservation never moves out of them.
+// AssumePinned reserves capacity on a node for a pod that is released but not bound yet. It is pinned to nodes with the given labels: its reservation
+// never moves out of them.
 func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
 	h := c.intern(&s.load)
-	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s, pin: pin})
+	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
 // Forget drops a reservation; a bound pod stays counted.
@@ -124,6 +129,7 @@ func (c *Cluster) putPod(id string, r *record) {
 	if r != nil {
 		c.add(r.node, r.held, 1)
 		c.log.touch(r.node.id)
+		c.followedRecord(r, 1)
 	} else if c.pods[id] == nil {
 		return
 	}
@@ -148,11 +154,14 @@ func (c *Cluster) setRecord(id string, r *record) {
 		r.node.pods++
 		c.list(id, r, 1)
 		c.pods[id] = r
+		c.repels(id, r, 1)
 	} else {
 		delete(c.pods, id)
 	}
 	if old != nil {
 		c.add(old.node, old.held, -1)
+		c.followedRecord(old, -1)
+		c.repels(id, old, -1)
 		old.node.pods--
 		c.log.touch(old.node.id)
 		c.list(id, old, -1)

@@ -30,18 +30,24 @@ type Shape struct {
 	affinityEntries int
 	tolerations     []corev1.Toleration
 	uncounted       []string
+	// binds says that the pod has rules of its own that binders count.
+	binds bool
 	// avoid are hosts that such pods are kept off, in order.
 	avoid []string
+	// rules are what binders added, and plain is the shape without them; nil: this one.
+	rules []Rule
+	plain *Shape
+	pod   *corev1.Pod
 	key   string
 }
 
 // ShapeOf reads the shape of a pod, bound or not.
 func ShapeOf(pod *corev1.Pod) *Shape {
-	s := &Shape{load: loadOf(pod), selector: pod.Spec.NodeSelector, tolerations: pod.Spec.Tolerations}
+	s := &Shape{load: loadOf(pod), selector: pod.Spec.NodeSelector, tolerations: pod.Spec.Tolerations, pod: pod}
 	s.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
 	s.hasAffinity = requiredNodeTerms(pod) != nil
 	s.affinityEntries = entriesOf(requiredNodeTerms(pod))
-	s.uncounted = uncountedOf(pod, len(s.load.exclusive))
+	s.uncounted, s.binds = uncountedOf(pod), bindsOf(pod, len(s.load.exclusive))
 	s.key = shapeKey(pod, s)
 	return s
 }
@@ -58,7 +64,7 @@ func (s *Shape) Uncounted() []string { return s.uncounted }
 // NeedsHost says that capacity in a domain is not enough to make the kube-scheduler find the planned packing, because the pods keep each
 // other or their neighbours off a host (docs/providers.md#gates): such pods are pinned to the planned host.
 func (s *Shape) NeedsHost() bool {
-	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0 || len(s.avoid) > 0
+	return len(s.load.ports) > 0 || len(s.load.exclusive) > 0 || len(s.uncounted) > 0 || s.binds || len(s.avoid) > 0 || len(s.rules) > 0
 }
 
 // load is what a pod takes from its node, whatever let it in there.
@@ -131,16 +137,24 @@ func portsOf(pod *corev1.Pod) []hostPort {
 }
 
 // exclusiveOf returns the pod's required anti-affinity terms against its own kind on one host. Two pods that carry the same term shut each
-// other out; that is the common "one per host" and cheap to count. Every other term is left to the scheduler and listed by Uncounted.
+// other out; that is the common "one per host" and cheap to count. Every other term is left to binders.
 func exclusiveOf(pod *corev1.Pod) []string {
 	var keys []string
 	for _, term := range antiAffinityTerms(pod) {
-		if ownHostTerm(pod, &term) {
-			keys = append(keys, pod.Namespace+"|"+metav1.FormatLabelSelector(term.LabelSelector))
+		if key, is := OnePerHost(pod, &term); is {
+			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
+}
+
+// OnePerHost returns what pods that carry such a term have in common, when the term is one against the pod's own kind on one host.
+func OnePerHost(pod *corev1.Pod, term *corev1.PodAffinityTerm) (key string, is bool) {
+	if !ownHostTerm(pod, term) {
+		return "", false
+	}
+	return pod.Namespace + "|" + metav1.FormatLabelSelector(term.LabelSelector), true
 }
 
 func antiAffinityTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
@@ -159,31 +173,24 @@ func ownHostTerm(pod *corev1.Pod, term *corev1.PodAffinityTerm) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// uncountedOf lists the rules of the pod that this package does not count.
-func uncountedOf(pod *corev1.Pod, exclusive int) []string {
-	var names []string
-	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		names = append(names, "pod affinity")
-	}
-	if len(antiAffinityTerms(pod)) > exclusive {
-		names = append(names, "pod anti-affinity")
-	}
-	for i := range pod.Spec.TopologySpreadConstraints {
-		if pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
-			names = append(names, "topology spread")
-			break
-		}
-	}
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			names = append(names, "volumes")
-			break
-		}
-	}
+// uncountedOf lists the rules of the pod that nothing counts.
+func uncountedOf(pod *corev1.Pod) []string {
 	if len(pod.Spec.ResourceClaims) > 0 {
-		names = append(names, "resource claims")
+		return []string{"resource claims"}
 	}
-	return names
+	return nil
+}
+
+// bindsOf says whether the pod has rules that binders count: about other pods, but for those of exclusive, or of volumes.
+func bindsOf(pod *corev1.Pod, exclusive int) bool {
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		return true
+	}
+	return len(antiAffinityTerms(pod)) > exclusive ||
+		slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+			return c.WhenUnsatisfiable == corev1.DoNotSchedule
+		}) ||
+		slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 func requiredNodeTerms(pod *corev1.Pod) *corev1.NodeSelector {

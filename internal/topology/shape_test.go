@@ -119,11 +119,14 @@ func TestShapeKey(t *testing.T) {
 		"a toleration":      {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} })},
 		"a host port":       {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 1}} }), needsHost: true},
 		"one per host":      {pod: makePod("b", "", amounts{gpu: "1"}, onePerHost), needsHost: true},
-		"a topology spread": {pod: makePod("b", "", amounts{gpu: "1"}, spread), uncounted: []string{"topology spread"}, needsHost: true},
+		"a topology spread": {pod: makePod("b", "", amounts{gpu: "1"}, spread), needsHost: true},
 		"affinity to a stranger": {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) {
 			onePerHost(p)
 			p.Labels = nil
-		}), uncounted: []string{"pod anti-affinity"}, needsHost: true},
+		}), needsHost: true},
+		"a resource claim": {pod: makePod("b", "", amounts{gpu: "1"}, func(p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+		}), uncounted: []string{"resource claims"}, needsHost: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func (t *Tree) View(s *Shape) *View {
 		v.held.refs++
 		t.views[s.key] = v
 	}
-	v.lastUse = c.tick
+	v.lastUse, v.shape = c.tick, s
 	return v
 }
 
@@ -134,6 +134,9 @@ func (v *View) Take(n NodeID, k int) {
 	c := v.tree.cluster
 	c.add(c.nodes[n], v.held, k)
 	c.log.touch(n)
+	if len(c.following) > 0 {
+		c.followed(v.shape, n, k)
+	}
 }
 
 // Mark is equal for nodes that are alike for pods of the shape, now and after any further pods are placed on both; 0 when none fits.
@@ -158,9 +161,9 @@ const (
 // Give undoes Take.
 func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
-// Reserve turns the capacity that Take took for one pod into that pod's reservation.
-func (c *Cluster) Reserve(id string, n NodeID, v *View, pin map[string]string) {
-	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: v.shape, pin: pin})
+// Reserve turns the capacity that Take took for one pod, whose shape is one of the view, into that pod's reservation.
+func (c *Cluster) Reserve(id string, n NodeID, v *View, s *Shape, pin map[string]string) {
+	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
 // refresh recounts the nodes that changed since the last question.

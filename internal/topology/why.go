@@ -26,12 +26,14 @@ const (
 	KindHostPort     Kind = "host port"
 	KindOnePerHost   Kind = "one per host"
 	KindResource     Kind = "resource"
+	KindRule         Kind = "rule"
 )
 
 // Exclusion is why a node takes no pod, or no further pod, of a shape.
 type Exclusion struct {
 	Kind Kind
-	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, or the resource that is short ("pods": no pod slot left).
+	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), or what a rule
+	// says of the node ([Rule]).
 	Detail string
 	// Have and Need are the free and the requested amount of the resource.
 	Have, Need int64
@@ -44,6 +46,8 @@ func (e Exclusion) String() string {
 		return "taint " + e.Detail
 	case e.Kind == KindReserved:
 		return "reserved for " + e.Detail
+	case e.Kind == KindRule:
+		return e.Detail
 	case e.Kind == KindHostPort:
 		return "host port taken"
 	case e.Kind == KindOnePerHost:
@@ -110,7 +114,10 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if slices.Contains(s.avoid, n.name) {
 		return Exclusion{Kind: KindAvoided}, true
 	}
-	return c.mismatch(n, s)
+	if e, mismatch := c.mismatch(n, s); mismatch {
+		return e, true
+	}
+	return c.kept(n, s)
 }
 
 // closed judges whether the node takes pods now; a node that is not ready is left out even for pods that tolerate its taint, because a gang member

@@ -14,6 +14,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/affinity"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/field"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -25,12 +26,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/validation"
+	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
 // Planner plans graphs one after the other on one world.
 type Planner struct {
 	world   World
 	cluster *topology.Cluster
+	// volumes are those of the cluster.
+	volumes *volumes.Store
 	index   index
 	// admission is what makes the pods that do not exist yet what they would be.
 	admission newpod.Objects
@@ -39,8 +43,9 @@ type Planner struct {
 
 // NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
 func NewPlanner(w World) *Planner {
+	store := w.Volumes.store(w.AllVolumes)
 	p := &Planner{
-		world: w, cluster: gang.NewCluster(), index: newIndex(&w),
+		world: w, cluster: gang.NewCluster(&affinity.Binder{Namespaces: w.namespaceLabels()}, store), volumes: store, index: newIndex(&w),
 		admission: newpod.Objects{PriorityClasses: w.Priorities, RuntimeClasses: w.Runtimes, LimitRanges: w.Limits},
 	}
 	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))
@@ -156,6 +161,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	if err != nil {
 		return nil, err
 	}
+	p.addClaims(resolved)
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
 	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)), Admission: p.admission}}
@@ -166,6 +172,13 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	}
 	r.observation.Pods = append(r.observation.Pods, r.existing...)
 	return r, nil
+}
+
+// addClaims adds the volume claims that a deployment makes, where there are none of that name.
+func (p *Planner) addClaims(g *graph.Graph) {
+	for _, claim := range g.Claims().Created {
+		p.volumes.Expect(claim)
+	}
 }
 
 // settled is a deployment of the cluster as the operator acts on it, and another one as it is.

@@ -13,6 +13,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -24,6 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
 // World is a cluster as plain objects. Nothing of it is ever changed.
@@ -38,11 +40,54 @@ type World struct {
 	// Devices serve resources that nodes do not offer, and Ignored are those that the kube-scheduler ignores: see [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
+	// Namespaces are those that rules about other pods may select by their labels.
+	Namespaces []*corev1.Namespace
+	// Volumes say where the claims of pods can be used. Without AllVolumes, a claim that is not among them binds nothing; with it, pods wait for it.
+	Volumes    Volumes
+	AllVolumes bool
 	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
 	// Now is when that was so; unset where it does not matter.
 	Now time.Time
+}
+
+// Volumes are what the kube-scheduler looks at for the volumes of pods.
+type Volumes struct {
+	Claims     []*corev1.PersistentVolumeClaim
+	Volumes    []*corev1.PersistentVolume
+	Classes    []*storagev1.StorageClass
+	Nodes      []*storagev1.CSINode
+	Drivers    []*storagev1.CSIDriver
+	Capacities []*storagev1.CSIStorageCapacity
+}
+
+// store is the volumes as plans count them.
+func (v *Volumes) store(all bool) *volumes.Store {
+	s := volumes.NewStore()
+	s.Partial = !all
+	setAll(s, v.Claims)
+	setAll(s, v.Volumes)
+	setAll(s, v.Classes)
+	setAll(s, v.Nodes)
+	setAll(s, v.Drivers)
+	setAll(s, v.Capacities)
+	return s
+}
+
+func setAll[T any](s *volumes.Store, list []T) {
+	for _, one := range list {
+		s.Set(one)
+	}
+}
+
+// namespaceLabels are the labels of the namespaces, by name.
+func (w *World) namespaceLabels() map[string]map[string]string {
+	out := make(map[string]map[string]string, len(w.Namespaces))
+	for _, ns := range w.Namespaces {
+		out[ns.Name] = ns.Labels
+	}
+	return out
 }
 
 // Topology returns the ClusterTopology of that name, or nil.

@@ -101,7 +101,7 @@ var _ = Describe("A graph under PodGroup", func() {
 	It("is explained from both sides when the kube-scheduler refuses it, and no pod is bound", func(ctx SpecContext) {
 		w := podGroups.open(ctx).newWorld(ctx, "refuses", racks(2, 8, "a/r0")...)
 		w.outOfSight("a-r0-0")
-		w.create(w.graphOf("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
+		w.create(w.graphOf("g", "zone", services{"Worker": withPodSpec(worker(1, 2, 8, "rack"), disk(true)), "Frontend": frontend(1)}))
 		w.waitsFor("SchedulerRefuses", "by Trellis' count it has capacity in a/r0", "the kube-scheduler says: pod group is unschedulable")
 		for _, pod := range w.all() {
 			Expect(pod.Spec.NodeName).To(BeEmpty(), "%s is bound without its gang", pod.Name)

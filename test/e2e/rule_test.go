@@ -110,21 +110,19 @@ func (w *world) replaced(service string, n int, do func()) {
 	w.until("the pods are new", func() error { return graphs.AllNew(before, w.of(service), n) })
 }
 
-// outOfSight has the kube-scheduler find a host unfit for a reason that Trellis does not count: the anti-affinity of a pod that is there.
-// inSight ends it.
+// disk is a pod spec with an iSCSI disk in it, which several pods on a host may use if all of them only read. Trellis does not count that.
+func disk(readOnly bool) corev1.PodSpec {
+	return corev1.PodSpec{Volumes: []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
+		TargetPortal: "192.0.2.1:3260", IQN: "iqn.2026-01.com.example:disk", ReadOnly: readOnly}}}}}
+}
+
+// outOfSight has the kube-scheduler find a host unfit for a reason that Trellis does not count: a pod that is there writes to the disk which those of
+// the scenario read. inSight ends it.
 func (w *world) outOfSight(host string) {
 	w.t.Helper()
-	guard := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "guard-" + host},
-		Spec: corev1.PodSpec{
-			NodeName: w.node(host), TerminationGracePeriodSeconds: new(int64),
-			Containers: []corev1.Container{{Name: "main", Image: "example.com/other:1"}},
-			Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "nvidia.com/dynamo-component", Operator: metav1.LabelSelectorOpExists}}},
-				TopologyKey:   corev1.LabelHostname,
-			}}}},
-		},
-	}
+	guard := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "guard-" + host}, Spec: disk(false)}
+	guard.Spec.NodeName, guard.Spec.TerminationGracePeriodSeconds = w.node(host), new(int64)
+	guard.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/other:1"}}
 	w.create(guard)
 }
 

@@ -185,9 +185,10 @@ var rules = map[string]rule{
 		after: func(w *world) { w.noEvent("Requeued") },
 	},
 	"13 what cannot bind is requeued whole and planned again": {
-		nodes: append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...), services: services{"Worker": worker(1, 2, 8, "rack")},
-		before: func(w *world) { w.outOfSight("a-r0-0") },
-		waits:  []string{},
+		nodes:    append(racks(2, 8, "a/r0"), racks(1, 8, "a/r1")...),
+		services: services{"Worker": withPodSpec(worker(1, 2, 8, "rack"), disk(true))},
+		before:   func(w *world) { w.outOfSight("a-r0-0") },
+		waits:    []string{},
 		after: func(w *world) {
 			w.hasEvent("DynamoGraphDeployment", "g", "Requeued", "could not be bound")
 			w.inSight("a-r0-0")

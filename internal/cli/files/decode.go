@@ -15,6 +15,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,9 +50,16 @@ var kinds = map[schema.GroupKind]versions{
 	{Kind: "Node"}: {"v1": func() client.Object { return &corev1.Node{} }},
 	{Kind: "Pod"}:  {"v1": func() client.Object { return &corev1.Pod{} }},
 	{Group: schedulingv1.GroupName, Kind: "PriorityClass"}: {"v1": func() client.Object { return &schedulingv1.PriorityClass{} }},
-	{Kind: "LimitRange"}:                               {"v1": func() client.Object { return &corev1.LimitRange{} }},
-	{Group: nodev1.GroupName, Kind: "RuntimeClass"}:    {"v1": func() client.Object { return &nodev1.RuntimeClass{} }},
-	{Group: resourcev1.GroupName, Kind: "DeviceClass"}: {"v1": func() client.Object { return &resourcev1.DeviceClass{} }},
+	{Kind: "Namespace"}:                                      {"v1": func() client.Object { return &corev1.Namespace{} }},
+	{Kind: "PersistentVolumeClaim"}:                          {"v1": func() client.Object { return &corev1.PersistentVolumeClaim{} }},
+	{Kind: "PersistentVolume"}:                               {"v1": func() client.Object { return &corev1.PersistentVolume{} }},
+	{Group: storagev1.GroupName, Kind: "StorageClass"}:       {"v1": func() client.Object { return &storagev1.StorageClass{} }},
+	{Group: storagev1.GroupName, Kind: "CSINode"}:            {"v1": func() client.Object { return &storagev1.CSINode{} }},
+	{Group: storagev1.GroupName, Kind: "CSIDriver"}:          {"v1": func() client.Object { return &storagev1.CSIDriver{} }},
+	{Group: storagev1.GroupName, Kind: "CSIStorageCapacity"}: {"v1": func() client.Object { return &storagev1.CSIStorageCapacity{} }},
+	{Kind: "LimitRange"}:                                     {"v1": func() client.Object { return &corev1.LimitRange{} }},
+	{Group: nodev1.GroupName, Kind: "RuntimeClass"}:          {"v1": func() client.Object { return &nodev1.RuntimeClass{} }},
+	{Group: resourcev1.GroupName, Kind: "DeviceClass"}:       {"v1": func() client.Object { return &resourcev1.DeviceClass{} }},
 	{Group: grovev1alpha1.GroupVersion.Group, Kind: "ClusterTopology"}: {
 		grovev1alpha1.GroupVersion.Version: func() client.Object { return &grovev1alpha1.ClusterTopology{} },
 	},

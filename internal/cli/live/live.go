@@ -16,6 +16,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,10 +44,20 @@ const (
 	limitRanges    = "limitranges"
 	deviceClasses  = "deviceclasses.resource.k8s.io"
 	operators      = "deployments.apps"
+	namespaces     = "namespaces"
+	claims         = "persistentvolumeclaims"
+	volumes        = "persistentvolumes"
+	storageClasses = "storageclasses.storage.k8s.io"
+	csiNodes       = "csinodes.storage.k8s.io"
+	csiDrivers     = "csidrivers.storage.k8s.io"
+	csiCapacities  = "csistoragecapacities.storage.k8s.io"
 )
 
 // optional kinds improve a plan, which can be made without them.
-var optional = []string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators}
+var optional = slices.Concat([]string{Priorities, runtimeClasses, limitRanges, deviceClasses, operators, namespaces}, ofVolumes)
+
+// ofVolumes are the kinds that say where volumes can be used.
+var ofVolumes = []string{claims, volumes, storageClasses, csiNodes, csiDrivers, csiCapacities}
 
 // page is how many objects are asked for at a time.
 const page = 1000
@@ -75,6 +86,7 @@ func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "l
 // Read lists everything a plan needs, or only these kinds. Kinds that the cluster does not serve are empty.
 func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
+	s.AllVolumes = len(only) == 0
 	for _, kind := range s.kinds() {
 		if len(only) > 0 && !slices.Contains(only, kind.name) {
 			continue
@@ -83,6 +95,7 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 		switch {
 		case apierrors.IsForbidden(err):
 			s.Denied = append(s.Denied, "list "+kind.name)
+			s.AllVolumes = s.AllVolumes && !slices.Contains(ofVolumes, kind.name)
 		case meta.IsNoMatchError(err) && slices.Contains(optional, kind.name): // resource.k8s.io/v1 is served since Kubernetes 1.34
 		case meta.IsNoMatchError(err):
 			s.NotInstalled = cmp.Or(s.NotInstalled, cli.Explain(err, "listing "+kind.name))
@@ -126,6 +139,13 @@ func (s *Snapshot) kinds() []kind {
 		{runtimeClasses, into(&s.Runtimes, func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items }, whole)},
 		{limitRanges, into(&s.Limits, func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items }, whole)},
 		{deviceClasses, into(&s.Devices, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, whole)},
+		{namespaces, into(&s.Namespaces, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, whole)},
+		{claims, into(&s.Volumes.Claims, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, volume)},
+		{volumes, into(&s.Volumes.Volumes, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, volume)},
+		{storageClasses, into(&s.Volumes.Classes, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, whole)},
+		{csiNodes, into(&s.Volumes.Nodes, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, whole)},
+		{csiDrivers, into(&s.Volumes.Drivers, func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items }, whole)},
+		{csiCapacities, into(&s.Volumes.Capacities, func(l *storagev1.CSIStorageCapacityList) []storagev1.CSIStorageCapacity { return l.Items }, whole)},
 		{operators, func(ctx context.Context, c client.Reader, _ string) (err error) {
 			s.Ignored, err = ignoredResources(ctx, c)
 			return err
@@ -195,6 +215,12 @@ func listAll[L, T any, P interface {
 }
 
 func whole[T any](o *T) (*T, error) { return o, nil }
+
+// volume keeps of a claim or a volume what the operator keeps.
+func volume[T any](o *T) (*T, error) {
+	_, err := scheduler.StripVolume(o)
+	return o, err
+}
 
 func node(n *corev1.Node) (*corev1.Node, error) {
 	stripped, err := scheduler.StripNode(n)

@@ -13,6 +13,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -131,7 +132,8 @@ func (o *options) base(ctx context.Context) (world whatif.World, namespace strin
 
 func namespaced(object any) bool {
 	switch object.(type) {
-	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass, *nodev1.RuntimeClass, *resourcev1.DeviceClass:
+	case *corev1.Node, *grovev1alpha1.ClusterTopology, *schedulingv1.PriorityClass, *nodev1.RuntimeClass, *resourcev1.DeviceClass,
+		*corev1.Namespace, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver:
 		return false
 	}
 	return true
@@ -196,10 +198,32 @@ func (in *Input) add(object files.Object) {
 		in.world.Limits = replaced(in.world.Limits, o)
 	case *resourcev1.DeviceClass:
 		in.world.Devices = replaced(in.world.Devices, o)
+	case *corev1.Namespace:
+		in.world.Namespaces = replaced(in.world.Namespaces, o)
 	case *grovev1alpha1.ClusterTopology:
 		in.world.Topologies = replaced(in.world.Topologies, o)
 	case *nvidiav1beta1.DynamoGraphDeployment:
 		in.plan = append(in.plan, wanted{o, &object.Source, object.Version})
+	default:
+		addVolume(&in.world.Volumes, o)
+	}
+}
+
+// addVolume puts an object that says where volumes can be used into a world.
+func addVolume(v *whatif.Volumes, object any) {
+	switch o := object.(type) {
+	case *corev1.PersistentVolumeClaim:
+		v.Claims = replaced(v.Claims, o)
+	case *corev1.PersistentVolume:
+		v.Volumes = replaced(v.Volumes, o)
+	case *storagev1.StorageClass:
+		v.Classes = replaced(v.Classes, o)
+	case *storagev1.CSINode:
+		v.Nodes = replaced(v.Nodes, o)
+	case *storagev1.CSIDriver:
+		v.Drivers = replaced(v.Drivers, o)
+	case *storagev1.CSIStorageCapacity:
+		v.Capacities = replaced(v.Capacities, o)
 	}
 }
 

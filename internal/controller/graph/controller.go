@@ -288,16 +288,3 @@ func (r *Reconciler) topologiesOf(ctx context.Context, o observed) (preset, prof
 	}
 	return preset, profile, nil
 }
-
-// profileName is the name of the ClusterTopology that the deployment is packed by, as frozen or before that as stated; "" for none.
-func (o observed) profileName() string {
-	for _, sg := range o.groups {
-		if sg.Spec.Topology != nil {
-			return sg.Spec.Topology.Profile
-		}
-	}
-	if len(o.groups) > 0 {
-		return ""
-	}
-	return o.stated.Profile
-}

@@ -65,6 +65,19 @@ func (o observed) constrained() bool {
 	return len(o.groups) == 0 && o.stated.Any()
 }
 
+// profileName is the name of the ClusterTopology that the deployment is packed by, as frozen or before that as stated; "" for none.
+func (o observed) profileName() string {
+	for _, sg := range o.groups {
+		if sg.Spec.Topology != nil {
+			return sg.Spec.Topology.Profile
+		}
+	}
+	if len(o.groups) > 0 {
+		return ""
+	}
+	return o.stated.Profile
+}
+
 func notFound(profile string) string {
 	return fmt.Sprintf("ClusterTopology %q not found; nothing new is placed until it is created", profile)
 }

@@ -1,0 +1,44 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filters
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"pgregory.net/rapid"
+
+	"github.com/trellis-k8s/trellis/test/testutil/smallworld"
+)
+
+// TestMain keeps runs short; TRELLIS_CHECKS=2000 go test runs more.
+func TestMain(m *testing.M) {
+	metrics.Register() // the framework counts
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
+		checks := os.Getenv("TRELLIS_CHECKS")
+		if checks == "" {
+			checks = "60"
+		}
+		if err := f.Value.Set(checks); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestAffinity: required pod affinity and anti-affinity, and topology spread.
+func TestAffinity(t *testing.T) { compare(t, smallworld.Draw) }
+
+// TestVolumes: volumes that are used through claims.
+func TestVolumes(t *testing.T) { compare(t, smallworld.DrawVolumes) }
+
+func compare(t *testing.T, draw func(*rapid.T) smallworld.World) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := draw(rt)
+		w.Check(rt, newScheduler(t, w.Nodes, w.Objects()...))
+	})
+}

@@ -1,0 +1,274 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package affinity
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Binder binds pods by the rules about other pods. Namespaces are the labels of namespaces, for rules that select by them; one that is not
+// known has none.
+type Binder struct {
+	Namespaces map[string]map[string]string
+}
+
+// Bind implements topology.Binder.
+func (x *Binder) Bind(c *topology.Cluster, t *topology.Tree, shapes []*topology.Shape) topology.Binding {
+	if !c.AnyRepelling() && !slices.ContainsFunc(shapes, hasRules) {
+		return nil
+	}
+	b := &binding{
+		Binder: x, cluster: c, tree: t, repellings: map[string]*repelling{}, groups: map[string]*group{}, spreads: map[string]*spread{},
+		ofShape: map[*topology.Shape]*class{}, ofRule: map[*rule]*class{}, bySignature: map[string]*class{},
+	}
+	if b.read(shapes); len(b.groups)+len(b.spreads)+len(b.repellings) == 0 {
+		return nil
+	}
+	b.count()
+	if b.classify(shapes); len(b.ofRule) == 0 {
+		return nil
+	}
+	return b
+}
+
+// hasRules says that pods of a shape have rules about others.
+func hasRules(s *topology.Shape) bool {
+	pod := s.Pod()
+	return pod != nil && (pod.Spec.Affinity != nil || len(pod.Spec.TopologySpreadConstraints) > 0)
+}
+
+// binding is the rules of one plan.
+type binding struct {
+	*Binder
+	cluster *topology.Cluster
+	tree    *topology.Tree
+	// repellings, groups and spreads are the rules by their text.
+	repellings map[string]*repelling
+	groups     map[string]*group
+	spreads    map[string]*spread
+
+	ofShape     map[*topology.Shape]*class
+	ofRule      map[*rule]*class
+	bySignature map[string]*class
+}
+
+// class is pods of the plan that are alike to all rules.
+type class struct {
+	// affinity, repels and spreads are the pods' own rules; affinity is nil without one.
+	affinity *group
+	repels   []*repelling
+	spreads  []*spread
+	effect
+	// rule is nil when nothing binds the pods.
+	rule *rule
+}
+
+// effect is what a pod is to the rules of others.
+type effect struct {
+	groups []*group
+	// matched rules of anti-affinity are about the pod, owned ones are its own.
+	matched, owned []*repelling
+	spread         []*spread
+}
+
+// read collects the rules of the plan's pods, and those of running pods that are about them.
+func (b *binding) read(shapes []*topology.Shape) {
+	pods := distinct(shapes)
+	for _, s := range pods {
+		b.readOwn(s)
+	}
+	type source struct {
+		namespace string
+		affinity  *corev1.Affinity
+	}
+	known := map[source][]*repelling{}
+	b.cluster.EachRepelling(func(pod *corev1.Pod, n topology.NodeID) {
+		from := source{pod.Namespace, pod.Spec.Affinity}
+		rules, read := known[from]
+		if !read {
+			rules = b.about(pod, pods)
+			known[from] = rules
+		}
+		for _, r := range rules {
+			r.put(b.cluster.LabelsOf(n), false, true, 1)
+			r.noteOwner(b.cluster.LabelsOf(n), pod)
+		}
+	})
+}
+
+// distinct are the shapes whose pods differ to the rules of others, or in their own.
+func distinct(shapes []*topology.Shape) []*topology.Shape {
+	var out []*topology.Shape
+	seen := map[string]bool{}
+	for _, s := range shapes {
+		if pod := s.Pod(); pod != nil {
+			if key := s.Key() + "|" + identity(pod); !seen[key] {
+				seen[key] = true
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// identity is what selectors see of a pod.
+func identity(pod *corev1.Pod) string {
+	var b strings.Builder
+	b.WriteString(pod.Namespace)
+	for _, key := range sortedKeys(pod.Labels) {
+		b.WriteString("\x00" + key + "=" + pod.Labels[key])
+	}
+	return b.String()
+}
+
+// readOwn collects the rules of a pod of the plan.
+func (b *binding) readOwn(s *topology.Shape) {
+	pod := s.Pod()
+	for i := range antiAffinityTerms(pod) {
+		b.repelling(repulsion(pod, &antiAffinityTerms(pod)[i])).own = true
+	}
+	if g := groupOf(pod); g != nil && b.groups[g.text()] == nil {
+		b.groups[g.text()] = g
+	}
+	for _, one := range spreadsOf(s) {
+		if b.spreads[one.text()] == nil {
+			b.spreads[one.text()] = one
+		}
+	}
+}
+
+// repelling returns the rule of a term, made if it is new.
+func (b *binding) repelling(t term) *repelling {
+	r := b.repellings[t.text]
+	if r == nil {
+		r = &repelling{term: t, matching: tally{}, owners: tally{}, matched: map[string]string{}, ownedBy: map[string]string{}}
+		b.repellings[t.text] = r
+	}
+	return r
+}
+
+// about are the rules of a running pod that are about pods of the plan, or that pods of the plan have, too.
+func (b *binding) about(pod *corev1.Pod, shapes []*topology.Shape) (rules []*repelling) {
+	for i := range antiAffinityTerms(pod) {
+		t := repulsion(pod, &antiAffinityTerms(pod)[i])
+		known := b.repellings[t.text] != nil
+		if known || slices.ContainsFunc(shapes, func(s *topology.Shape) bool { return b.isAbout(&t, s.Pod()) }) {
+			rules = append(rules, b.repelling(t))
+		}
+	}
+	return rules
+}
+
+// isAbout says whether a term of anti-affinity is about a pod, and not counted by the node.
+func (b *binding) isAbout(t *term, pod *corev1.Pod) bool {
+	return t.matches(pod, b.Namespaces[pod.Namespace]) && !carries(pod, t.perHost)
+}
+
+// count counts the pods that the rules of the plan's pods are about.
+func (b *binding) count() {
+	if len(b.groups)+len(b.spreads) == 0 && !slices.ContainsFunc(b.all(), func(r *repelling) bool { return r.own }) {
+		return
+	}
+	b.cluster.EachPod(func(pod *corev1.Pod, n topology.NodeID) {
+		b.cluster.Spend(1)
+		e := b.seenBy(pod)
+		b.put(&e, n, 1) // the rules of anti-affinity that it has are counted already
+		for _, r := range e.matched {
+			r.noteMatching(b.cluster.LabelsOf(n), pod)
+		}
+	})
+}
+
+func (b *binding) all() []*repelling {
+	out := make([]*repelling, 0, len(b.repellings))
+	for _, text := range sortedKeys(b.repellings) {
+		out = append(out, b.repellings[text])
+	}
+	return out
+}
+
+// effectOf says what a pod is to the rules.
+func (b *binding) effectOf(pod *corev1.Pod) effect {
+	e := b.seenBy(pod)
+	for i := range antiAffinityTerms(pod) {
+		t := repulsion(pod, &antiAffinityTerms(pod)[i])
+		if r := b.repellings[t.text]; r != nil {
+			e.owned = append(e.owned, r)
+		}
+	}
+	return e
+}
+
+// seenBy says which rules are about a pod.
+func (b *binding) seenBy(pod *corev1.Pod) (e effect) {
+	namespace := b.Namespaces[pod.Namespace]
+	for _, g := range b.groups {
+		if g.matches(pod, namespace) {
+			e.groups = append(e.groups, g)
+		}
+	}
+	for _, s := range b.spreads {
+		if s.matches(pod) {
+			e.spread = append(e.spread, s)
+		}
+	}
+	for _, r := range b.repellings {
+		if b.isAbout(&r.term, pod) {
+			e.matched = append(e.matched, r)
+		}
+	}
+	return e
+}
+
+// put counts k more pods of an effect on a node.
+func (b *binding) put(e *effect, n topology.NodeID, k int) {
+	of := b.cluster.LabelsOf(n)
+	for _, g := range e.groups {
+		g.put(of, k)
+	}
+	for _, r := range e.matched {
+		r.put(of, true, false, k)
+	}
+	for _, r := range e.owned {
+		r.put(of, false, true, k)
+	}
+	for _, s := range e.spread {
+		s.put(b, n, k)
+	}
+}
+
+// Put implements topology.Binding.
+func (b *binding) Put(s *topology.Shape, n topology.NodeID, k int) {
+	if class := b.classOf(s); class != nil {
+		b.put(&class.effect, n, k)
+	}
+}
+
+// PutPod implements topology.Binding.
+func (b *binding) PutPod(pod *corev1.Pod, n topology.NodeID, k int) {
+	e := b.effectOf(pod)
+	b.put(&e, n, k)
+}
+
+func (b *binding) classOf(s *topology.Shape) *class {
+	for _, r := range s.Rules() {
+		if own, is := r.(*rule); is {
+			return b.ofRule[own]
+		}
+	}
+	return nil
+}
+
+// Rule implements topology.Binding.
+func (b *binding) Rule(s *topology.Shape) topology.Rule {
+	if class := b.ofShape[s]; class != nil && class.rule != nil {
+		return class.rule
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package affinity
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// tally counts pods by the value of a topology key.
+type tally map[string]int
+
+func (t tally) add(value string, k int) {
+	if t[value] += k; t[value] == 0 {
+		delete(t, value)
+	}
+}
+
+// group is the affinity of a pod: all its terms, since one pod has to match them all.
+type group struct {
+	terms []term
+	// counts are the pods that match, by the value of each term's key; pairs counts them all.
+	counts []tally
+	pairs  int
+	// by are the classes of the plan whose pods match.
+	by map[*class]bool
+}
+
+func (g *group) matches(pod *corev1.Pod, namespace map[string]string) bool {
+	for i := range g.terms {
+		if !g.terms[i].matches(pod, namespace) {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *group) put(labels map[string]string, k int) {
+	for i := range g.terms {
+		if value, has := labels[g.terms[i].key]; has {
+			g.counts[i].add(value, k)
+			g.pairs += k
+		}
+	}
+}
+
+// repelling is one term of anti-affinity, of pods of the plan or of pods that run.
+type repelling struct {
+	term
+	// own: some pod of the plan has the term, so that the pods which it matches count, by value; owners are the pods that have it.
+	own              bool
+	matching, owners tally
+	// matched and ownedBy are the first of these pods, by value.
+	matched, ownedBy map[string]string
+	// byClass: pods of the plan match; ofClass: pods of the plan have the term.
+	byClass, ofClass bool
+}
+
+func (r *repelling) put(labels map[string]string, matches, owns bool, k int) {
+	value, has := labels[r.key]
+	if !has {
+		return
+	}
+	if matches {
+		r.matching.add(value, k)
+	}
+	if owns {
+		r.owners.add(value, k)
+	}
+}
+
+// spread is one constraint of a pod, over the nodes that count for it.
+type spread struct {
+	key                 string
+	namespace           string
+	selector            labels.Selector
+	maxSkew, minDomains int
+	affinity, taints    bool
+	// keys are those of all constraints of the pod: a node that lacks one does not count.
+	keys []string
+	// shape is that of the pods, whose selector, affinity and tolerations say which nodes count.
+	shape *topology.Shape
+	// pods are those that match, by node.
+	pods map[topology.NodeID]int
+	// over are the counts over the nodes of a domain, made when asked for.
+	over map[topology.DomainID]*domains
+	// by are the classes of the plan whose pods match.
+	by map[*class]bool
+}
+
+func (s *spread) matches(pod *corev1.Pod) bool {
+	return pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && !s.selector.Empty() && s.selector.Matches(labels.Set(pod.Labels))
+}
+
+// selects says whether the constraint counts pods of a class. Unlike the pods that are there, a new one counts for the empty selector, too.
+func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
+
+// counts says whether a node counts, whatever domain has to hold the pod.
+func (s *spread) counts(c *topology.Cluster, n topology.NodeID) bool {
+	of := c.LabelsOf(n)
+	for _, key := range s.keys {
+		if _, has := of[key]; !has {
+			return false
+		}
+	}
+	return (!s.affinity || c.Selects(s.shape, n)) && (!s.taints || c.Tolerates(s.shape, n))
+}
+
+func (s *spread) put(b *binding, n topology.NodeID, k int) {
+	s.pods[n] += k
+	if len(s.over) == 0 || !s.counts(b.cluster, n) {
+		return
+	}
+	value := b.cluster.LabelsOf(n)[s.key]
+	for d := b.tree.Home(n); d != topology.Nowhere; d = b.tree.Parent(d) {
+		if over := s.over[d]; over != nil {
+			over.add(value, k)
+		}
+	}
+	if over := s.over[topology.Nowhere]; over != nil {
+		over.add(value, k)
+	}
+}
+
+// of returns the counts over a domain.
+func (s *spread) of(b *binding, scope topology.DomainID) *domains {
+	if !s.affinity {
+		scope = topology.Nowhere // pins do not restrict it
+	}
+	if d := s.over[scope]; d != nil {
+		return d
+	}
+	d := &domains{pods: map[string]int{}, byPods: map[int]int{}, min: math.MaxInt32}
+	add := func(n topology.NodeID) bool {
+		b.cluster.Spend(1)
+		if s.counts(b.cluster, n) {
+			d.add(b.cluster.LabelsOf(n)[s.key], s.pods[n])
+		}
+		return true
+	}
+	if scope == topology.Nowhere {
+		b.cluster.EachNode(func(n topology.NodeID) { add(n) })
+	} else {
+		b.tree.AllNodes(scope, add)
+	}
+	s.over[scope] = d
+	return d
+}
+
+// domains are the values of a key among the nodes that count, with their pods, and the least of them.
+type domains struct {
+	pods   map[string]int
+	byPods map[int]int
+	min    int
+}
+
+func (d *domains) add(value string, k int) {
+	old, known := d.pods[value]
+	if known {
+		d.byPods[old]--
+	}
+	d.pods[value] = old + k
+	d.byPods[old+k]++
+	if d.min = min(d.min, old+k); d.byPods[d.min] > 0 {
+		return
+	}
+	d.min = math.MaxInt32
+	for pods, values := range d.byPods {
+		if values > 0 {
+			d.min = min(d.min, pods)
+		}
+	}
+}
+
+// least is the global minimum of the constraint.
+func (d *domains) least(minDomains int) int {
+	if len(d.pods) < minDomains {
+		return 0
+	}
+	return d.min
+}

@@ -1,0 +1,153 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package affinity
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// Excludes implements topology.Binding: it answers as the kube-scheduler would for the next pod.
+func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.DomainID) string {
+	c := b.classOf(s)
+	if c == nil {
+		return ""
+	}
+	of := b.cluster.LabelsOf(n)
+	b.cluster.Spend(1 + len(c.repels) + len(c.matched) + len(c.spreads))
+	if why := c.repelled(of); why != "" {
+		return why
+	}
+	if g := c.affinity; g != nil && !g.met(of, g.by[c]) {
+		return g.unmetAt(of)
+	}
+	for _, one := range c.spreads {
+		if why := one.exceeded(b, b2i(one.selects(c)), n, scope); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Bars implements topology.Binding. Pods that repel each other do so in whatever order they come. The affinity of pods that nothing else of the plan can
+// match is known as well. For the rest all pods have to be on nodes.
+func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID) string {
+	c := b.classOf(s)
+	if c == nil {
+		return ""
+	}
+	of := b.cluster.LabelsOf(n)
+	b.cluster.Spend(1 + len(c.repels) + len(c.matched))
+	if why := c.repelled(of); why != "" {
+		return why
+	}
+	if g := c.affinity; g != nil && (len(g.by) == 0 || len(g.by) == 1 && g.by[c]) && !g.met(of, g.by[c]) {
+		return g.unmetAt(of)
+	}
+	return ""
+}
+
+// Leads implements topology.Binding.
+func (b *binding) Leads(s *topology.Shape, n topology.NodeID) bool {
+	c := b.classOf(s)
+	return c != nil && c.affinity != nil && !c.affinity.met(b.cluster.LabelsOf(n), false)
+}
+
+// Exceeds implements topology.Binding. Pods that a constraint counts and that do not have it themselves come whenever they are tried.
+func (b *binding) Exceeds(s *topology.Shape, n topology.NodeID, scope topology.DomainID) bool {
+	c := b.classOf(s)
+	return c != nil && slices.ContainsFunc(c.spreads, func(one *spread) bool { return one.exceeded(b, b2i(one.selects(c) && !one.by[c]), n, scope) != "" })
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// repelled says which anti-affinity keeps pods of a class off a node.
+func (c *class) repelled(of map[string]string) string {
+	for _, r := range c.repels {
+		if value, has := of[r.key]; has && r.matching[value] > 0 {
+			return r.repelsWhom(value)
+		}
+	}
+	for _, r := range c.matched {
+		if value, has := of[r.key]; has && r.owners[value] > 0 {
+			return r.repelledBy(value)
+		}
+	}
+	return ""
+}
+
+// met says whether a node meets an affinity. The first pod of those that match themselves has nobody to be with.
+func (g *group) met(of map[string]string, itself bool) bool {
+	all := true
+	for i := range g.terms {
+		value, has := of[g.terms[i].key]
+		if !has {
+			return false
+		}
+		all = all && g.counts[i][value] > 0
+	}
+	return all || itself && g.pairs == 0
+}
+
+func (g *group) unmetAt(of map[string]string) string {
+	for i := range g.terms {
+		if value, has := of[g.terms[i].key]; !has || g.counts[i][value] == 0 {
+			return unmet(g.terms[i].key)
+		}
+	}
+	return unmet(g.terms[0].key)
+}
+
+// exceeded says whether so many more pods on a node exceed the skew of a constraint.
+func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topology.DomainID) string {
+	value, has := b.cluster.LabelsOf(n)[s.key]
+	if !has {
+		return unlabelled(s.key)
+	}
+	over := s.of(b, scope)
+	if least := over.least(s.minDomains); over.pods[value]+more-least > s.maxSkew {
+		return skewed(s, over.pods[value], least)
+	}
+	if s.affinity && s.minDomains > 1 && s.pods[n]+more > s.maxSkew { // pinned to the host, which is one domain
+		return skewed(s, s.pods[n], 0)
+	}
+	return ""
+}
+
+// Mark implements topology.Binding. A host is a value of its own for rules over hosts: its counts tell it from others.
+func (b *binding) Mark(n topology.NodeID) uint64 {
+	of := b.cluster.LabelsOf(n)
+	mark := uint64(0)
+	add := func(key string, counts ...int) {
+		value, has := of[key]
+		if key == corev1.LabelHostname && has {
+			value = ""
+			for _, count := range counts {
+				value += strconv.Itoa(count) + ","
+			}
+		}
+		mark += topology.HashOf(key, value, strconv.FormatBool(has)) // in any order
+	}
+	for _, r := range b.repellings {
+		add(r.key, r.matching[of[r.key]], r.owners[of[r.key]])
+	}
+	for _, g := range b.groups {
+		for i := range g.terms {
+			add(g.terms[i].key, g.counts[i][of[g.terms[i].key]])
+		}
+	}
+	for _, s := range b.spreads {
+		add(s.key, s.pods[n])
+	}
+	return mark
+}

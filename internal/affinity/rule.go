@@ -1,0 +1,156 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package affinity
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// rule is what no further pod of a plan can change for the pods of a class.
+type rule struct {
+	key      string
+	together bool
+	// needs are labels that the node must have.
+	needs []string
+	// barred are the values of keys that repel the pods, only those that they must be in.
+	barred []valueRule
+	only   []valueRule
+}
+
+// valueRule is about the nodes with some values of a label, and why.
+type valueRule struct {
+	key    string
+	values map[string]string
+}
+
+// ruleOf writes down what binds the pods of a class.
+func (b *binding) ruleOf(c *class, signature string) *rule {
+	r := &rule{together: b.together(c)}
+	for _, s := range c.spreads {
+		r.needs = append(r.needs, s.key)
+	}
+	if g := c.affinity; g != nil {
+		for i := range g.terms {
+			r.needs = append(r.needs, g.terms[i].key)
+		}
+		if b.settled(c) {
+			for i := range g.terms {
+				r.only = append(r.only, valueRule{g.terms[i].key, reasons(g.counts[i], func(string) string { return "" })})
+			}
+		}
+	}
+	for _, one := range c.repels {
+		r.bar(one.key, one.matching, one.repelsWhom)
+	}
+	for _, one := range c.matched {
+		r.bar(one.key, one.owners, one.repelledBy)
+	}
+	r.key = r.text(signature)
+	return r
+}
+
+// settled says that no pod of the plan can come to match the affinity of a class where none matches yet.
+func (b *binding) settled(c *class) bool {
+	g := c.affinity
+	return len(g.by) == 0 || g.pairs > 0 && len(g.by) == 1 && g.by[c]
+}
+
+// together says that other pods of the plan matter.
+func (b *binding) together(c *class) bool {
+	return len(c.spreads) > 0 || len(c.spread) > 0 || len(c.groups) > 0 || c.affinity != nil && !b.settled(c) ||
+		slices.ContainsFunc(c.repels, func(r *repelling) bool { return r.byClass }) ||
+		slices.ContainsFunc(c.matched, func(r *repelling) bool { return r.ofClass })
+}
+
+func (r *rule) bar(key string, counts tally, why func(value string) string) {
+	if len(counts) > 0 {
+		r.barred = append(r.barred, valueRule{key, reasons(counts, why)})
+	}
+}
+
+func reasons(counts tally, why func(value string) string) map[string]string {
+	out := make(map[string]string, len(counts))
+	for value := range counts {
+		out[value] = why(value)
+	}
+	return out
+}
+
+// repelsWhom names a pod that the rule keeps others of the plan away from, and repelledBy one that keeps these away. Over hosts it names none, so that
+// messages can count the hosts.
+func (r *repelling) repelsWhom(value string) string {
+	return r.named("pod anti-affinity over "+r.key, " with ", r.matched[value])
+}
+
+func (r *repelling) repelledBy(value string) string {
+	return r.named("pod anti-affinity over "+r.key, " of ", r.ownedBy[value])
+}
+
+func (r *repelling) named(text, joint, name string) string {
+	if name == "" || r.key == corev1.LabelHostname {
+		return text
+	}
+	return text + joint + name
+}
+
+// What keeps pods off a node, beside anti-affinity.
+func unlabelled(key string) string { return "no label " + key }
+
+func unmet(key string) string { return "pod affinity unmet over " + key }
+
+func skewed(s *spread, pods, least int) string {
+	return fmt.Sprintf("topology spread over %s: %d pods, least %d, maxSkew %d", s.key, pods, least, s.maxSkew)
+}
+
+// text is equal for rules that keep pods of alike classes off the same nodes for the same reasons.
+func (r *rule) text(signature string) string {
+	h := topology.HashOf(signature, strconv.FormatBool(r.together))
+	list := func(of []valueRule) {
+		for _, one := range of {
+			h = h*31 + topology.HashOf(one.key)
+			for _, value := range sortedKeys(one.values) {
+				h = h*31 + topology.HashOf(value, one.values[value])
+			}
+			h = h*31 + 1
+		}
+		h = h*31 + 2
+	}
+	list(r.barred)
+	list(r.only)
+	return "affinity " + strconv.FormatUint(h, 16)
+}
+
+// Key implements topology.Rule.
+func (r *rule) Key() string { return r.key }
+
+// Together implements topology.Rule.
+func (r *rule) Together() bool { return r.together }
+
+// Keeps implements topology.Rule.
+func (r *rule) Keeps(_ string, labels map[string]string) string {
+	for _, key := range r.needs {
+		if _, has := labels[key]; !has {
+			return unlabelled(key)
+		}
+	}
+	for i := range r.barred {
+		if value, has := labels[r.barred[i].key]; has {
+			if why := r.barred[i].values[value]; why != "" {
+				return why
+			}
+		}
+	}
+	for i := range r.only {
+		if _, in := r.only[i].values[labels[r.only[i].key]]; !in {
+			return unmet(r.only[i].key)
+		}
+	}
+	return ""
+}

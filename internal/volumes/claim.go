@@ -1,0 +1,283 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
+)
+
+// claim is one claim of pods of the plan, and what is known of it.
+type claim struct {
+	store *Store
+	name  types.NamespacedName
+	// object is nil for the claim of a pod that is still to be made, until its template is read.
+	object *corev1.PersistentVolumeClaim
+	// unusable is what keeps its pods off every node; "" for nothing.
+	unusable string
+	// volume is the one it is bound to.
+	volume *corev1.PersistentVolume
+	// class provides the volume once a pod has a node; nil for a claim that has one.
+	class *storagev1.StorageClass
+	// selected is the node for which the volume is being provided.
+	selected string
+	// own: it is made for one pod, so that pods with such claims are alike.
+	own bool
+	// free are the volumes of the class that nothing else has.
+	free []*corev1.PersistentVolume
+}
+
+// claimsOf reads the claims of a pod's volumes.
+func (s *Store) claimsOf(pod *corev1.Pod) (list []*claim) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			list = append(list, s.claim(pod.Namespace, v.PersistentVolumeClaim.ClaimName))
+		case v.Ephemeral != nil:
+			list = append(list, s.ephemeral(pod, v))
+		}
+	}
+	return slices.DeleteFunc(list, func(c *claim) bool { return c == nil })
+}
+
+// claim reads one by its name; nil for one that is not known, when that says nothing.
+func (s *Store) claim(namespace, name string) *claim {
+	c := &claim{store: s, name: types.NamespacedName{Namespace: namespace, Name: name}}
+	if c.object = s.claims[c.name]; c.object == nil {
+		if s.Partial || s.coming[c.name] {
+			return nil
+		}
+		c.unusable = "volume claim " + name + " does not exist"
+		return c
+	}
+	c.read()
+	return c
+}
+
+// ephemeral reads the claim that is made for a pod, from its template while it is not made.
+func (s *Store) ephemeral(pod *corev1.Pod, v *corev1.Volume) *claim {
+	name := ephemeral.VolumeClaimName(pod, v)
+	if object := s.claims[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; object != nil {
+		c := s.claim(pod.Namespace, name)
+		c.own = true
+		if pod.UID != "" && ephemeral.VolumeIsForPod(pod, object) != nil {
+			c.unusable = "volume claim " + name + " is not the pod's own"
+		}
+		return c
+	}
+	if v.Ephemeral.VolumeClaimTemplate == nil || s.Partial && len(s.classes) == 0 {
+		return nil
+	}
+	c := &claim{store: s, name: types.NamespacedName{Namespace: pod.Namespace, Name: name}, own: true}
+	c.object = &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name, Labels: v.Ephemeral.VolumeClaimTemplate.Labels},
+		Spec:       v.Ephemeral.VolumeClaimTemplate.Spec,
+	}
+	c.read()
+	if c.class == nil && c.volume == nil {
+		return nil // it will be bound, or refused, once it is made
+	}
+	return c
+}
+
+// read judges a claim by itself.
+func (c *claim) read() {
+	o := c.object
+	text := "volume claim " + o.Name
+	switch {
+	case o.Status.Phase == corev1.ClaimLost:
+		c.unusable = text + " has lost its volume"
+	case o.DeletionTimestamp != nil:
+		c.unusable = text + " is being deleted"
+	case o.Spec.VolumeName != "" && metav1.HasAnnotation(o.ObjectMeta, AnnBindCompleted):
+		if c.volume = c.store.volumes[o.Spec.VolumeName]; c.volume == nil && !c.store.Partial {
+			c.unusable = fmt.Sprintf("volume %s of claim %s does not exist", o.Spec.VolumeName, o.Name)
+		}
+	default:
+		c.unusable = c.readClass(text)
+	}
+}
+
+// readClass finds the class that provides the volume of a claim which has none; it returns what keeps that from happening.
+func (c *claim) readClass(text string) (unusable string) {
+	name := classOfClaim(c.object)
+	class := c.store.classes[name]
+	switch {
+	case name != "" && class == nil && c.store.Partial:
+		return ""
+	case c.object.Spec.VolumeName != "":
+		return text + " is not bound to its volume yet"
+	case name == "":
+		return text + " has no volume, and no storage class"
+	case class == nil:
+		return text + " has no volume, and storage class " + name + " does not exist"
+	case !waits(class):
+		return text + " is not bound yet"
+	}
+	c.class, c.selected = class, c.object.Annotations[AnnSelectedNode]
+	for _, v := range c.store.ofClass(class.Name) {
+		if v.Spec.ClaimRef == nil || isFor(v, c.object) {
+			c.free = append(c.free, v)
+		}
+	}
+	return ""
+}
+
+// text is equal for claims that keep pods off the same nodes: any claim has its own name but one that is made for a pod.
+func (c *claim) text() string {
+	if c.unusable != "" || c.volume != nil || !c.own || c.selected != "" {
+		return c.name.String()
+	}
+	spec, err := json.Marshal(c.object.Spec)
+	if err != nil {
+		return c.name.String()
+	}
+	return "own " + string(spec)
+}
+
+// keeps says what keeps pods with the claim off a node, whatever other pods do.
+func (c *claim) keeps(node string, of map[string]string) string {
+	switch {
+	case c.unusable != "":
+		return c.unusable
+	case c.volume != nil:
+		return c.store.reach(c.volume, of)
+	case c.selected != "" && c.selected != node:
+		return fmt.Sprintf("volume of claim %s is made for %s", c.name.Name, c.selected)
+	case c.class != nil:
+		_, why := c.choice(of)
+		return why
+	}
+	return ""
+}
+
+// reach says what keeps a volume from being used on a node.
+func (s *Store) reach(v *corev1.PersistentVolume, of map[string]string) string {
+	if !reaches(v, of) {
+		return "volume " + v.Name + " is elsewhere"
+	}
+	if !inZones(v, of) {
+		return "volume " + v.Name + " is in another zone"
+	}
+	return ""
+}
+
+// zoneLabels are those by which VolumeZone compares volumes and nodes.
+var zoneLabels = []string{
+	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+}
+
+// stable is the label that has taken the place of a beta label.
+var stable = map[string]string{
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+}
+
+// zoned says that a volume's labels tell its zone or region.
+func zoned(v *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := v.Labels[label]; return has })
+}
+
+// inZones compares the zone labels of a volume with those of a node. A node without any is in no zone.
+func inZones(v *corev1.PersistentVolume, of map[string]string) bool {
+	if !slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := of[label]; return has }) {
+		return true
+	}
+	for _, label := range zoneLabels {
+		value, limited := v.Labels[label]
+		if !limited {
+			continue
+		}
+		at, has := of[label]
+		if !has {
+			at, has = of[stable[label]]
+		}
+		if !has || !slices.Contains(strings.Split(value, "__"), at) {
+			return false
+		}
+	}
+	return true
+}
+
+// choice is what a claim without a volume gets for a pod on a node: a volume that exists, nil for one that is made; or what keeps it from getting one.
+func (c *claim) choice(of map[string]string) (v *corev1.PersistentVolume, why string) {
+	if c.selected == "" && len(c.free) > 0 {
+		if found := matching(c.object, c.free, of); found != nil {
+			return found, ""
+		}
+	}
+	switch {
+	case c.class.Provisioner == "" || c.class.Provisioner == NoProvisioner:
+		return nil, fmt.Sprintf("no volume of class %s for claim %s", c.class.Name, c.name.Name)
+	case !allows(c.class.AllowedTopologies, of):
+		return nil, fmt.Sprintf("storage class %s allows no volume for claim %s", c.class.Name, c.name.Name)
+	case !c.store.hasCapacity(c, of):
+		return nil, fmt.Sprintf("storage class %s is short of capacity for claim %s", c.class.Name, c.name.Name)
+	}
+	return nil, ""
+}
+
+// allows says whether a node is in one of the topologies that a class allows; without any, all are.
+func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
+	return len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.TopologySelectorTerm) bool {
+		return len(t.MatchLabelExpressions) > 0 && !slices.ContainsFunc(t.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
+			value, has := of[e.Key]
+			return !has || !slices.Contains(e.Values, value)
+		})
+	})
+}
+
+// hasCapacity says whether the driver of a class reports enough capacity for a claim where a node is; true for a driver that does not report any.
+func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
+	size, asked := c.object.Spec.Resources.Requests[corev1.ResourceStorage]
+	driver := s.drivers[c.class.Provisioner]
+	if !asked || driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
+		return true
+	}
+	for _, capacity := range s.capacities {
+		limit := capacity.Capacity
+		if capacity.MaximumVolumeSize != nil {
+			limit = capacity.MaximumVolumeSize
+		}
+		if capacity.StorageClassName != c.class.Name || limit == nil || limit.Value() < size.Value() || capacity.NodeTopology == nil {
+			continue
+		}
+		if selector, err := metav1.LabelSelectorAsSelector(capacity.NodeTopology); err == nil && selector.Matches(labels.Set(of)) {
+			return true
+		}
+	}
+	return false
+}
+
+// handle names the volume of a claim among those of a driver, whether or not further pods can use it; no driver for one that is not attached by one.
+func (c *claim) handle() (driver, handle string) {
+	if c.object == nil {
+		return "", ""
+	}
+	if v := c.store.volumes[c.object.Spec.VolumeName]; v != nil {
+		if v.Spec.CSI == nil {
+			return "", ""
+		}
+		return v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle
+	}
+	class := c.store.classes[classOfClaim(c.object)]
+	if class == nil {
+		return "", ""
+	}
+	return class.Provisioner, "claim " + c.name.String()
+}
+
+// exclusive says that one pod at a time may use the claim.
+func (c *claim) exclusive() bool {
+	return c.object != nil && slices.Contains(c.object.Spec.AccessModes, corev1.ReadWriteOncePod)
+}

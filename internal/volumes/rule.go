@@ -1,0 +1,100 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumes
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// rule is what the claims of pods say of nodes, whatever other pods do.
+type rule struct {
+	key      string
+	claims   []*claim
+	together bool
+	// full are the nodes on which a driver attaches no further volume.
+	full map[string]string
+	// used is why nobody else may use a claim.
+	used string
+}
+
+// judge completes the rules by what the pods that are there use.
+func (b *binding) judge() {
+	for _, class := range b.ofRule {
+		r := class.rule
+		if !slices.ContainsFunc(class.claims, b.binds) {
+			delete(b.ofRule, r)
+			class.rule = nil
+			continue
+		}
+		r.together = slices.ContainsFunc(class.claims, b.matters)
+		for _, c := range class.claims {
+			if u := b.uses[c.name]; u != nil && c.exclusive() && u.total > 0 {
+				r.used = "volume claim " + c.name.Name + " (ReadWriteOncePod) is in use by " + u.first
+			}
+		}
+		r.full = map[string]string{}
+		b.cluster.EachNode(func(n topology.NodeID) {
+			b.cluster.Spend(len(class.claims))
+			if why := b.full(class, n); why != "" {
+				r.full[b.cluster.NodeName(n)] = why
+			}
+		})
+		r.key = strings.Join([]string{
+			"volumes", r.key, strconv.FormatInt(int64(b.store.version), 10), strconv.FormatBool(r.together), r.used, joined(r.full),
+		}, "\x01")
+		r.key = strconv.FormatUint(topology.HashOf(r.key), 16) + " " + r.used
+	}
+}
+
+func joined(m map[string]string) string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
+
+// binds says that a claim may keep its pods off some node.
+func (b *binding) binds(c *claim) bool {
+	return c.unusable != "" || c.class != nil || b.matters(c) || c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume))
+}
+
+// matters says that other pods of the plan matter to those with a claim: what they share is to be chosen, one of them may use it, or their volumes are
+// attached by a driver with a limit.
+func (b *binding) matters(c *claim) bool {
+	if c.class != nil && !c.own || c.exclusive() {
+		return true
+	}
+	driver, _ := c.handle()
+	for _, node := range b.store.nodes {
+		if _, limited := limitOf(node, driver); limited {
+			return true
+		}
+	}
+	return false
+}
+
+// Key implements topology.Rule.
+func (r *rule) Key() string { return r.key }
+
+// Together implements topology.Rule.
+func (r *rule) Together() bool { return r.together }
+
+// Keeps implements topology.Rule.
+func (r *rule) Keeps(node string, labels map[string]string) string {
+	if r.used != "" {
+		return r.used
+	}
+	for _, c := range r.claims {
+		if why := c.keeps(node, labels); why != "" {
+			return why
+		}
+	}
+	return r.full[node]
+}

@@ -1,0 +1,128 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumes
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Store is the volumes of a cluster, as objects that are only looked at.
+type Store struct {
+	// Partial says that a claim may exist which is not in the store: it binds nothing.
+	Partial bool
+
+	claims     map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	volumes    map[string]*corev1.PersistentVolume
+	classes    map[string]*storagev1.StorageClass
+	nodes      map[string]*storagev1.CSINode
+	drivers    map[string]*storagev1.CSIDriver
+	capacities map[types.NamespacedName]*storagev1.CSIStorageCapacity
+	// byClass are the volumes of each class, in order of name; nil: to be sorted again.
+	byClass map[string][]*corev1.PersistentVolume
+	// coming are claims that will be made, and of which nothing is known until then.
+	coming map[types.NamespacedName]bool
+	// version tells one state of the store from the next.
+	version int
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{
+		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		classes: map[string]*storagev1.StorageClass{}, nodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{},
+		capacities: map[types.NamespacedName]*storagev1.CSIStorageCapacity{}, coming: map[types.NamespacedName]bool{},
+	}
+}
+
+// Set adds an object or replaces it. An object of another kind is left out.
+func (s *Store) Set(object any) {
+	s.version++
+	switch o := object.(type) {
+	case *corev1.PersistentVolumeClaim:
+		s.claims[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o
+	case *corev1.PersistentVolume:
+		s.volumes[o.Name], s.byClass = o, nil
+	case *storagev1.StorageClass:
+		s.classes[o.Name] = o
+	case *storagev1.CSINode:
+		s.nodes[o.Name] = o
+	case *storagev1.CSIDriver:
+		s.drivers[o.Name] = o
+	case *storagev1.CSIStorageCapacity:
+		s.capacities[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o
+	}
+}
+
+// Delete takes an object away.
+func (s *Store) Delete(object any) {
+	s.version++
+	switch o := object.(type) {
+	case *corev1.PersistentVolumeClaim:
+		delete(s.claims, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+	case *corev1.PersistentVolume:
+		delete(s.volumes, o.Name)
+		s.byClass = nil
+	case *storagev1.StorageClass:
+		delete(s.classes, o.Name)
+	case *storagev1.CSINode:
+		delete(s.nodes, o.Name)
+	case *storagev1.CSIDriver:
+		delete(s.drivers, o.Name)
+	case *storagev1.CSIStorageCapacity:
+		delete(s.capacities, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+	}
+}
+
+// Expect adds a claim that will be made, unless there is one of its name, as the API server would store it: without a class it gets the default one. A
+// class that waits for its first consumer says where its volume can be; otherwise it binds nothing until it is there.
+func (s *Store) Expect(c *corev1.PersistentVolumeClaim) {
+	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+	if s.claims[name] != nil {
+		return
+	}
+	if c.Spec.StorageClassName == nil && classOfClaim(c) == "" {
+		c = c.DeepCopy()
+		c.Spec.StorageClassName = s.defaultClass()
+	}
+	if waits(s.classes[classOfClaim(c)]) {
+		s.Set(c)
+		return
+	}
+	s.version++
+	s.coming[name] = true
+}
+
+// defaultClass is the name of the newest class that is marked as default; nil for none.
+func (s *Store) defaultClass() *string {
+	var newest *storagev1.StorageClass
+	for _, class := range s.classes {
+		if class.Annotations[isDefaultClass] != "true" {
+			continue
+		}
+		if newest == nil || class.CreationTimestamp.After(newest.CreationTimestamp.Time) || class.CreationTimestamp.Equal(&newest.CreationTimestamp) && class.Name < newest.Name {
+			newest = class
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	return &newest.Name
+}
+
+// ofClass lists the volumes of a class.
+func (s *Store) ofClass(class string) []*corev1.PersistentVolume {
+	if s.byClass == nil {
+		s.byClass = map[string][]*corev1.PersistentVolume{}
+		for _, name := range slices.Sorted(maps.Keys(s.volumes)) {
+			of := classOfVolume(s.volumes[name])
+			s.byClass[of] = append(s.byClass[of], s.volumes[name])
+		}
+	}
+	return s.byClass[class]
+}
