@@ -72,7 +72,7 @@ var _ = Describe("Pods of a graph and replicas", func() {
 	})
 
 	It("are not less than minAvailable", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of service Decode, or 0 to stop it; minAvailable is immutable"
+		const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of component Decode, or 0 to stop it; minAvailable is immutable"
 		s := newServer(ctx)
 		e := &edited{s, readDeployment("", "metadata: {name: floor}\nspec: {services: {Decode: {replicas: 3, minAvailable: 2, multinode: {nodeCount: 2}, scalingAdapter: {enabled: true}}, Other: {replicas: 2, minAvailable: 2}}}")}
 		s.create(e.object)

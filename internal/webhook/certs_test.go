@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -186,9 +187,12 @@ func (s *server) ask(r *replica, object string) *admissionv1.AdmissionResponse {
 	trusted := x509.NewCertPool()
 	Expect(trusted.AppendCertsFromPEM(s.authority())).To(BeTrue(), "the authority is no certificate")
 	caller := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: webhookService + "." + operatorNamespace + ".svc"}}}
+	kind := metav1.GroupVersionKind{Group: nvidiav1alpha1.GroupVersion.Group, Version: nvidiav1alpha1.GroupVersion.Version, Kind: "DynamoGraphDeployment"}
 	review, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request:  &admissionv1.AdmissionRequest{UID: "1", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)}},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "1", Kind: kind, RequestKind: &kind, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)},
+		},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	response, err := caller.Post(fmt.Sprintf("https://127.0.0.1:%d%s", r.port, validateDeploymentPath), "application/json", bytes.NewReader(review))
