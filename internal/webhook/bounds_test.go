@@ -72,7 +72,7 @@ var _ = Describe("Pods of a graph and replicas", func() {
 	})
 
 	It("are not less than minAvailable", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
-		const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of component Decode, or 0 to stop it; minAvailable is immutable"
+		const tooFew = "spec.replicas: Invalid value: 1: must be at least 2, the minAvailable of %s Decode, or 0 to stop it; minAvailable is immutable"
 		s := newServer(ctx)
 		e := &edited{s, readDeployment("", "metadata: {name: floor}\nspec: {services: {Decode: {replicas: 3, minAvailable: 2, multinode: {nodeCount: 2}, scalingAdapter: {enabled: true}}, Other: {replicas: 2, minAvailable: 2}}}")}
 		s.create(e.object)
@@ -83,10 +83,10 @@ var _ = Describe("Pods of a graph and replicas", func() {
 		Expect(e.change(`{"spec":{"services":{"Other":{"replicas":0}}}}`)).To(Succeed())
 
 		By("in an adapter and in its scale")
-		s.wantRefused(s.tryCreate(adapterOf("floor-decode", "floor", "Decode", 1)), tooFew)
+		s.wantRefused(s.tryCreate(adapterOf("floor-decode", "floor", "Decode", 1)), fmt.Sprintf(tooFew, "service")) // the adapter is of v1alpha1
 		adapter := adapterOf("floor-decode", "floor", "Decode", 3)
 		s.create(adapter)
-		s.wantRefused(s.scale(adapter, 1), tooFew)
+		s.wantRefused(s.scale(adapter, 1), fmt.Sprintf(tooFew, "component")) // a Scale is of neither version
 		Expect(s.scale(adapter, 2)).To(Succeed())
 		Expect(s.scale(adapter, 0)).To(Succeed())
 	})
