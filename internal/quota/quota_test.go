@@ -273,6 +273,22 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
+// Every replica of a group has a Workload of its own, however long the group's name is.
+func TestOwnNamesOfLongGroups(t *testing.T) {
+	for length := 50; length <= 57; length++ {
+		sg := group("work", 11, 1, "8")
+		sg.Name = strings.Repeat("x", length)
+		of := map[string]int32{}
+		for _, ordinal := range []int32{1, 2, 10, 100} {
+			name := ownName(sg, ordinal, rolesOf(sg))
+			if other, taken := of[name]; taken || len(name) > maxName {
+				t.Errorf("a group's name of %d characters: replica %d has Workload %s of %d characters, which is of replica %d", length, ordinal, name, len(name), other)
+			}
+			of[name] = ordinal
+		}
+	}
+}
+
 func TestSuits(t *testing.T) {
 	in, out := group("work", 1, 1, "8"), group("work", 1, 1, "8")
 	out.Annotations = nil
