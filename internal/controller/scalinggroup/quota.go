@@ -28,45 +28,72 @@ func (r *Reconciler) dependsOnOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 
 // stepsFor turns a plan into steps that the group's provider, and its queue of Kueue, can follow. own are the group's pods.
 func (r *Reconciler) stepsFor(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica, next rollout.Plan) (steps, error) {
+	q, err := r.queueOf(ctx, sg)
+	if err != nil {
+		return steps{}, err
+	}
+	if q.closed {
+		next = next.OnlyScaleIn()
+	}
 	s := r.fit(ctx, sg, replicas, next)
-	err := r.enqueue(ctx, sg, own, replicas, &s)
-	return s, err
+	if q.named || slices.ContainsFunc(own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
+		s.replaceUnqueued(sg, replicas)
+	}
+	q.enqueue(sg, own, &s)
+	return s, nil
 }
 
-// enqueue has new pods of a group that is in a queue of Kueue join their Workloads. While these cannot be read no pod is made: without its Workload one
-// would have no quota, or end those that have. Replicas that have not begun, and are not as the queue wants them now, are recreated.
-func (r *Reconciler) enqueue(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica, s *steps) error {
-	queued := func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }
-	if quota.QueueOf(sg) == "" && !slices.ContainsFunc(own, queued) {
-		return nil
+// queue is what new pods of a group find in its queue of Kueue.
+type queue struct {
+	// named: the group has a queue.
+	named bool
+	// closed: no new pod can join a Workload. Nothing is made then, and nothing is taken down that would have to be made again.
+	closed bool
+	// groups are all of the deployment, and base is the stored Workload of its first replicas, nil where there is none.
+	groups []*trellisv1alpha1.ScalingGroup
+	base   *quota.Workload
+}
+
+// queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no quota, or end those
+// that have, and while no quota is asked for the deployment.
+func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
+	if quota.QueueOf(sg) == "" {
+		return queue{}, nil
 	}
-	s.replaceUnqueued(sg, replicas)
-	if quota.QueueOf(sg) == "" || len(s.create)+len(s.make) == 0 {
-		return nil
-	}
-	s.make = nil // the pods of sets are Kueue's own matter
 	reader, _ := quotacontroller.Reader(ctx, r.Providers)
 	if reader == nil {
-		s.create = nil
-		return nil
+		return queue{named: true, closed: true}, nil
 	}
-	groups, err := r.groupsOf(ctx, sg)
-	if err != nil {
-		return err
+	return r.readQueue(ctx, sg, reader)
+}
+
+func (r *Reconciler) readQueue(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, from client.Reader) (queue, error) {
+	q := queue{named: true}
+	var err error
+	if q.groups, err = r.groupsOf(ctx, sg); err != nil {
+		return q, err
 	}
-	stored, err := quotacontroller.Workload(ctx, reader, types.NamespacedName{Namespace: sg.Namespace, Name: quota.BaseOf(groups).Name})
-	if err != nil {
-		return err
+	if refused := (&quota.Observation{Groups: q.groups}).Refused(); refused != nil {
+		q.closed = true
+		return q, nil
 	}
-	if stored != nil && (stored.DeletionTimestamp != nil || stored.Finished()) {
+	q.base, err = quotacontroller.Workload(ctx, from, types.NamespacedName{Namespace: sg.Namespace, Name: quota.BaseOf(q.groups).Name})
+	return q, err
+}
+
+// enqueue has new pods of a group that is in a queue join their Workloads.
+func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *steps) {
+	if !q.named || len(s.create) == 0 {
+		return
+	}
+	if q.base != nil && (q.base.DeletionTimestamp != nil || q.base.Finished()) {
 		s.create = nil // its end brings the next reconcile
-		return nil
+		return
 	}
-	joining := quota.Join(sg, groups, own, stored)
+	joining := quota.Join(sg, q.groups, own, q.base)
 	for _, pod := range s.create {
 		joining.Add(pod)
 	}
-	return nil
 }
 
 // groupsOf are all scaling groups of the group's deployment.
