@@ -59,11 +59,7 @@ func (w *world) observation() Observation {
 // make makes the pods of a replica, as the controller of scaling groups does.
 func (w *world) make(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 	w.t.Helper()
-	var stored *Workload
-	if at := slices.IndexFunc(w.workloads, func(one *Workload) bool { return one.Name == BaseOf(w.groups).Name }); at >= 0 {
-		stored = w.workloads[at]
-	}
-	joining := Join(sg, w.groups, membersOf(sg, w.pods), stored)
+	joining := Join(sg, w.groups, membersOf(sg, w.pods), w.workloads)
 	for _, ordinal := range ordinals {
 		for index := range graph.PodsPerReplica(sg) {
 			pod := gangtest.Pod(sg, ordinal, index)

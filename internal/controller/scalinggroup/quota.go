@@ -49,9 +49,9 @@ type queue struct {
 	named bool
 	// closed: no new pod can join a Workload. Nothing is made then, and nothing is taken down that would have to be made again.
 	closed bool
-	// groups are all of the deployment, and base is the stored Workload of its first replicas, nil where there is none.
-	groups []*trellisv1alpha1.ScalingGroup
-	base   *quota.Workload
+	// groups and workloads are all of the deployment.
+	groups    []*trellisv1alpha1.ScalingGroup
+	workloads []*quota.Workload
 }
 
 // queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no quota, or end those
@@ -77,7 +77,9 @@ func (r *Reconciler) readQueue(ctx context.Context, sg *trellisv1alpha1.ScalingG
 		q.closed = true
 		return q, nil
 	}
-	q.base, err = quotacontroller.Workload(ctx, from, types.NamespacedName{Namespace: sg.Namespace, Name: quota.BaseOf(q.groups).Name})
+	if owner := metav1.GetControllerOfNoCopy(sg); owner != nil {
+		q.workloads, err = quotacontroller.Workloads(ctx, from, types.NamespacedName{Namespace: sg.Namespace, Name: owner.Name}, owner.UID)
+	}
 	return q, err
 }
 
@@ -86,11 +88,11 @@ func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *
 	if !q.named || len(s.create) == 0 {
 		return
 	}
-	if q.base != nil && (q.base.DeletionTimestamp != nil || q.base.Finished()) {
+	if quota.BaseEnds(q.workloads, q.groups) {
 		s.create = nil // its end brings the next reconcile
 		return
 	}
-	joining := quota.Join(sg, q.groups, own, q.base)
+	joining := quota.Join(sg, q.groups, own, q.workloads)
 	for _, pod := range s.create {
 		joining.Add(pod)
 	}

@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -147,6 +145,4 @@ func TestClosedQueues(t *testing.T) {
 // noWorkloads is a cluster without Workloads.
 type noWorkloads struct{ client.Reader }
 
-func (noWorkloads) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
-	return apierrors.NewNotFound(schema.GroupResource{Resource: "workloads"}, name.Name)
-}
+func (noWorkloads) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
