@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
 // A successor joins the Workload that its replica has, also where the base has space.
@@ -53,4 +55,15 @@ func TestOwnWorkloadOfAReplicaInTheBase(t *testing.T) {
 	w.make(work, 1)
 	w.workloads = all
 	w.expect("the second is in the base", "-g-work-1")
+}
+
+// The base is asked for when all scaling groups exist: its podsets cannot be changed.
+func TestBaseWaitsForAllGroups(t *testing.T) {
+	front, work := group("front", 1, 1, "0"), group("work", 1, 1, "8")
+	w := newWorld(t, work)
+	w.dgd.Spec.Components = []nvidiav1beta1.ComponentSpec{{Name: "front"}, {Name: "work"}}
+	w.make(work, 0)
+	w.expect("one group is missing")
+	w.groups = append(w.groups, front)
+	w.expect("all are there", "+g-base front-mainx1 work-mainx1")
 }

@@ -121,6 +121,9 @@ func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.P
 func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
 	if base := BaseOf(o.Groups); name == base.Name {
+		if gang.MissingGroups(o.DGD, o.Groups) {
+			return nil // the base cannot be changed later, and would have no space for them
+		}
 		sets = base.PodSets
 	} else {
 		sets = o.ownPodSetsFor(name, pods[0])

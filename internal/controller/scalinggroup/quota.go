@@ -13,9 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	quotacontroller "github.com/trellis-k8s/trellis/internal/controller/quota"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -55,7 +59,7 @@ type queue struct {
 }
 
 // queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no quota, or end those
-// that have, and while no quota is asked for the deployment.
+// that have, while no quota is asked for the deployment, and while the base is not made since a scaling group is missing.
 func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
 	if quota.QueueOf(sg) == "" {
 		return queue{}, nil
@@ -77,10 +81,18 @@ func (r *Reconciler) readQueue(ctx context.Context, sg *trellisv1alpha1.ScalingG
 		q.closed = true
 		return q, nil
 	}
-	if owner := metav1.GetControllerOfNoCopy(sg); owner != nil {
-		q.workloads, err = quotacontroller.Workloads(ctx, from, types.NamespacedName{Namespace: sg.Namespace, Name: owner.Name}, owner.UID)
+	owner := metav1.GetControllerOfNoCopy(sg)
+	if owner == nil {
+		return q, nil
 	}
-	return q, err
+	name := types.NamespacedName{Namespace: sg.Namespace, Name: owner.Name}
+	if q.workloads, err = quotacontroller.Workloads(ctx, from, name, owner.UID); err != nil || quota.BaseAmong(q.workloads, q.groups) != nil {
+		return q, err
+	}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	err = r.Client.Get(ctx, name, dgd)
+	q.closed = err != nil || gang.MissingGroups(dgd, q.groups)
+	return q, client.IgnoreNotFound(err)
 }
 
 // enqueue has new pods of a group that is in a queue join their Workloads.
@@ -114,6 +126,24 @@ func (r *Reconciler) groupsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 		groups = append(groups, &list.Items[i])
 	}
 	return groups, nil
+}
+
+// siblings are the groups of a group's deployment, where it is in a queue: these wait for one another.
+func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.Request {
+	sg := o.(*trellisv1alpha1.ScalingGroup)
+	if quota.QueueOf(sg) == "" {
+		return nil
+	}
+	groups, err := r.groupsOf(ctx, sg)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups that wait for another", "group", sg.Name)
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(groups))
+	for _, one := range groups {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(one)})
+	}
+	return out
 }
 
 // replaceUnqueued has replicas recreated of which nothing has begun and whose pods wait in another queue than the group, or in one although the group is in

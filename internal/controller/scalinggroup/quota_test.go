@@ -125,15 +125,17 @@ func TestClosedQueues(t *testing.T) {
 	grove := sibling("other")
 	grove.Spec.Provider = specs.Grove.Name
 	for name, tc := range map[string]struct {
-		groups []*trellisv1alpha1.ScalingGroup
-		closed bool
+		missing []string
+		groups  []*trellisv1alpha1.ScalingGroup
+		closed  bool
 	}{
-		"one group":               {many[:1], false},
-		"too many roles":          {many, true},
-		"pods are made by others": {[]*trellisv1alpha1.ScalingGroup{many[0], grove}, true},
+		"one group":               {nil, many[:1], false},
+		"another is missing":      {[]string{"other"}, many[:1], true},
+		"too many roles":          {nil, many, true},
+		"pods are made by others": {nil, []*trellisv1alpha1.ScalingGroup{many[0], grove}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Client: clusterOf(t, nil, tc.groups...)}
+			r := &Reconciler{Client: clusterOf(t, tc.missing, tc.groups...)}
 			q, err := r.readQueue(t.Context(), tc.groups[0], noWorkloads{})
 			if err != nil || q.closed != tc.closed || !q.named {
 				t.Errorf("closed %v, %v", q.closed, err)
