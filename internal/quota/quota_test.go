@@ -27,7 +27,7 @@ import (
 func group(service string, replicas, size int32, gpus string) *trellisv1alpha1.ScalingGroup {
 	sg := gangtest.Group(service, replicas, size, gangtest.Frozen("zone", ""))
 	sg.OwnerReferences = []metav1.OwnerReference{{Kind: "DynamoGraphDeployment", Name: "g", UID: "g-uid", Controller: ptr.To(true)}}
-	sg.Annotations = map[string]string{graph.LabelKueueQueue: "q"}
+	sg.Annotations = map[string]string{graph.AnnotationKueueQueue: "q"}
 	for i := range sg.Spec.Roles {
 		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"gpu": resource.MustParse(gpus)},
@@ -285,11 +285,20 @@ func TestOwnNamesOfLongGroups(t *testing.T) {
 	}
 }
 
+// An annotation of the user's is no queue.
+func TestQueueIsOfTheDeployment(t *testing.T) {
+	work := group("work", 1, 1, "8")
+	work.Annotations = map[string]string{graph.LabelKueueQueue: "q"}
+	if queue := QueueOf(work); queue != "" {
+		t.Errorf("it is in queue %s", queue)
+	}
+}
+
 func TestSuits(t *testing.T) {
 	in, out := group("work", 1, 1, "8"), group("work", 1, 1, "8")
 	out.Annotations = nil
 	other := group("work", 1, 1, "8")
-	other.Annotations[graph.LabelKueueQueue] = "r"
+	other.Annotations[graph.AnnotationKueueQueue] = "r"
 	w := newWorld(t, in)
 	w.make(in, 0)
 	queued, plain := w.pods[0], gangtest.Pod(in, 0, 0)

@@ -31,7 +31,7 @@ import (
 // queued is a group in a queue of Kueue, of the deployment g.
 func queued(replicas, size int32) *trellisv1alpha1.ScalingGroup {
 	sg := group(replicas, size)
-	sg.Annotations = map[string]string{graph.LabelKueueQueue: "q"}
+	sg.Annotations = map[string]string{graph.AnnotationKueueQueue: "q"}
 	sg.OwnerReferences = []metav1.OwnerReference{{Kind: "DynamoGraphDeployment", Name: "g", UID: "g-uid", Controller: ptr.To(true)}}
 	return sg
 }
