@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/newpod"
@@ -79,7 +80,7 @@ func NewRequest(o Observation) *Request {
 		objections: o.Objections, idle: o.Idle, failing: o.Failing, preempting: o.Preempting, notEnding: o.NotEnding, stayed: o.Avoid,
 		Graph: placement.Graph{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel},
 	}
-	r.Creating = missingGroups(o)
+	r.Creating = MissingGroups(o.DGD, o.Groups)
 	groups := slices.Clone(o.Groups)
 	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
 	r.setConstraint(groups)
@@ -130,14 +131,14 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 // Surplus says whether a replica is more than the service wants for good, for the time of an update: nobody is notified when it is not placed.
 func (r *Request) Surplus(service string, ordinal int) bool { return r.surplus[Key{service, ordinal}] }
 
-// missingGroups says that a service with replicas has no scaling group yet: the cache may lag behind the graph controller.
-func missingGroups(o Observation) bool {
+// MissingGroups says that a service with replicas has no scaling group yet: the cache may lag behind the graph controller.
+func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) bool {
 	have := map[string]bool{}
-	for _, sg := range o.Groups {
+	for _, sg := range groups {
 		have[sg.Spec.Service] = true
 	}
-	for i := range o.DGD.Spec.Components {
-		if c := &o.DGD.Spec.Components[i]; !have[c.Name] && (c.Replicas == nil || *c.Replicas > 0) {
+	for i := range dgd.Spec.Components {
+		if c := &dgd.Spec.Components[i]; !have[c.Name] && (c.Replicas == nil || *c.Replicas > 0) {
 			return true
 		}
 	}

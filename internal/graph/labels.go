@@ -29,8 +29,11 @@ const (
 	LabelGroupUID = "trellis.dev/scaling-group-uid"
 )
 
-// LabelKueueQueue on a deployment names the queue of Kueue that its pods wait in. On a scaling group it is an annotation.
+// LabelKueueQueue on a deployment names the queue of Kueue that its pods wait in.
 const LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+
+// AnnotationKueueQueue on a scaling group is that queue. It is no key of Kueue's: groups inherit annotations of their component, which name no queue.
+const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 
 // PlacementGate is the scheduling gate that holds a gang's pods until the whole gang is placed.
 const PlacementGate = "trellis.dev/placement"

@@ -52,8 +52,9 @@ func (g *Graph) scalingGroup(s *Service) *trellisv1alpha1.ScalingGroup {
 	if g.queue != "" && !Gated(sg) { // pods of gangs have it from their PodGroup
 		metav1.SetMetaDataAnnotation(&sg.ObjectMeta, AnnotationQueue, g.queue)
 	}
+	delete(sg.Annotations, AnnotationKueueQueue)
 	if g.kueueQueue != "" {
-		metav1.SetMetaDataAnnotation(&sg.ObjectMeta, LabelKueueQueue, g.kueueQueue)
+		metav1.SetMetaDataAnnotation(&sg.ObjectMeta, AnnotationKueueQueue, g.kueueQueue)
 	}
 	for i := range s.Roles {
 		sg.Spec.Roles = append(sg.Spec.Roles, *s.Roles[i].DeepCopy())

@@ -141,7 +141,8 @@ func ownName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, roles []role) stri
 	for i := range roles {
 		identity += fmt.Sprintf("/%s x %d", roles[i].name, roles[i].count)
 	}
-	return withHash(fmt.Sprintf("%s-%d", sg.Name, ordinal), identity)
+	name := fmt.Sprintf("%s-%d", sg.Name, ordinal)
+	return withHash(name, name+"/"+identity) // the name may be cut before the ordinal
 }
 
 func ownPodSets(roles []role) []PodSet {

@@ -38,7 +38,7 @@ const Gate = "kueue.x-k8s.io/admission"
 const PodEvicted corev1.PodConditionType = "TerminationTarget"
 
 // QueueOf is the queue that the pods of a group wait in; "" without one.
-func QueueOf(sg *trellisv1alpha1.ScalingGroup) string { return sg.Annotations[graph.LabelKueueQueue] }
+func QueueOf(sg *trellisv1alpha1.ScalingGroup) string { return sg.Annotations[graph.AnnotationKueueQueue] }
 
 // WorkloadOf is the Workload that a pod was made for; "" for none.
 func WorkloadOf(pod *corev1.Pod) string {
@@ -69,13 +69,18 @@ type Joining struct {
 	free int32
 	// of are the Workloads of replicas of which some pods exist.
 	of map[int32]string
+	// usable are the Workloads that pods can join: those that exist and Kueue has not finished with.
+	usable map[string]bool
 }
 
 // Join prepares new pods of a group to join Workloads. groups are all of the deployment; existing are the group's pods, those that end included;
-// stored is the base's Workload, nil where there is none.
-func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, stored *Workload) *Joining {
-	j := &Joining{sg: sg, roles: rolesOf(sg), base: BaseOf(groups), of: map[int32]string{}}
-	if stored != nil {
+// workloads are those of the deployment.
+func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, workloads []*Workload) *Joining {
+	j := &Joining{sg: sg, roles: rolesOf(sg), base: BaseOf(groups), of: map[int32]string{}, usable: map[string]bool{}}
+	for _, w := range workloads {
+		j.usable[w.Name] = w.usable()
+	}
+	if stored := BaseAmong(workloads, groups); stored != nil {
 		j.base.PodSets = stored.Spec.PodSets
 	}
 	j.free = j.base.spaceFor(j.roles)
@@ -109,19 +114,25 @@ func (b *Base) spaceFor(roles []role) int32 {
 	return space
 }
 
+// workloadFor is the Workload that a new pod of a replica joins: that of the replica's other pods, or the replica's own where it has one, or the base
+// while there is space.
+func (j *Joining) workloadFor(ordinal int32) string {
+	if name, known := j.of[ordinal]; known {
+		return name
+	}
+	name := ownName(j.sg, ordinal, j.roles)
+	if !j.usable[name] && j.free > 0 {
+		name = j.base.Name
+		j.free--
+	}
+	j.of[ordinal] = name
+	return name
+}
+
 // Add has a new pod wait in the queue, in the Workload of its replica.
 func (j *Joining) Add(pod *corev1.Pod) {
 	ordinal, index, _ := graph.ReplicaOf(pod)
-	name, known := j.of[ordinal]
-	switch {
-	case known:
-	case j.free > 0:
-		name = j.base.Name
-		j.free--
-	default:
-		name = ownName(j.sg, ordinal, j.roles)
-	}
-	j.of[ordinal] = name
+	name := j.workloadFor(ordinal)
 	total := podsOf(ownPodSets(j.roles))
 	if name == j.base.Name {
 		total = j.base.Pods()

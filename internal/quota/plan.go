@@ -93,8 +93,10 @@ func (o *Observation) kept() map[string]bool {
 		}
 		roles, pods := rolesOf(sg), membersOf(sg, o.Pods)
 		for _, ordinal := range gang.Ordinals(sg, pods) {
-			out[ownName(sg, int32(ordinal), roles)] = true
-			due = due || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { n, _, _ := graph.ReplicaOf(pod); return int(n) == ordinal })
+			of := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { n, _, _ := graph.ReplicaOf(pod); return int(n) != ordinal })
+			own := ownName(sg, int32(ordinal), roles)
+			out[own] = !slices.ContainsFunc(of, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && WorkloadOf(pod) != own })
+			due = due || len(of) == 0
 		}
 	}
 	if base := BaseOf(o.Groups); due && o.suits(base) {
@@ -119,6 +121,9 @@ func membersOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.P
 func (o *Observation) podSetsFor(name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
 	if base := BaseOf(o.Groups); name == base.Name {
+		if gang.MissingGroups(o.DGD, o.Groups) {
+			return nil // the base cannot be changed later, and would have no space for them
+		}
 		sets = base.PodSets
 	} else {
 		sets = o.ownPodSetsFor(name, pods[0])

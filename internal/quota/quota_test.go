@@ -27,7 +27,7 @@ import (
 func group(service string, replicas, size int32, gpus string) *trellisv1alpha1.ScalingGroup {
 	sg := gangtest.Group(service, replicas, size, gangtest.Frozen("zone", ""))
 	sg.OwnerReferences = []metav1.OwnerReference{{Kind: "DynamoGraphDeployment", Name: "g", UID: "g-uid", Controller: ptr.To(true)}}
-	sg.Annotations = map[string]string{graph.LabelKueueQueue: "q"}
+	sg.Annotations = map[string]string{graph.AnnotationKueueQueue: "q"}
 	for i := range sg.Spec.Roles {
 		sg.Spec.Roles[i].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"gpu": resource.MustParse(gpus)},
@@ -59,11 +59,7 @@ func (w *world) observation() Observation {
 // make makes the pods of a replica, as the controller of scaling groups does.
 func (w *world) make(sg *trellisv1alpha1.ScalingGroup, ordinals ...int32) {
 	w.t.Helper()
-	var stored *Workload
-	if at := slices.IndexFunc(w.workloads, func(one *Workload) bool { return one.Name == BaseOf(w.groups).Name }); at >= 0 {
-		stored = w.workloads[at]
-	}
-	joining := Join(sg, w.groups, membersOf(sg, w.pods), stored)
+	joining := Join(sg, w.groups, membersOf(sg, w.pods), w.workloads)
 	for _, ordinal := range ordinals {
 		for index := range graph.PodsPerReplica(sg) {
 			pod := gangtest.Pod(sg, ordinal, index)
@@ -273,11 +269,36 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
+// Every replica of a group has a Workload of its own, however long the group's name is.
+func TestOwnNamesOfLongGroups(t *testing.T) {
+	for length := 50; length <= 57; length++ {
+		sg := group("work", 11, 1, "8")
+		sg.Name = strings.Repeat("x", length)
+		of := map[string]int32{}
+		for _, ordinal := range []int32{1, 2, 10, 100} {
+			name := ownName(sg, ordinal, rolesOf(sg))
+			if other, taken := of[name]; taken || len(name) > maxName {
+				t.Errorf("a group's name of %d characters: replica %d has Workload %s of %d characters, which is of replica %d", length, ordinal, name, len(name), other)
+			}
+			of[name] = ordinal
+		}
+	}
+}
+
+// An annotation of the user's is no queue.
+func TestQueueIsOfTheDeployment(t *testing.T) {
+	work := group("work", 1, 1, "8")
+	work.Annotations = map[string]string{graph.LabelKueueQueue: "q"}
+	if queue := QueueOf(work); queue != "" {
+		t.Errorf("it is in queue %s", queue)
+	}
+}
+
 func TestSuits(t *testing.T) {
 	in, out := group("work", 1, 1, "8"), group("work", 1, 1, "8")
 	out.Annotations = nil
 	other := group("work", 1, 1, "8")
-	other.Annotations[graph.LabelKueueQueue] = "r"
+	other.Annotations[graph.AnnotationKueueQueue] = "r"
 	w := newWorld(t, in)
 	w.make(in, 0)
 	queued, plain := w.pods[0], gangtest.Pod(in, 0, 0)

@@ -4,10 +4,14 @@
 package quota
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
 // WorkloadKind is what Kueue gives quota to.
@@ -81,6 +85,24 @@ func (w *Workload) Admitted() bool {
 // Finished says that Kueue does not look at a Workload any more: for example because its pods were others than it says.
 func (w *Workload) Finished() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
+}
+
+// usable says that pods can join a Workload.
+func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
+
+// BaseEnds says that the Workload of the first replicas of a deployment is on its way out: until it is gone no pod can join it, or the next one.
+func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
+	base := BaseAmong(workloads, groups)
+	return base != nil && !base.usable()
+}
+
+// BaseAmong is the Workload of the first replicas of a deployment; nil where there is none.
+func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *Workload {
+	base := BaseOf(groups)
+	if at := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == base.Name }); at >= 0 {
+		return workloads[at]
+	}
+	return nil
 }
 
 // holdsQuota says that quota is set aside for a Workload.

@@ -6,6 +6,8 @@ package graph
 import (
 	"context"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	quotacontroller "github.com/trellis-k8s/trellis/internal/controller/quota"
 	"github.com/trellis-k8s/trellis/internal/quota"
@@ -20,7 +22,7 @@ func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, er
 	if own == nil {
 		return &why, nil
 	}
-	workloads, err := quotacontroller.Workloads(ctx, own, o.dgd)
+	workloads, err := quotacontroller.Workloads(ctx, own, client.ObjectKeyFromObject(o.dgd), o.dgd.UID)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidia
 		o.Pods = append(o.Pods, &pods.Items[i])
 	}
 	var err error
-	o.Workloads, err = Workloads(ctx, own, dgd)
+	o.Workloads, err = Workloads(ctx, own, client.ObjectKeyFromObject(dgd), dgd.UID)
 	return o, err
 }
 

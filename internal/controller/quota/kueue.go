@@ -122,9 +122,9 @@ func Reader(ctx context.Context, registry Registry) (client.Reader, quota.Report
 }
 
 // Workloads lists those of a deployment.
-func Workloads(ctx context.Context, from client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]*quota.Workload, error) {
+func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName, uid types.UID) ([]*quota.Workload, error) {
 	list := listOfWorkloads()
-	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(dgd.UID)}); err != nil {
+	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(uid)}); err != nil {
 		return nil, fmt.Errorf("listing the Workloads of deployment %s: %w", dgd.Name, err)
 	}
 	workloads := make([]*quota.Workload, 0, len(list.Items))
@@ -136,19 +136,4 @@ func Workloads(ctx context.Context, from client.Reader, dgd *nvidiav1beta1.Dynam
 		workloads = append(workloads, w)
 	}
 	return workloads, nil
-}
-
-// Workload reads one; nil when there is none.
-func Workload(ctx context.Context, from client.Reader, name types.NamespacedName) (*quota.Workload, error) {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(quota.WorkloadKind)
-	err := from.Get(ctx, name, object)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Workload %s: %w", name.Name, err)
-	}
-	w := &quota.Workload{}
-	return w, external.Read(object, w)
 }

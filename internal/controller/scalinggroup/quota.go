@@ -13,9 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	quotacontroller "github.com/trellis-k8s/trellis/internal/controller/quota"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -28,45 +32,82 @@ func (r *Reconciler) dependsOnOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 
 // stepsFor turns a plan into steps that the group's provider, and its queue of Kueue, can follow. own are the group's pods.
 func (r *Reconciler) stepsFor(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica, next rollout.Plan) (steps, error) {
+	q, err := r.queueOf(ctx, sg)
+	if err != nil {
+		return steps{}, err
+	}
+	if q.closed {
+		next = next.OnlyScaleIn()
+	}
 	s := r.fit(ctx, sg, replicas, next)
-	err := r.enqueue(ctx, sg, own, replicas, &s)
-	return s, err
+	if q.named || slices.ContainsFunc(own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
+		s.replaceUnqueued(sg, replicas)
+	}
+	q.enqueue(sg, own, &s)
+	return s, nil
 }
 
-// enqueue has new pods of a group that is in a queue of Kueue join their Workloads. While these cannot be read no pod is made: without its Workload one
-// would have no quota, or end those that have. Replicas that have not begun, and are not as the queue wants them now, are recreated.
-func (r *Reconciler) enqueue(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica, s *steps) error {
-	queued := func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }
-	if quota.QueueOf(sg) == "" && !slices.ContainsFunc(own, queued) {
-		return nil
+// queue is what new pods of a group find in its queue of Kueue.
+type queue struct {
+	// named: the group has a queue.
+	named bool
+	// closed: no new pod can join a Workload. Nothing is made then, and nothing is taken down that would have to be made again.
+	closed bool
+	// groups and workloads are all of the deployment.
+	groups    []*trellisv1alpha1.ScalingGroup
+	workloads []*quota.Workload
+}
+
+// queueOf looks at the queue of a group. It is closed while Workloads cannot be read, since a pod without its Workload would have no quota, or end those
+// that have, while no quota is asked for the deployment, and while the base is not made since a scaling group is missing.
+func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
+	if quota.QueueOf(sg) == "" {
+		return queue{}, nil
 	}
-	s.replaceUnqueued(sg, replicas)
-	if quota.QueueOf(sg) == "" || len(s.create)+len(s.make) == 0 {
-		return nil
-	}
-	s.make = nil // the pods of sets are Kueue's own matter
 	reader, _ := quotacontroller.Reader(ctx, r.Providers)
 	if reader == nil {
-		s.create = nil
-		return nil
+		return queue{named: true, closed: true}, nil
 	}
-	groups, err := r.groupsOf(ctx, sg)
-	if err != nil {
-		return err
+	return r.readQueue(ctx, sg, reader)
+}
+
+func (r *Reconciler) readQueue(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, from client.Reader) (queue, error) {
+	q := queue{named: true}
+	var err error
+	if q.groups, err = r.groupsOf(ctx, sg); err != nil {
+		return q, err
 	}
-	stored, err := quotacontroller.Workload(ctx, reader, types.NamespacedName{Namespace: sg.Namespace, Name: quota.BaseOf(groups).Name})
-	if err != nil {
-		return err
+	if refused := (&quota.Observation{Groups: q.groups}).Refused(); refused != nil {
+		q.closed = true
+		return q, nil
 	}
-	if stored != nil && (stored.DeletionTimestamp != nil || stored.Finished()) {
+	owner := metav1.GetControllerOfNoCopy(sg)
+	if owner == nil {
+		return q, nil
+	}
+	name := types.NamespacedName{Namespace: sg.Namespace, Name: owner.Name}
+	if q.workloads, err = quotacontroller.Workloads(ctx, from, name, owner.UID); err != nil || quota.BaseAmong(q.workloads, q.groups) != nil {
+		return q, err
+	}
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	err = r.Client.Get(ctx, name, dgd)
+	q.closed = err != nil || gang.MissingGroups(dgd, q.groups)
+	return q, client.IgnoreNotFound(err)
+}
+
+// enqueue has new pods of a group that is in a queue join their Workloads.
+func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *steps) {
+	if !q.named || len(s.create) == 0 {
+		return
+	}
+	if quota.BaseEnds(q.workloads, q.groups) {
 		s.create = nil // its end brings the next reconcile
-		return nil
+		return
 	}
-	joining := quota.Join(sg, groups, own, stored)
+	joining := quota.Join(sg, q.groups, own, q.workloads)
 	for _, pod := range s.create {
 		joining.Add(pod)
 	}
-	return nil
 }
 
 // groupsOf are all scaling groups of the group's deployment.
@@ -85,6 +126,24 @@ func (r *Reconciler) groupsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 		groups = append(groups, &list.Items[i])
 	}
 	return groups, nil
+}
+
+// siblings are the groups of a group's deployment, where it is in a queue: these wait for one another.
+func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.Request {
+	sg := o.(*trellisv1alpha1.ScalingGroup)
+	if quota.QueueOf(sg) == "" {
+		return nil
+	}
+	groups, err := r.groupsOf(ctx, sg)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "listing the scaling groups that wait for another", "group", sg.Name)
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(groups))
+	for _, one := range groups {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(one)})
+	}
+	return out
 }
 
 // replaceUnqueued has replicas recreated of which nothing has begun and whose pods wait in another queue than the group, or in one although the group is in
