@@ -89,7 +89,7 @@ func componentsOf(o observed, wanted *graph.Graph, workers []*graph.Service) []r
 	for i, s := range workers {
 		c := rollout.Component{Replicas: replicas[i], Bounds: shared[i], Recreate: s.Rollout.Recreate}
 		if s.StatesBounds {
-			c.Bounds = rollout.BoundsOf(&s.Rollout, replicas[i])
+			c.Bounds = rollout.BoundsOf(&s.Rollout, replicas[i]).Within(replicas[i])
 		}
 		if sg := o.groups[s.Name]; sg != nil {
 			c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)

@@ -194,6 +194,35 @@ func TestBoundsOfAStep(t *testing.T) {
 	}
 }
 
+// TestHugeBoundsOfAStep: however large a bound is, a step has no more than the replicas of the component.
+func TestHugeBoundsOfAStep(t *testing.T) {
+	const huge = "2147483647"
+	cases := map[string]map[string]string{
+		"of the deployment": {"trellis.dev/rolling-update-max-surge": huge, "trellis.dev/rolling-update-max-unavailable": huge},
+		"of the components": {"nvidia.com/deployment-rolling-update-max-surge": huge, "nvidia.com/deployment-rolling-update-max-unavailable": huge},
+	}
+	for name, annotations := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := disaggregated(t)
+			edit(o)
+			written(t, &o)
+			count(o, "prefill", 2, 0)
+			count(o, "decode", 4, 0)
+			o.dgd.Annotations = annotations
+			got := map[string]trellisv1alpha1.RolloutStep{}
+			for _, s := range resolvedFrom(t, o).InStep() {
+				got[s.Name] = *s.Step
+			}
+			want := map[string]trellisv1alpha1.RolloutStep{
+				"prefill": {Make: 2, MaxUnavailable: 2, MaxSurge: 2}, "decode": {Make: 4, MaxUnavailable: 4, MaxSurge: 4},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestGenerationThatServes: the annotation and the runtime namespaces follow when all workers are of the new generation.
 func TestGenerationThatServes(t *testing.T) {
 	o := disaggregated(t)
