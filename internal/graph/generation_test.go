@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -267,6 +268,33 @@ func TestGroupsWrittenWithoutGenerations(t *testing.T) {
 			if (generation != "") != (name != "Frontend") {
 				t.Errorf("%s: after a change %s has the generation %q", version, name, generation)
 			}
+		}
+	}
+}
+
+// TestHowWorkersRollIsNotAboutTheirPods: annotations of the deployment alone reach no pod from other places, and a change of them replaces none.
+func TestHowWorkersRollIsNotAboutTheirPods(t *testing.T) {
+	annotations := map[string]string{
+		"trellis.dev/rolling-update-max-surge": "1", "trellis.dev/rolling-update-max-unavailable": "1", AnnotationGenerations: "false",
+	}
+	groups := stored(t, disaggregated(), nil)
+	for place, write := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment){
+		"spec.annotations": func(d *nvidiav1beta1.DynamoGraphDeployment) { d.Spec.Annotations = annotations },
+		"podTemplate": func(d *nvidiav1beta1.DynamoGraphDeployment) {
+			d.Component("decode").PodTemplate.Annotations = annotations
+		},
+	} {
+		dgd := disaggregated()
+		write(dgd)
+		if diff := cmp.Diff(groups["decode"].Spec, stored(t, dgd, groups)["decode"].Spec); diff != "" {
+			t.Errorf("%s (-without +with):\n%s", place, diff)
+		}
+		ignored := map[string]bool{}
+		for _, i := range NotActedOn(dgd, nvidiav1alpha1.AlphaOnly{}, specs.Gates.Name) {
+			ignored[i.Path.String()] = true
+		}
+		if len(ignored) != len(annotations) {
+			t.Errorf("%s: not acted on are %v", place, ignored)
 		}
 	}
 }
