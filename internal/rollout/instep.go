@@ -42,9 +42,10 @@ type Step struct {
 	Bounds
 }
 
-// Hold is the step in which nothing available is replaced and nothing is made.
+// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out go on, however
+// long the step lasts.
 func Hold(c Component) Step {
-	return Step{Keep: math.MaxInt32, Bounds: c.Bounds}
+	return Step{Keep: math.MaxInt32, Make: max(0, c.Replicas-c.Old), Bounds: c.Bounds}
 }
 
 // InStep decides how far each component of a graph may go, so that the old generation shrinks and the new one grows in the ratio of their replicas.

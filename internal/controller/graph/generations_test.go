@@ -129,7 +129,7 @@ func TestStepsOfAGeneration(t *testing.T) {
 	check("the new generation serves a quarter", map[string][2]int32{"prefill": {2, 2}, "decode": {3, 3}})
 	written(t, &o)
 	o.dgd.Spec.Components[1].Replicas = ptr.To[int32](3)
-	check("scaled, and not counted since the last step", hold)
+	check("scaled, and not counted since the last step", map[string][2]int32{"prefill": {everything, 0}, "decode": {everything, 3}})
 	o.dgd.Spec.Components[1].Replicas = ptr.To[int32](2)
 	edit := o.dgd.Spec.Components[2].ModelRef
 	edit.Name = "a third"
@@ -142,6 +142,30 @@ func TestStepsOfAGeneration(t *testing.T) {
 	count(o, "prefill", 0, 2)
 	count(o, "decode", 0, 4)
 	check("all are", map[string][2]int32{})
+}
+
+// TestWhatIsHeldIsRepaired: while one group is not counted, the others replace nothing, and make what they lack.
+func TestWhatIsHeldIsRepaired(t *testing.T) {
+	o := disaggregated(t)
+	edit(o)
+	written(t, &o)
+	o.dgd.Spec.Components[2].Replicas = ptr.To[int32](6)
+	check := func(title string, want int32) {
+		t.Helper()
+		got := stepsIn(resolvedFrom(t, o))["decode"]
+		if diff := cmp.Diff([2]int32{math.MaxInt32, want}, got); diff != "" {
+			t.Errorf("%s: keep and make of decode (-want +got):\n%s", title, diff)
+		}
+	}
+	check("scaled out", 2)
+	written(t, &o, "decode")
+	check("scaled out and written", 2)
+	count(o, "decode", 3, 2)
+	check("one of the old generation is lost", 3)
+	written(t, &o, "decode")
+	check("the step does not change before the next count", 3)
+	count(o, "decode", 3, 3)
+	check("repaired", 3)
 }
 
 // TestNoSteps: what is updated by itself.
