@@ -298,3 +298,28 @@ func TestHowWorkersRollIsNotAboutTheirPods(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelOfTheUser: the label of a generation in a deployment is none, also on groups that an operator without generations wrote with it.
+func TestLabelOfTheUser(t *testing.T) {
+	dgd := disaggregated()
+	dgd.Spec.Labels = map[string]string{LabelWorkerHash: "copied"}
+	groups := unsuffixed(t, dgd)
+	for name, sg := range groups {
+		if label, labelled := sg.Spec.Roles[0].Template.Labels[LabelWorkerHash]; labelled {
+			t.Errorf("pods of %s have the label %q", name, label)
+		}
+	}
+	for _, sg := range groups {
+		sg.Spec.Roles[0].Template.Labels[LabelWorkerHash] = "copied"
+		sg.Spec.Revision = revision(sg.Spec.Roles)
+	}
+	groups["decode"].Spec.Roles[0].Template.Labels[LabelWorkerHash] = "another"
+	groups["decode"].Spec.Revision = revision(groups["decode"].Spec.Roles)
+	before := revisionsOf(groups)
+	if diff := cmp.Diff(map[string]string{"frontend": "", "prefill": "", "decode": ""}, generationsOf(groups)); diff != "" {
+		t.Errorf("generations (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, revisionsOf(stored(t, dgd, groups))); diff != "" {
+		t.Errorf("revisions after an upgrade (-before +after):\n%s", diff)
+	}
+}

@@ -94,6 +94,7 @@ func (t *templater) podLabels() map[string]string {
 		maps.Copy(labels, template.Labels)
 	}
 	t.systemLabels(labels)
+	delete(labels, LabelWorkerHash) // the user's own is no generation
 	setIf(labels, LabelWorkerHash, t.generation)
 	return labels
 }
