@@ -39,7 +39,12 @@ func generationOf(roles []trellisv1alpha1.Role) string {
 	if len(roles) == 0 {
 		return ""
 	}
-	return roles[0].Template.Labels[LabelWorkerHash]
+	template := &roles[0].Template
+	generation := template.Labels[LabelWorkerHash]
+	if generation == "" || mainEnv(&template.Spec, envWorkerSuffix) != generation { // the user's own label
+		return ""
+	}
+	return generation
 }
 
 // InGenerations says that a change of one worker makes a new generation of all.

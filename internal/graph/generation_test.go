@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
@@ -268,5 +269,57 @@ func TestGroupsWrittenWithoutGenerations(t *testing.T) {
 				t.Errorf("%s: after a change %s has the generation %q", version, name, generation)
 			}
 		}
+	}
+}
+
+// TestHowWorkersRollIsNotAboutTheirPods: annotations of the deployment alone reach no pod from other places, and a change of them replaces none.
+func TestHowWorkersRollIsNotAboutTheirPods(t *testing.T) {
+	annotations := map[string]string{
+		"trellis.dev/rolling-update-max-surge": "1", "trellis.dev/rolling-update-max-unavailable": "1", AnnotationGenerations: "false",
+	}
+	groups := stored(t, disaggregated(), nil)
+	for place, write := range map[string]func(*nvidiav1beta1.DynamoGraphDeployment){
+		"spec.annotations": func(d *nvidiav1beta1.DynamoGraphDeployment) { d.Spec.Annotations = annotations },
+		"podTemplate": func(d *nvidiav1beta1.DynamoGraphDeployment) {
+			d.Component("decode").PodTemplate.Annotations = annotations
+		},
+	} {
+		dgd := disaggregated()
+		write(dgd)
+		if diff := cmp.Diff(groups["decode"].Spec, stored(t, dgd, groups)["decode"].Spec); diff != "" {
+			t.Errorf("%s (-without +with):\n%s", place, diff)
+		}
+		ignored := map[string]bool{}
+		for _, i := range NotActedOn(dgd, nvidiav1alpha1.AlphaOnly{}, specs.Gates.Name) {
+			ignored[i.Path.String()] = true
+		}
+		if len(ignored) != len(annotations) {
+			t.Errorf("%s: not acted on are %v", place, ignored)
+		}
+	}
+}
+
+// TestLabelOfTheUser: the label of a generation in a deployment is none, also on groups that an operator without generations wrote with it.
+func TestLabelOfTheUser(t *testing.T) {
+	dgd := disaggregated()
+	dgd.Spec.Labels = map[string]string{LabelWorkerHash: "copied"}
+	groups := unsuffixed(t, dgd)
+	for name, sg := range groups {
+		if label, labelled := sg.Spec.Roles[0].Template.Labels[LabelWorkerHash]; labelled {
+			t.Errorf("pods of %s have the label %q", name, label)
+		}
+	}
+	for _, sg := range groups {
+		sg.Spec.Roles[0].Template.Labels[LabelWorkerHash] = "copied"
+		sg.Spec.Revision = revision(sg.Spec.Roles)
+	}
+	groups["decode"].Spec.Roles[0].Template.Labels[LabelWorkerHash] = "another"
+	groups["decode"].Spec.Revision = revision(groups["decode"].Spec.Roles)
+	before := revisionsOf(groups)
+	if diff := cmp.Diff(map[string]string{"frontend": "", "prefill": "", "decode": ""}, generationsOf(groups)); diff != "" {
+		t.Errorf("generations (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, revisionsOf(stored(t, dgd, groups))); diff != "" {
+		t.Errorf("revisions after an upgrade (-before +after):\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -77,11 +78,12 @@ func (t *templater) input() *trellisv1alpha1.TemplateInput {
 // withoutRollout leaves out how pods are replaced, which is not about the pods.
 func withoutRollout(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)
-	for _, key := range rollout.Annotations {
-		delete(out, key)
-	}
+	maps.DeleteFunc(out, func(key, _ string) bool { return slices.Contains(aboutRollout, key) })
 	return out
 }
+
+// aboutRollout are the annotations that say how pods are replaced, wherever they are written.
+var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, []string{AnnotationGenerations})
 
 // keepsRoles says that a group's stored roles stay as they are: nothing they are made from has changed, or it is not known whether it has,
 // because another version of the operator stored no hash or one of another form. Then what is there is adopted: an upgrade of the operator

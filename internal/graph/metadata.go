@@ -7,7 +7,6 @@ import (
 	"maps"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // inheritedAnnotations on a deployment hold for all its services.
@@ -95,15 +94,13 @@ func (t *templater) podLabels() map[string]string {
 		maps.Copy(labels, template.Labels)
 	}
 	t.systemLabels(labels)
+	delete(labels, LabelWorkerHash) // the user's own is no generation
 	setIf(labels, LabelWorkerHash, t.generation)
 	return labels
 }
 
 func (t *templater) podAnnotations() map[string]string {
-	annotations := t.settings()
-	for _, key := range rollout.Annotations { // how pods are replaced is not about the pods: a change of it restarts none
-		delete(annotations, key)
-	}
+	annotations := withoutRollout(t.settings()) // a change of how pods are replaced restarts none
 	if config := t.spec.EPPConfig; config != nil && config.Config != nil && t.componentType == typeEPP {
 		annotations[AnnotationPickerConfig] = shortHash(string(config.Config.Raw))
 	}

@@ -62,6 +62,8 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 				paths = append(paths, Ignored{path.Key(key), provider.Name})
 			}
 		}
+		_, set := annotations[AnnotationGenerations]
+		add(set && path != ownAnnotations, path.Key(AnnotationGenerations))
 		for _, key := range rollout.SharedAnnotations {
 			_, set := annotations[key]
 			add(set && path != ownAnnotations, path.Key(key))

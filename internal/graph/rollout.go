@@ -28,7 +28,7 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 func (g *Graph) InStep() []*Service {
 	var workers []*Service
 	for i := range g.Services {
-		if s := &g.Services[i]; s.generation() != "" {
+		if s := &g.Services[i]; isWorker(s.ComponentType) && s.generation() != "" {
 			workers = append(workers, s)
 		}
 	}

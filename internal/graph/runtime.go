@@ -16,16 +16,21 @@ func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	if len(sg.Spec.Roles) == 0 {
 		return ""
 	}
-	containers := sg.Spec.Roles[0].Template.Spec.Containers
-	at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == mainContainerName })
-	if at < 0 {
-		return ""
-	}
-	namespace, suffix := envValue(containers[at].Env, envDynamoNamespace), envValue(containers[at].Env, envWorkerSuffix)
+	pod := &sg.Spec.Roles[0].Template.Spec
+	namespace, suffix := mainEnv(pod, envDynamoNamespace), mainEnv(pod, envWorkerSuffix)
 	if namespace == "" || suffix == "" {
 		return namespace
 	}
 	return namespace + "-" + suffix
+}
+
+// mainEnv is the value of a variable of the main container.
+func mainEnv(pod *corev1.PodSpec, name string) string {
+	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == mainContainerName })
+	if at < 0 {
+		return ""
+	}
+	return envValue(pod.Containers[at].Env, name)
 }
 
 func envValue(env []corev1.EnvVar, name string) string {

@@ -58,8 +58,15 @@ func newFleet(replicas map[string]int, strategy trellisv1alpha1.RolloutStrategy,
 func (f *fleet) edit(revision int) {
 	for _, name := range f.names {
 		f.of[name].revision = revision
-		f.write(name, Hold(f.component(name)))
+		f.write(name, f.held(name))
 	}
+}
+
+// held is the step of a component that has not counted: all its replicas may be old ones.
+func (f *fleet) held(name string) Step {
+	c := f.component(name)
+	c.Old = len(f.of[name].view())
+	return Hold(c)
 }
 
 // scale a component. While it is not known what the last step has come to, nothing is replaced.
@@ -69,7 +76,7 @@ func (f *fleet) scale(name string, replicas int) {
 	f.written[name]++
 	for i, step := range InStep(f.components()) {
 		if !known {
-			step = Hold(f.component(f.names[i]))
+			step = f.held(f.names[i])
 		}
 		f.write(f.names[i], step)
 	}

@@ -13,6 +13,11 @@ import (
 // Bounds of an update, as numbers of replicas.
 type Bounds struct{ MaxUnavailable, MaxSurge int }
 
+// Within caps both bounds at a number of replicas: no update in step uses more.
+func (b Bounds) Within(replicas int) Bounds {
+	return Bounds{MaxUnavailable: min(b.MaxUnavailable, replicas), MaxSurge: min(b.MaxSurge, replicas)}
+}
+
 // Component is one worker component of a graph while a generation of workers replaces another one: counts of replicas.
 type Component struct {
 	// Replicas wanted.
@@ -37,9 +42,10 @@ type Step struct {
 	Bounds
 }
 
-// Hold is the step in which nothing available is replaced and nothing is made.
+// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out go on, however
+// long the step lasts.
 func Hold(c Component) Step {
-	return Step{Keep: math.MaxInt32, Bounds: c.Bounds}
+	return Step{Keep: math.MaxInt32, Make: max(0, c.Replicas-c.Old), Bounds: c.Bounds}
 }
 
 // InStep decides how far each component of a graph may go, so that the old generation shrinks and the new one grows in the ratio of their replicas.
@@ -96,11 +102,11 @@ func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 			steps = n
 		}
 	}
-	budget := BoundsOf(&strategy, steps)
+	budget := BoundsOf(&strategy, steps).Within(steps)
 	out := make([]Bounds, 0, len(replicas))
 	for _, n := range replicas {
 		step := part{int64(n), int64(max(1, steps))}
-		out = append(out, Bounds{MaxUnavailable: min(step.of(budget.MaxUnavailable), n), MaxSurge: step.of(budget.MaxSurge)})
+		out = append(out, Bounds{MaxUnavailable: step.of(budget.MaxUnavailable), MaxSurge: step.of(budget.MaxSurge)}.Within(n))
 	}
 	return out
 }

@@ -29,11 +29,11 @@ func stepWorkers(o observed, wanted *graph.Graph) {
 	steps := rollout.InStep(components)
 	if !all(o, workers, counted) {
 		for i := range components {
-			steps[i] = rollout.Hold(components[i])
+			steps[i] = held(o.groups[workers[i].Name], workers[i], components[i])
 		}
 		if all(o, workers, stepped) {
-			for _, s := range workers {
-				s.Step = o.groups[s.Name].Spec.Step
+			for i, s := range workers {
+				s.Step = repairing(o.groups[s.Name], s, components[i])
 			}
 			return
 		}
@@ -58,6 +58,30 @@ func counted(sg *trellisv1alpha1.ScalingGroup, s *graph.Service) bool {
 // stepped: the group has a step of the wanted revision and number of replicas.
 func stepped(sg *trellisv1alpha1.ScalingGroup, s *graph.Service) bool {
 	return sg.Spec.Revision == s.Revision && sg.Spec.Replicas == s.Replicas && sg.Spec.Step != nil
+}
+
+// repairing is the last step of a group, in which it may make what the old generation has come to lack.
+func repairing(sg *trellisv1alpha1.ScalingGroup, s *graph.Service, c rollout.Component) *trellisv1alpha1.RolloutStep {
+	step := sg.Spec.Step.DeepCopy()
+	if counted(sg, s) {
+		step.Make = max(step.Make, int32(rollout.Hold(c).Make))
+	}
+	return step
+}
+
+// held is the step of a component while not all groups have counted. A group that has not counted since it was written may make as many replicas as before,
+// so that its step changes with its counts only; without a step of the revision, all its replicas are taken for old ones.
+func held(sg *trellisv1alpha1.ScalingGroup, s *graph.Service, c rollout.Component) rollout.Step {
+	switch {
+	case sg == nil || counted(sg, s):
+		return rollout.Hold(c)
+	case stepped(sg, s):
+		step := rollout.Hold(c)
+		step.Make = int(sg.Spec.Step.Make)
+		return step
+	}
+	c.Old = int(sg.Status.Replicas)
+	return rollout.Hold(c)
 }
 
 func all(o observed, workers []*graph.Service, is func(*trellisv1alpha1.ScalingGroup, *graph.Service) bool) bool {
@@ -89,7 +113,7 @@ func componentsOf(o observed, wanted *graph.Graph, workers []*graph.Service) []r
 	for i, s := range workers {
 		c := rollout.Component{Replicas: replicas[i], Bounds: shared[i], Recreate: s.Rollout.Recreate}
 		if s.StatesBounds {
-			c.Bounds = rollout.BoundsOf(&s.Rollout, replicas[i])
+			c.Bounds = rollout.BoundsOf(&s.Rollout, replicas[i]).Within(replicas[i])
 		}
 		if sg := o.groups[s.Name]; sg != nil {
 			c.Old, c.OldTerminating = int(sg.Status.OutdatedReplicas), int(sg.Status.TerminatingReplicas)

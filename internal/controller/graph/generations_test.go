@@ -129,7 +129,7 @@ func TestStepsOfAGeneration(t *testing.T) {
 	check("the new generation serves a quarter", map[string][2]int32{"prefill": {2, 2}, "decode": {3, 3}})
 	written(t, &o)
 	o.dgd.Spec.Components[1].Replicas = ptr.To[int32](3)
-	check("scaled, and not counted since the last step", hold)
+	check("scaled, and not counted since the last step", map[string][2]int32{"prefill": {everything, 0}, "decode": {everything, 3}})
 	o.dgd.Spec.Components[1].Replicas = ptr.To[int32](2)
 	edit := o.dgd.Spec.Components[2].ModelRef
 	edit.Name = "a third"
@@ -142,6 +142,30 @@ func TestStepsOfAGeneration(t *testing.T) {
 	count(o, "prefill", 0, 2)
 	count(o, "decode", 0, 4)
 	check("all are", map[string][2]int32{})
+}
+
+// TestWhatIsHeldIsRepaired: while one group is not counted, the others replace nothing, and make what they lack.
+func TestWhatIsHeldIsRepaired(t *testing.T) {
+	o := disaggregated(t)
+	edit(o)
+	written(t, &o)
+	o.dgd.Spec.Components[2].Replicas = ptr.To[int32](6)
+	check := func(title string, want int32) {
+		t.Helper()
+		got := stepsIn(resolvedFrom(t, o))["decode"]
+		if diff := cmp.Diff([2]int32{math.MaxInt32, want}, got); diff != "" {
+			t.Errorf("%s: keep and make of decode (-want +got):\n%s", title, diff)
+		}
+	}
+	check("scaled out", 2)
+	written(t, &o, "decode")
+	check("scaled out and written", 2)
+	count(o, "decode", 3, 2)
+	check("one of the old generation is lost", 3)
+	written(t, &o, "decode")
+	check("the step does not change before the next count", 3)
+	count(o, "decode", 3, 3)
+	check("repaired", 3)
 }
 
 // TestNoSteps: what is updated by itself.
@@ -191,6 +215,35 @@ func TestBoundsOfAStep(t *testing.T) {
 	g = resolvedFrom(t, o)
 	if got, want := bounds("prefill"), [2]int32{1, 0}; got != want {
 		t.Errorf("prefill may miss and have more: %v, want %v", got, want)
+	}
+}
+
+// TestHugeBoundsOfAStep: however large a bound is, a step has no more than the replicas of the component.
+func TestHugeBoundsOfAStep(t *testing.T) {
+	const huge = "2147483647"
+	cases := map[string]map[string]string{
+		"of the deployment": {"trellis.dev/rolling-update-max-surge": huge, "trellis.dev/rolling-update-max-unavailable": huge},
+		"of the components": {"nvidia.com/deployment-rolling-update-max-surge": huge, "nvidia.com/deployment-rolling-update-max-unavailable": huge},
+	}
+	for name, annotations := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := disaggregated(t)
+			edit(o)
+			written(t, &o)
+			count(o, "prefill", 2, 0)
+			count(o, "decode", 4, 0)
+			o.dgd.Annotations = annotations
+			got := map[string]trellisv1alpha1.RolloutStep{}
+			for _, s := range resolvedFrom(t, o).InStep() {
+				got[s.Name] = *s.Step
+			}
+			want := map[string]trellisv1alpha1.RolloutStep{
+				"prefill": {Make: 2, MaxUnavailable: 2, MaxSurge: 2}, "decode": {Make: 4, MaxUnavailable: 4, MaxSurge: 4},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
