@@ -16,11 +16,13 @@ import (
 // known has none.
 type Binder struct {
 	Namespaces map[string]map[string]string
+
+	memory
 }
 
 // Bind implements topology.Binder.
 func (x *Binder) Bind(c *topology.Cluster, t *topology.Tree, shapes []*topology.Shape) topology.Binding {
-	if !c.AnyRepelling() && !slices.ContainsFunc(shapes, hasRules) {
+	if !c.AnyRepelling(namespacesOf(shapes)) && !slices.ContainsFunc(shapes, hasRules) {
 		return nil
 	}
 	b := &binding{
@@ -83,16 +85,13 @@ func (b *binding) read(shapes []*topology.Shape) {
 	for _, s := range pods {
 		b.readOwn(s)
 	}
-	type source struct {
-		namespace string
-		affinity  *corev1.Affinity
-	}
-	known := map[source][]*repelling{}
-	b.cluster.EachRepelling(func(pod *corev1.Pod, n topology.NodeID) {
-		from := source{pod.Namespace, pod.Spec.Affinity}
+	known := map[*repulsions][]*repelling{}
+	b.cluster.EachRepelling(namespacesOf(shapes), func(pod *corev1.Pod, n topology.NodeID) {
+		b.cluster.Spend(1)
+		from := b.repulsionsOf(pod)
 		rules, read := known[from]
 		if !read {
-			rules = b.about(pod, pods)
+			rules = b.about(from, pods)
 			known[from] = rules
 		}
 		for _, r := range rules {
@@ -100,6 +99,7 @@ func (b *binding) read(shapes []*topology.Shape) {
 			r.noteOwner(b.cluster.LabelsOf(n), pod)
 		}
 	})
+	b.forget()
 }
 
 // distinct are the shapes whose pods differ to the rules of others, or in their own.
@@ -130,8 +130,8 @@ func identity(pod *corev1.Pod) string {
 // readOwn collects the rules of a pod of the plan.
 func (b *binding) readOwn(s *topology.Shape) {
 	pod := s.Pod()
-	for i := range antiAffinityTerms(pod) {
-		b.repelling(repulsion(pod, &antiAffinityTerms(pod)[i])).own = true
+	for _, t := range repulsionsOf(pod) {
+		b.repelling(t).own = true
 	}
 	if g := groupOf(pod); g != nil && b.groups[g.text()] == nil {
 		b.groups[g.text()] = g
@@ -153,13 +153,14 @@ func (b *binding) repelling(t term) *repelling {
 	return r
 }
 
-// about are the rules of a running pod that are about pods of the plan, or that pods of the plan have, too.
-func (b *binding) about(pod *corev1.Pod, shapes []*topology.Shape) (rules []*repelling) {
-	for i := range antiAffinityTerms(pod) {
-		t := repulsion(pod, &antiAffinityTerms(pod)[i])
+// about are the rules of running pods that are about pods of the plan, or that pods of the plan have, too.
+func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*repelling) {
+	for i := range from.terms {
+		t := &from.terms[i]
+		b.cluster.Spend(len(shapes))
 		known := b.repellings[t.text] != nil
-		if known || slices.ContainsFunc(shapes, func(s *topology.Shape) bool { return b.isAbout(&t, s.Pod()) }) {
-			rules = append(rules, b.repelling(t))
+		if known || slices.ContainsFunc(shapes, func(s *topology.Shape) bool { return b.isAbout(t, s.Pod()) }) {
+			rules = append(rules, b.repelling(*t))
 		}
 	}
 	return rules
@@ -196,8 +197,7 @@ func (b *binding) all() []*repelling {
 // effectOf says what a pod is to the rules.
 func (b *binding) effectOf(pod *corev1.Pod) effect {
 	e := b.seenBy(pod)
-	for i := range antiAffinityTerms(pod) {
-		t := repulsion(pod, &antiAffinityTerms(pod)[i])
+	for _, t := range repulsionsOf(pod) {
 		if r := b.repellings[t.text]; r != nil {
 			e.owned = append(e.owned, r)
 		}

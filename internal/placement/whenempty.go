@@ -29,6 +29,7 @@ type EmptyHosts struct {
 // second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
 func WhenEmpty(c *topology.Cluster, g Graph, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
+	defer p.bind()()
 	group, level, bound := p.firstRefused(r)
 	if group == nil || level == topology.NoLevel {
 		return nil, 0

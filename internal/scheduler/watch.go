@@ -6,6 +6,8 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,8 +82,12 @@ func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T)
 // podSet takes in a pod's new state. Its own event has its graph looked at.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	s.ledger.podChanged(pod)
-	if old != nil && old.Spec.NodeName == "" && pod.Spec.NodeName != "" {
-		s.queue.wakeAbove(topology.PriorityOf(pod), s.options.Clock.Now().Add(time.Second)) // who is bound may be preempted
+	switch soon := s.options.Clock.Now().Add(time.Second); {
+	case pod.Spec.NodeName == "":
+	case old == nil || old.Spec.NodeName == "":
+		s.queue.wakeAbove(topology.PriorityOf(pod), soon) // who is bound may be preempted
+	case !maps.Equal(old.Labels, pod.Labels) || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil):
+		s.queue.wakeAbove(math.MaxInt32, soon) // nobody preempts at this priority; rules count the pod by its labels, and while it stays
 	}
 	s.touchGraphOf(pod)
 }

@@ -51,8 +51,8 @@ type Cluster struct {
 	Binders []Binder
 	// following are told of every pod that is put on a node or taken off one.
 	following []Binding
-	// repelling are the pods with required anti-affinity, bound or with a reservation.
-	repelling map[string]struct{}
+	// repelling are the pods with required anti-affinity, bound or with a reservation, by the namespace that it is about.
+	repelling map[string]map[string]struct{}
 
 	// scratch is handed to library functions that want a node object.
 	scratch corev1.Node
@@ -85,7 +85,7 @@ func NewCluster() *Cluster {
 		pending:   map[string]int{},
 
 		priorities: map[int32]int{},
-		repelling:  map[string]struct{}{},
+		repelling:  map[string]map[string]struct{}{},
 	}
 }
 

@@ -26,15 +26,19 @@ type claim struct {
 	// unusable is what keeps its pods off every node; "" for nothing.
 	unusable string
 	// volume is the one it is bound to.
-	volume *corev1.PersistentVolume
+	volume *volume
 	// class provides the volume once a pod has a node; nil for a claim that has one.
 	class *storagev1.StorageClass
 	// selected is the node for which the volume is being provided.
 	selected string
 	// own: it is made for one pod, so that pods with such claims are alike.
 	own bool
-	// free are the volumes of the class that nothing else has.
-	free []*corev1.PersistentVolume
+	// free are the volumes of the class that the claim may get; read when asked for.
+	free *candidates
+	// lacks is what keeps a volume from being made for the claim, by node.
+	lacks map[string]string
+	// spend takes what was looked at; nil: nobody counts.
+	spend func(comparisons int)
 }
 
 // claimsOf reads the claims of a pod's volumes.
@@ -126,11 +130,6 @@ func (c *claim) readClass(text string) (unusable string) {
 		return text + " is not bound yet"
 	}
 	c.class, c.selected = class, c.object.Annotations[AnnSelectedNode]
-	for _, v := range c.store.ofClass(class.Name) {
-		if v.Spec.ClaimRef == nil || isFor(v, c.object) {
-			c.free = append(c.free, v)
-		}
-	}
 	return ""
 }
 
@@ -156,18 +155,18 @@ func (c *claim) keeps(node string, of map[string]string) string {
 	case c.selected != "" && c.selected != node:
 		return fmt.Sprintf("volume of claim %s is made for %s", c.name.Name, c.selected)
 	case c.class != nil:
-		_, why := c.choice(of)
+		_, why := c.choice(node, of, nil)
 		return why
 	}
 	return ""
 }
 
 // reach says what keeps a volume from being used on a node.
-func (s *Store) reach(v *corev1.PersistentVolume, of map[string]string) string {
-	if !reaches(v, of) {
+func (s *Store) reach(v *volume, of map[string]string) string {
+	if !s.reaches(v, of) {
 		return "volume " + v.Name + " is elsewhere"
 	}
-	if !inZones(v, of) {
+	if !inZones(v.PersistentVolume, of) {
 		return "volume " + v.Name + " is in another zone"
 	}
 	return ""
@@ -209,22 +208,41 @@ func inZones(v *corev1.PersistentVolume, of map[string]string) bool {
 	return true
 }
 
-// choice is what a claim without a volume gets for a pod on a node: a volume that exists, nil for one that is made; or what keeps it from getting one.
-func (c *claim) choice(of map[string]string) (v *corev1.PersistentVolume, why string) {
-	if c.selected == "" && len(c.free) > 0 {
-		if found := matching(c.object, c.free, of); found != nil {
-			return found, ""
+// choice is what a claim without a volume gets for a pod on a node: a volume that exists and is not taken, nil for one that is made; or what keeps it from
+// getting one. Without taken all volumes count.
+func (c *claim) choice(node string, of map[string]string, taken func(*volume) bool) (v *volume, why string) {
+	for _, v := range c.reachable(of) {
+		if c.spent(1); taken == nil || !taken(v) {
+			return v, ""
 		}
 	}
+	why, known := c.lacks[node]
+	if !known {
+		if why = c.lacking(of); c.lacks == nil {
+			c.lacks = map[string]string{}
+		}
+		c.lacks[node] = why
+	}
+	return nil, why
+}
+
+// lacking is what keeps a volume from being made for a claim on a node.
+func (c *claim) lacking(of map[string]string) string {
 	switch {
 	case c.class.Provisioner == "" || c.class.Provisioner == NoProvisioner:
-		return nil, fmt.Sprintf("no volume of class %s for claim %s", c.class.Name, c.name.Name)
+		return fmt.Sprintf("no volume of class %s for claim %s", c.class.Name, c.name.Name)
 	case !allows(c.class.AllowedTopologies, of):
-		return nil, fmt.Sprintf("storage class %s allows no volume for claim %s", c.class.Name, c.name.Name)
+		return fmt.Sprintf("storage class %s allows no volume for claim %s", c.class.Name, c.name.Name)
 	case !c.store.hasCapacity(c, of):
-		return nil, fmt.Sprintf("storage class %s is short of capacity for claim %s", c.class.Name, c.name.Name)
+		return fmt.Sprintf("storage class %s is short of capacity for claim %s", c.class.Name, c.name.Name)
 	}
-	return nil, ""
+	return ""
+}
+
+func (c *claim) spent(comparisons int) {
+	if c.spend != nil {
+		c.spend(comparisons)
+	}
 }
 
 // allows says whether a node is in one of the topologies that a class allows; without any, all are.
@@ -244,15 +262,9 @@ func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	if !asked || driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
 		return true
 	}
-	for _, capacity := range s.capacities {
-		limit := capacity.Capacity
-		if capacity.MaximumVolumeSize != nil {
-			limit = capacity.MaximumVolumeSize
-		}
-		if capacity.StorageClassName != c.class.Name || limit == nil || limit.Value() < size.Value() || capacity.NodeTopology == nil {
-			continue
-		}
-		if selector, err := metav1.LabelSelectorAsSelector(capacity.NodeTopology); err == nil && selector.Matches(labels.Set(of)) {
+	c.spent(len(s.capacities))
+	for _, one := range s.capacities {
+		if one.StorageClassName == c.class.Name && one.holds(size.Value()) && one.nodes.Matches(labels.Set(of)) {
 			return true
 		}
 	}

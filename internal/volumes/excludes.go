@@ -48,7 +48,7 @@ func (b *binding) tied(u *use, n topology.NodeID) string {
 		if at == n {
 			continue
 		}
-		v, why := u.claim.choice(b.cluster.LabelsOf(at))
+		v, why := u.claim.choice(b.cluster.NodeName(at), b.cluster.LabelsOf(at), nil)
 		switch {
 		case why != "": // nothing follows from a place where it gets none
 		case v != nil && b.store.reach(v, b.cluster.LabelsOf(n)) != "":
@@ -82,8 +82,8 @@ func (b *binding) sameSegment(driver string, at, n topology.NodeID) bool {
 // Mark implements topology.Binding.
 func (b *binding) Mark(n topology.NodeID) (mark uint64) {
 	for _, u := range b.uses {
-		if u.claim.class != nil && len(u.claim.free) > 0 {
-			if v, _ := u.claim.choice(b.cluster.LabelsOf(n)); v != nil {
+		if u.claim.chooses() {
+			if v, _ := u.claim.choice(b.cluster.NodeName(n), b.cluster.LabelsOf(n), nil); v != nil {
 				mark += topology.HashOf(v.Name)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 )
 
@@ -45,42 +44,10 @@ func waits(class *storagev1.StorageClass) bool {
 	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// reaches says whether the node affinity of a volume takes a node with some labels. An affinity that cannot be read takes none.
-func reaches(v *corev1.PersistentVolume, of map[string]string) bool {
-	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-		return true
-	}
-	required, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
-	return err == nil && required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: of}})
-}
-
 // isFor says whether a volume is bound to a claim, or kept for it.
 func isFor(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && (ref.UID == "" || ref.UID == c.UID)
-}
-
-// matching is the volume that the kube-scheduler binds to a claim on a node with some labels: one that is kept for it, else the smallest that suits it;
-// nil for none. A volume that is kept for the claim and cannot be used there leaves the claim without any.
-func matching(c *corev1.PersistentVolumeClaim, among []*corev1.PersistentVolume, of map[string]string) *corev1.PersistentVolume {
-	var best *corev1.PersistentVolume
-	for _, v := range among {
-		switch {
-		case !offers(v, c):
-		case isFor(v, c) && !reaches(v, of):
-			return nil
-		case isFor(v, c):
-			return v
-		case v.Spec.ClaimRef == nil && suits(v, c) && reaches(v, of) && (best == nil || smaller(v, best)):
-			best = v
-		}
-	}
-	return best
-}
-
-func smaller(a, b *corev1.PersistentVolume) bool {
-	size := a.Spec.Capacity[corev1.ResourceStorage]
-	return size.Cmp(b.Spec.Capacity[corev1.ResourceStorage]) < 0
 }
 
 // offers says whether a volume is what a claim asks for.

@@ -62,7 +62,7 @@ func joined(m map[string]string) string {
 
 // binds says that a claim may keep its pods off some node.
 func (b *binding) binds(c *claim) bool {
-	return c.unusable != "" || c.class != nil || b.matters(c) || c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume))
+	return c.unusable != "" || c.class != nil || b.matters(c) || c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume.PersistentVolume))
 }
 
 // matters says that other pods of the plan matter to those with a claim: what they share is to be chosen, one of them may use it, or their volumes are

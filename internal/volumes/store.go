@@ -18,25 +18,27 @@ type Store struct {
 	Partial bool
 
 	claims     map[types.NamespacedName]*corev1.PersistentVolumeClaim
-	volumes    map[string]*corev1.PersistentVolume
+	volumes    map[string]*volume
 	classes    map[string]*storagev1.StorageClass
 	nodes      map[string]*storagev1.CSINode
 	drivers    map[string]*storagev1.CSIDriver
-	capacities map[types.NamespacedName]*storagev1.CSIStorageCapacity
+	capacities map[types.NamespacedName]*capacity
 	// byClass are the volumes of each class, in order of name; nil: to be sorted again.
-	byClass map[string][]*corev1.PersistentVolume
+	byClass map[string][]*volume
 	// coming are claims that will be made, and of which nothing is known until then.
 	coming map[types.NamespacedName]bool
 	// version tells one state of the store from the next.
 	version int
+	// matched counts how often the affinity of a volume was compared with a node, and parsed how often one was read.
+	matched, parsed int
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store {
 	return &Store{
-		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*volume{},
 		classes: map[string]*storagev1.StorageClass{}, nodes: map[string]*storagev1.CSINode{}, drivers: map[string]*storagev1.CSIDriver{},
-		capacities: map[types.NamespacedName]*storagev1.CSIStorageCapacity{}, coming: map[types.NamespacedName]bool{},
+		capacities: map[types.NamespacedName]*capacity{}, coming: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -47,7 +49,7 @@ func (s *Store) Set(object any) {
 	case *corev1.PersistentVolumeClaim:
 		s.claims[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o
 	case *corev1.PersistentVolume:
-		s.volumes[o.Name], s.byClass = o, nil
+		s.volumes[o.Name], s.byClass = s.volumeOf(o), nil
 	case *storagev1.StorageClass:
 		s.classes[o.Name] = o
 	case *storagev1.CSINode:
@@ -55,7 +57,7 @@ func (s *Store) Set(object any) {
 	case *storagev1.CSIDriver:
 		s.drivers[o.Name] = o
 	case *storagev1.CSIStorageCapacity:
-		s.capacities[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o
+		s.capacities[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = capacityOf(o)
 	}
 }
 
@@ -116,11 +118,11 @@ func (s *Store) defaultClass() *string {
 }
 
 // ofClass lists the volumes of a class.
-func (s *Store) ofClass(class string) []*corev1.PersistentVolume {
+func (s *Store) ofClass(class string) []*volume {
 	if s.byClass == nil {
-		s.byClass = map[string][]*corev1.PersistentVolume{}
+		s.byClass = map[string][]*volume{}
 		for _, name := range slices.Sorted(maps.Keys(s.volumes)) {
-			of := classOfVolume(s.volumes[name])
+			of := classOfVolume(s.volumes[name].PersistentVolume)
 			s.byClass[of] = append(s.byClass[of], s.volumes[name])
 		}
 	}

@@ -84,6 +84,7 @@ func (b *binding) add(shape *topology.Shape) {
 	}
 	texts := make([]string, 0, len(claims))
 	for _, c := range claims {
+		c.spend = b.cluster.Spend
 		texts = append(texts, c.text())
 		if !c.own && b.uses[c.name] == nil {
 			b.uses[c.name] = &use{claim: c, pods: map[topology.NodeID]int{}}

@@ -106,7 +106,7 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 func movedElsewhere() predicate.Funcs {
 	theirs := func(o client.Object) bool {
 		owner := metav1.GetControllerOf(o)
-		return o.GetLabels()[graph.LabelGraph] != "" && (owner == nil || owner.Kind != "ScalingGroup")
+		return o.GetLabels()[graph.LabelScalingGroup] != "" && o.GetLabels()[graph.LabelGraph] != "" && (owner == nil || owner.Kind != "ScalingGroup")
 	}
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{

@@ -1,0 +1,93 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package affinity
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// memory keeps the rules of running pods from one plan to the next. Pods are only looked at, so that one has the same rules while it is the same object.
+type memory struct {
+	plan     uint64
+	ofPod    map[*corev1.Pod]*remembered
+	bySource map[source]*repulsions
+	// parsed counts the terms that were read.
+	parsed int
+}
+
+// remembered is a pod's rules, and the plan that saw the pod last.
+type remembered struct {
+	*repulsions
+	plan uint64
+}
+
+// repulsions are the terms of required anti-affinity of pods that have the same.
+type repulsions struct{ terms []term }
+
+// source is what they are read from: a term may take labels of its pod into the selector, and is counted by the node when it is about the pod itself.
+type source struct {
+	affinity *corev1.Affinity
+	identity string
+}
+
+// repulsionsOf reads the required anti-affinity of a pod.
+func repulsionsOf(pod *corev1.Pod) []term {
+	terms := antiAffinityTerms(pod)
+	out := make([]term, 0, len(terms))
+	for i := range terms {
+		out = append(out, repulsion(pod, &terms[i]))
+	}
+	return out
+}
+
+// repulsionsOf returns the required anti-affinity of a running pod, read once.
+func (m *memory) repulsionsOf(pod *corev1.Pod) *repulsions {
+	if known := m.ofPod[pod]; known != nil {
+		known.plan = m.plan
+		return known.repulsions
+	}
+	if m.ofPod == nil {
+		m.ofPod, m.bySource = map[*corev1.Pod]*remembered{}, map[source]*repulsions{}
+	}
+	from := source{pod.Spec.Affinity, identity(pod)}
+	if m.bySource[from] == nil {
+		m.bySource[from] = &repulsions{terms: repulsionsOf(pod)}
+		m.parsed += len(m.bySource[from].terms)
+	}
+	m.ofPod[pod] = &remembered{m.bySource[from], m.plan}
+	return m.ofPod[pod].repulsions
+}
+
+// forgetAfter is for how many plans a pod is remembered that none of them looked at.
+const forgetAfter = 256
+
+// forget ends a plan. Now and then it drops the pods that no plan has looked at lately.
+func (m *memory) forget() {
+	m.plan++
+	if m.plan%forgetAfter != 0 {
+		return
+	}
+	m.bySource = map[source]*repulsions{}
+	for pod, r := range m.ofPod {
+		if m.plan-r.plan > forgetAfter {
+			delete(m.ofPod, pod)
+		} else {
+			m.bySource[source{pod.Spec.Affinity, identity(pod)}] = r.repulsions
+		}
+	}
+}
+
+// namespacesOf are the namespaces of a plan's pods.
+func namespacesOf(shapes []*topology.Shape) (out []string) {
+	for _, s := range shapes {
+		if pod := s.Pod(); pod != nil && !slices.Contains(out, pod.Namespace) {
+			out = append(out, pod.Namespace)
+		}
+	}
+	return out
+}

@@ -1,0 +1,192 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumes
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// volume is a volume with its node affinity as it is compared.
+type volume struct {
+	*corev1.PersistentVolume
+	// required is nil for a volume that can be used everywhere. nowhere: its affinity cannot be read, so that it takes no node.
+	required *nodeaffinity.NodeSelector
+	nowhere  bool
+	// keys are the labels that the affinity reads, and in a requirement that each node has to meet; nil for none.
+	keys []string
+	in   *corev1.NodeSelectorRequirement
+}
+
+// volumeOf reads the affinity of a volume.
+func (s *Store) volumeOf(of *corev1.PersistentVolume) *volume {
+	v := &volume{PersistentVolume: of}
+	if of.Spec.NodeAffinity == nil || of.Spec.NodeAffinity.Required == nil {
+		return v
+	}
+	s.parsed++
+	var err error
+	v.required, err = nodeaffinity.NewNodeSelector(of.Spec.NodeAffinity.Required)
+	v.nowhere = err != nil
+	terms := of.Spec.NodeAffinity.Required.NodeSelectorTerms
+	for i := range terms {
+		for k := range terms[i].MatchExpressions {
+			e := &terms[i].MatchExpressions[k]
+			if v.keys = append(v.keys, e.Key); len(terms) == 1 && v.in == nil && e.Operator == corev1.NodeSelectorOpIn {
+				v.in = e
+			}
+		}
+	}
+	return v
+}
+
+// reaches says whether the node affinity of a volume takes a node with some labels.
+func (s *Store) reaches(v *volume, of map[string]string) bool {
+	if v.required == nil {
+		return !v.nowhere
+	}
+	s.matched++
+	return !v.nowhere && v.required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: of}})
+}
+
+// capacity is what a driver reports, with its nodes as they are compared.
+type capacity struct {
+	*storagev1.CSIStorageCapacity
+	nodes labels.Selector
+}
+
+// capacityOf reads the nodes of a capacity. A selector that cannot be read, or none, takes no node.
+func capacityOf(of *storagev1.CSIStorageCapacity) *capacity {
+	nodes, err := metav1.LabelSelectorAsSelector(of.NodeTopology)
+	if err != nil {
+		nodes = labels.Nothing()
+	}
+	return &capacity{of, nodes}
+}
+
+// holds says whether a volume of a size can be made from the capacity.
+func (c *capacity) holds(size int64) bool {
+	limit := c.Capacity
+	if c.MaximumVolumeSize != nil {
+		limit = c.MaximumVolumeSize
+	}
+	return limit != nil && limit.Value() >= size
+}
+
+// candidates are the volumes that a claim may get.
+type candidates struct {
+	// kept is the volume that is kept for the claim; the claim gets it or none.
+	kept *volume
+	// by are those that need a value of a label, by label and value, and rest the others.
+	by   map[string]map[string][]*volume
+	rest []*volume
+	// keys are the labels that the affinities read, sorted; byLabels what reaches a node, by the values of these.
+	keys     []string
+	byLabels map[string][]*volume
+}
+
+// chooses says that the claim may get a volume that exists.
+func (c *claim) chooses() bool {
+	if c.class == nil || c.selected != "" {
+		return false
+	}
+	free := c.candidates()
+	return free.kept != nil || len(free.by)+len(free.rest) > 0
+}
+
+// candidates reads the volumes that the claim may get.
+func (c *claim) candidates() *candidates {
+	if c.free != nil {
+		return c.free
+	}
+	c.free = &candidates{by: map[string]map[string][]*volume{}, byLabels: map[string][]*volume{}}
+	among, keys := c.store.ofClass(c.class.Name), map[string]bool{}
+	c.spent(len(among))
+	for _, v := range among {
+		switch {
+		case !offers(v.PersistentVolume, c.object):
+			continue
+		case isFor(v.PersistentVolume, c.object):
+			c.free.kept, c.free.keys = v, slices.Compact(slices.Sorted(slices.Values(v.keys)))
+			return c.free
+		case v.Spec.ClaimRef == nil && suits(v.PersistentVolume, c.object):
+			c.free.add(v)
+			for _, key := range v.keys {
+				keys[key] = true
+			}
+		}
+	}
+	c.free.keys = slices.Sorted(maps.Keys(keys))
+	return c.free
+}
+
+func (f *candidates) add(v *volume) {
+	if v.in == nil {
+		f.rest = append(f.rest, v)
+		return
+	}
+	if f.by[v.in.Key] == nil {
+		f.by[v.in.Key] = map[string][]*volume{}
+	}
+	for _, value := range v.in.Values {
+		f.by[v.in.Key][value] = append(f.by[v.in.Key][value], v)
+	}
+}
+
+// near lists the volumes that may reach a node with some labels.
+func (f *candidates) near(of map[string]string) (out []*volume) {
+	if f.kept != nil {
+		return []*volume{f.kept}
+	}
+	for key, values := range f.by {
+		if value, has := of[key]; has {
+			out = append(out, values[value]...)
+		}
+	}
+	return append(out, f.rest...)
+}
+
+// reachable lists the volumes that the claim may get on a node with some labels, in the order in which the kube-scheduler takes them: the smallest
+// first, those of one size by name.
+func (c *claim) reachable(of map[string]string) []*volume {
+	if !c.chooses() {
+		return nil
+	}
+	f := c.candidates()
+	var b strings.Builder
+	for _, key := range f.keys {
+		value, has := of[key]
+		if b.WriteString(value + "\x00"); has {
+			b.WriteString("\x01")
+		}
+	}
+	out, known := f.byLabels[b.String()]
+	if c.spent(len(f.keys)); known {
+		return out
+	}
+	near := f.near(of)
+	c.spent(len(near))
+	for _, v := range near {
+		if c.store.reaches(v, of) {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, bySize)
+	out = slices.Compact(out)
+	f.byLabels[b.String()] = out
+	return out
+}
+
+func bySize(a, b *volume) int {
+	x, y := a.Spec.Capacity[corev1.ResourceStorage], b.Spec.Capacity[corev1.ResourceStorage]
+	return cmp.Or(x.Cmp(y), cmp.Compare(a.Name, b.Name))
+}
