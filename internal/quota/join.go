@@ -38,7 +38,9 @@ const Gate = "kueue.x-k8s.io/admission"
 const PodEvicted corev1.PodConditionType = "TerminationTarget"
 
 // QueueOf is the queue that the pods of a group wait in; "" without one.
-func QueueOf(sg *trellisv1alpha1.ScalingGroup) string { return sg.Annotations[graph.AnnotationKueueQueue] }
+func QueueOf(sg *trellisv1alpha1.ScalingGroup) string {
+	return sg.Annotations[graph.AnnotationKueueQueue]
+}
 
 // WorkloadOf is the Workload that a pod was made for; "" for none.
 func WorkloadOf(pod *corev1.Pod) string {
