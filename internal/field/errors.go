@@ -99,7 +99,7 @@ func (f failure) Error() string { return f.String() }
 
 // ErrorIn is an error in the words of a version, as far as it is [Worded] or joins such errors: one a line.
 func ErrorIn(err error, version string) string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what is wrapped has words of its own around it
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, err := range joined.Unwrap() {
 			lines = append(lines, ErrorIn(err, version))
