@@ -7,13 +7,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/graph"
 	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
 // Reasons of events about where a replica is placed.
@@ -64,15 +68,20 @@ func (l *ledger) request(o *gang.Observation, d *decision) (*gang.Request, backo
 	return r, l.failureOf(*o, r)
 }
 
-// awaitAdmission notes which replicas wait for the scheduling gates of other controllers. Nothing is held for their pods: who admits them decides
-// who has the capacity.
+// awaitAdmission notes which replicas wait for the scheduling gates of other controllers. Nothing is held for their pods, since the controller that
+// admits them decides which pods get the capacity. The exception is a pod that only Kueue's gate holds: a recreated pod joins the Workload of the lost
+// one, which has quota, and Kueue removes the gate in a moment. Pods that Kueue evicted have no hold.
 func (l *ledger) awaitAdmission(r *gang.Request, d *decision) {
 	if len(r.Unadmitted) == 0 {
 		return
 	}
 	wanted, surplus := r.Awaiting()
 	d.result.Waiting, d.result.Surplus = append(d.result.Waiting, wanted...), surplus
-	l.holds.end(l.cluster, r.Held())
+	held := maps.Clone(r.Held())
+	maps.DeleteFunc(held, func(_ string, pod *corev1.Pod) bool {
+		return slices.Equal(graph.ForeignGates(pod), []string{quota.Gate})
+	})
+	l.holds.end(l.cluster, held)
 }
 
 // pauses says why nothing of a graph is planned now although something waits; "" when it is planned.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/graph"
+	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
 // unadmitted is a graph whose pods another controller holds, too.
@@ -122,18 +123,34 @@ func TestFreedCapacityDoesNotConcernTheUnadmitted(t *testing.T) {
 	}
 }
 
-// A pod that is lost and comes back with a gate of another controller has no capacity held for it: who admits it decides who has that.
-func TestNoCapacityIsHeldForTheUnadmitted(t *testing.T) {
+// A pod that is lost and recreated with a gate of another controller has no capacity held for it: who admits it decides who has that.
+func TestCapacityHeldForTheUnadmitted(t *testing.T) {
+	for name, c := range map[string]struct {
+		gates []string
+		held  bool
+	}{
+		"another controller's gate": {gates: []string{"example.com/quota"}},
+		"Kueue's and another's":     {gates: []string{quota.Gate, "example.com/quota"}},
+		"Kueue's: the quota stays":  {gates: []string{quota.Gate}, held: true},
+	} {
+		t.Run(name, func(t *testing.T) { testHeldForTheUnadmitted(t, c.gates, c.held) })
+	}
+}
+
+func testHeldForTheUnadmitted(t *testing.T, gates []string, held bool) {
 	b := newBench(t, Options{})
-	o := unadmitted(1, 1)
+	o := asking(1, 1, 0)
+	for _, gate := range gates {
+		o.Pods[0].Spec.SchedulingGates = append(o.Pods[0].Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
+	}
 	lost := boundTo(asking(1, 1, 0).Pods[0], "a0")
 	b.s.ledger.cluster.SetPod(lost)
 	b.s.ledger.holds.begin(b.s.ledger.cluster, lost, "a0", clientKey(o), b.clock.Now())
 	if !b.full(lost) {
 		t.Fatal("no capacity is held")
 	}
-	if b.decide(o); b.full(lost) || b.s.ledger.holds.has(clientKey(o)) {
-		t.Error("capacity is held for a pod that waits for admission")
+	if b.decide(o); b.full(lost) != held || b.s.ledger.holds.has(clientKey(o)) != held {
+		t.Errorf("capacity is held: %v, want %v", b.s.ledger.holds.has(clientKey(o)), held)
 	}
 }
 
