@@ -50,7 +50,7 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits says whether a pod that has not begun is as one of its group is made now: in the group's queue, or in none where the group has none.
+// Suits reports whether a pod that has not begun is as one of its group is made now: in the group's queue, or in none where the group has none.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {

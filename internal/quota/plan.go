@@ -40,8 +40,8 @@ func (o *Observation) Queue() string { return o.DGD.Labels[graph.LabelKueueQueue
 // Steps are what is to be written.
 type Steps struct {
 	Create []*Workload
-	// Delete are Workloads that nothing is made for any more, or that Kueue does not look at any more: its quota goes back, and what pods it has
-	// left come back whole with the next one.
+	// Delete are Workloads that nothing is made for any more, or that Kueue ignores: its quota goes back, and what pods it has
+	// left are recreated with the next one.
 	Delete []*Workload
 	// Requeue are Workloads without quota that wait in another queue than Queue, which the deployment names.
 	Requeue []*Workload

@@ -141,7 +141,7 @@ func TestWorkloadsOfADeployment(t *testing.T) {
 
 	w.gone(work, 0)
 	w.gone(front, 0)
-	w.expect("the whole base is lost: its quota is kept")
+	w.expect("the entire base is lost: its quota is kept")
 	w.make(front, 0)
 	w.make(work, 0)
 	w.expect("it is back")
@@ -163,7 +163,7 @@ func TestWorkloadsOfADeployment(t *testing.T) {
 	w.expect("scaled to 0", "-g-base", "-g-work-1")
 }
 
-// A base of which no replica is left, and none is to come back, has no quota.
+// A base of which no replica is left, and none is to be recreated, has no quota.
 func TestEmptyBase(t *testing.T) {
 	work := group("work", 2, 1, "8")
 	w := newWorld(t, work)
@@ -322,7 +322,7 @@ func TestReport(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"nothing is made":        {func(w *world) { w.workloads = nil }, "QuotaPending", "no quota is asked for yet"},
+		"nothing is made":        {func(w *world) { w.workloads = nil }, "QuotaPending", "no Workload exists yet"},
 		"Kueue has said nothing": {func(*world) {}, "QuotaPending", "0 of 2 Workloads have quota in queue q; Workload g-base"},
 		"no quota is left": {func(w *world) {
 			set(w.workloads[0], workloadReserved, metav1.ConditionFalse, "insufficient unused quota for gpu")
@@ -361,5 +361,25 @@ func TestReport(t *testing.T) {
 				t.Errorf("got %+v, want %s with %q", got, tc.reason, tc.says)
 			}
 		})
+	}
+}
+
+// A deployment that has left its queue, as the condition advises, does not keep a condition about a Kueue that is gone.
+func TestWhileUnread(t *testing.T) {
+	for name, tc := range map[string]struct{ queue, reason, want string }{
+		"in a queue, not installed": {"q", nvidiav1beta1.ReasonKueueNotInstalled, "why; no pod of the deployment is created until then"},
+		"left it, not installed":    {"", nvidiav1beta1.ReasonKueueNotInstalled, ""},
+		"left it, not readable":     {"", nvidiav1beta1.ReasonKueueNotReadable, "why"},
+	} {
+		w := newWorld(t)
+		w.dgd.Labels[graph.LabelKueueQueue] = tc.queue
+		o := w.observation()
+		got := ""
+		if r := o.WhileUnread(Report{Reason: tc.reason, Message: "why"}); r != nil {
+			got = r.Message
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

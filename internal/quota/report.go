@@ -60,6 +60,18 @@ func (o *Observation) Report() *Report {
 	return &r
 }
 
+// WhileUnread is what the condition says while Workloads cannot be read, for the reason of why; nil for a deployment that has left its queue where no
+// Kueue is installed, since it has no Workloads then.
+func (o *Observation) WhileUnread(why Report) *Report {
+	switch {
+	case o.Queue() != "":
+		why.Message += "; no pod of the deployment is created until then"
+	case why.Reason == nvidiav1beta1.ReasonKueueNotInstalled:
+		return nil
+	}
+	return &why
+}
+
 // leaving is said of a deployment that is in no queue any more.
 func (o *Observation) leaving() *Report {
 	if len(o.Workloads) == 0 {
@@ -90,7 +102,7 @@ func (o *Observation) sum() Report {
 		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: fmt.Sprintf(
 			"%d of %d Workloads have quota in queue %s; Workload %s: %s", admitted, len(list), o.Queue(), first.Name, limit.Text(first.why(), maxKueueMessage))}
 	case len(list) == 0:
-		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no quota is asked for yet: no pod is made"}
+		return Report{Reason: nvidiav1beta1.ReasonQuotaPending, Message: "no Workload exists yet: quota is requested when the first pods exist"}
 	}
 	return Report{Reserved: true, Reason: nvidiav1beta1.ReasonQuotaReserved, Message: fmt.Sprintf("all %d Workloads have quota in queue %s", len(list), o.Queue())}
 }

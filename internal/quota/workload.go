@@ -82,7 +82,7 @@ func (w *Workload) Admitted() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
 }
 
-// Finished says that Kueue does not look at a Workload any more: for example because its pods were others than it says.
+// Finished reports whether Kueue ignores a Workload from now on: for example because its pods were others than it says.
 func (w *Workload) Finished() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
 }

@@ -18,19 +18,19 @@ func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, er
 	if !quotacontroller.Concerns(o.dgd) {
 		return nil, nil
 	}
+	of := quota.Observation{DGD: o.dgd, Groups: inOrder(o)}
 	own, why := quotacontroller.Reader(ctx, r.Providers)
 	if own == nil {
-		return &why, nil
+		return of.WhileUnread(why), nil
 	}
-	workloads, err := quotacontroller.Workloads(ctx, own, client.ObjectKeyFromObject(o.dgd), o.dgd.UID)
-	if err != nil {
+	var err error
+	if of.Workloads, err = quotacontroller.Workloads(ctx, own, client.ObjectKeyFromObject(o.dgd), o.dgd.UID); err != nil {
 		return nil, err
 	}
-	of := quota.Observation{DGD: o.dgd, Groups: inOrder(o), Workloads: workloads}
 	return of.Report(), nil
 }
 
-// quotaCondition says whether the deployment has quota in its queue.
+// quotaCondition reports whether the deployment has quota in its queue.
 func quotaCondition(o observed) *condition {
 	if o.quota == nil {
 		return nil

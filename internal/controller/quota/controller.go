@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,11 +32,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 	"github.com/trellis-k8s/trellis/internal/quota"
+	"github.com/trellis-k8s/trellis/internal/record"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// workers is how many deployments are reconciled at once.
+// workers is how many deployments are reconciled in parallel.
 const workers = 8
+
+// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload for it. The operator tries again.
+const EventWorkloadRefused = "WorkloadRefused"
 
 // Reconciler writes the Workloads of deployments.
 type Reconciler struct {
@@ -43,11 +48,12 @@ type Reconciler struct {
 	Client client.Client
 	// Providers has Kueue among them.
 	Providers *provider.Registry
+	Recorder  events.EventRecorder
 }
 
 // SetupWithManager registers the controller. The rights on Workloads are in config/kueue.
 func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, retries blocked.Retries) error {
-	r := &Reconciler{Client: c, Providers: providers}
+	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis"))}
 	queued := predicate.NewPredicateFuncs(func(o client.Object) bool { return quota.WorkloadOf(o.(*corev1.Pod)) != "" })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("quota").
@@ -110,17 +116,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.apply(ctx, quota.Plan(o))
+	return ctrl.Result{}, r.apply(ctx, dgd, quota.Plan(o))
 }
 
 func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) (quota.Observation, error) {
 	o := quota.Observation{DGD: dgd}
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)}); err != nil {
-		return o, fmt.Errorf("listing the scaling groups of deployment %s: %w", dgd.Name, err)
-	}
-	for i := range groups.Items {
-		o.Groups = append(o.Groups, &groups.Items[i])
+	var err error
+	if o.Groups, err = scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID); err != nil {
+		return o, err
 	}
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexPodsByGraph: graph.LabelValue(dgd.Name)}); err != nil {
@@ -129,12 +132,11 @@ func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidia
 	for i := range pods.Items {
 		o.Pods = append(o.Pods, &pods.Items[i])
 	}
-	var err error
 	o.Workloads, err = Workloads(ctx, own, client.ObjectKeyFromObject(dgd), dgd.UID)
 	return o, err
 }
 
-func (r *Reconciler) apply(ctx context.Context, s quota.Steps) error {
+func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, s quota.Steps) error {
 	var failures []error
 	for _, w := range s.Delete {
 		failures = append(failures, r.delete(ctx, w))
@@ -143,7 +145,11 @@ func (r *Reconciler) apply(ctx context.Context, s quota.Steps) error {
 		failures = append(failures, r.requeue(ctx, w, s.Queue))
 	}
 	for _, w := range s.Create {
-		failures = append(failures, r.create(ctx, w))
+		err := r.create(ctx, w)
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) {
+			r.Recorder.Eventf(dgd, nil, corev1.EventTypeWarning, EventWorkloadRefused, "Create", "%s", err.Error())
+		}
+		failures = append(failures, err)
 	}
 	return errors.Join(failures...)
 }

@@ -27,7 +27,7 @@ import (
 // Name of Kueue among the providers. No deployment names it as its provider: it gives quota, whatever places the pods.
 const Name = "Kueue"
 
-// Kueue says whether the cluster has Kueue, and watches the Workloads of deployments.
+// Kueue reports whether the cluster has Kueue, and watches the Workloads of deployments.
 type Kueue struct {
 	// Served is asked for the kinds that the API server serves, which takes no rights.
 	Served discovery.ServerResourcesInterface
@@ -113,7 +113,7 @@ type Registry interface {
 // Reader reads the Workloads of deployments from the cache; nil, with the reason, while that is not possible.
 func Reader(ctx context.Context, registry Registry) (client.Reader, quota.Report) {
 	if state := registry.State(ctx, Name); !state.Ready {
-		return nil, quota.Report{Reason: state.Reason, Message: state.Message + "; nothing new of the deployment is made until then"}
+		return nil, quota.Report{Reason: state.Reason, Message: state.Message}
 	}
 	if own := registry.Own(Name); own != nil {
 		return own, quota.Report{}

@@ -17,9 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/graph"
@@ -166,6 +168,30 @@ func TestNothingIsAskedWithoutAQueue(t *testing.T) {
 		}
 		if asked != want {
 			t.Errorf("queue %q: asked %d times, want %d", labels, asked, want)
+		}
+	}
+}
+
+// Users see that a Workload is refused. What only failed to arrive is not announced.
+func TestRefusedWorkload(t *testing.T) {
+	workloads := schema.GroupKind{Group: quota.WorkloadKind.Group, Kind: quota.WorkloadKind.Kind}
+	for name, tc := range map[string]struct {
+		err    error
+		events int
+	}{
+		"by its schema":   {apierrors.NewInvalid(workloads, "w", nil), 1},
+		"by a right":      {apierrors.NewForbidden(schema.GroupResource{Resource: "workloads"}, "w", errors.New("no")), 1},
+		"by a webhook":    {apierrors.NewInternalError(errors.New("failed calling webhook")), 1},
+		"it exists":       {apierrors.NewAlreadyExists(schema.GroupResource{Resource: "workloads"}, "w"), 0},
+		"the answer lost": {errors.New("connection reset"), 0},
+	} {
+		recorder := events.NewFakeRecorder(2)
+		r := &Reconciler{Recorder: recorder, Client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+		})}
+		err := r.apply(t.Context(), &nvidiav1beta1.DynamoGraphDeployment{}, quota.Steps{Create: []*quota.Workload{{ObjectMeta: metav1.ObjectMeta{Name: "w"}}}})
+		if got := len(recorder.Events); got != tc.events || (err == nil) != apierrors.IsAlreadyExists(tc.err) {
+			t.Errorf("%s: %d events, %v", name, got, err)
 		}
 	}
 }
