@@ -32,7 +32,7 @@ const bindersWithin = 10 * time.Second
 type binders struct {
 	affinity *affinity.Binder
 	volumes  *volumes.Store
-	// known says whether the objects of volumes are all known; nil: they are not.
+	// known reports whether the objects of volumes are all known; nil: they are not.
 	known func() bool
 }
 

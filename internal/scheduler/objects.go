@@ -53,6 +53,20 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
+// GroupsOf lists the scaling groups that the deployment with a UID owns, by the index that AddIndexes adds.
+func GroupsOf(ctx context.Context, c client.Reader, namespace string, uid types.UID, options ...client.ListOption) ([]*trellisv1alpha1.ScalingGroup, error) {
+	list := &trellisv1alpha1.ScalingGroupList{}
+	options = append(options, client.InNamespace(namespace), client.MatchingFields{IndexGroupsByGraph: string(uid)})
+	if err := c.List(ctx, list, options...); err != nil {
+		return nil, fmt.Errorf("listing the scaling groups of a deployment: %w", err)
+	}
+	groups := make([]*trellisv1alpha1.ScalingGroup, 0, len(list.Items))
+	for i := range list.Items {
+		groups = append(groups, &list.Items[i])
+	}
+	return groups, nil
+}
+
 // objects reads the API's objects from the cache. They are the cache's own, to be looked at only: every event of a pod has its graph read, and copying
 // what is read would be most of the loop's work.
 type objects struct {
@@ -64,17 +78,11 @@ type objects struct {
 // observe reads everything about one graph.
 func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, error) {
 	o := gang.Observation{DGD: dgd}
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	owned := client.MatchingFields{IndexGroupsByGraph: string(dgd.UID)}
-	if err := c.reader.List(ctx, groups, client.InNamespace(dgd.Namespace), owned, client.UnsafeDisableDeepCopy); err != nil {
+	groups, err := GroupsOf(ctx, c.reader, dgd.Namespace, dgd.UID, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return o, err
 	}
-	for i := range groups.Items {
-		if groups.Items[i].DeletionTimestamp == nil {
-			o.Groups = append(o.Groups, &groups.Items[i])
-		}
-	}
-	var err error
+	o.Groups = slices.DeleteFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.DeletionTimestamp != nil })
 	if o.Pods, err = c.pods(ctx, dgd.Namespace, graph.LabelValue(dgd.Name)); err != nil {
 		return o, err
 	}

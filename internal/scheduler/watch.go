@@ -87,7 +87,7 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	case old == nil || old.Spec.NodeName == "":
 		s.queue.wakeAbove(topology.PriorityOf(pod), soon) // who is bound may be preempted
 	case !maps.Equal(old.Labels, pod.Labels) || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil):
-		s.queue.wakeAbove(math.MaxInt32, soon) // nobody preempts at this priority; rules count the pod by its labels, and while it stays
+		s.queue.wakeAbove(math.MaxInt32, soon) // no pod preempts at this priority; rules count the pod by its labels, and while it stays
 	}
 	s.touchGraphOf(pod)
 }

@@ -253,14 +253,13 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 
 // groupsOf are the deployment's own scaling groups, by component.
 func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]*trellisv1alpha1.ScalingGroup, error) {
-	list := &trellisv1alpha1.ScalingGroupList{}
-	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)})
+	list, err := scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID)
 	if err != nil {
-		return nil, fmt.Errorf("listing scaling groups: %w", err)
+		return nil, err
 	}
-	groups := make(map[string]*trellisv1alpha1.ScalingGroup, len(list.Items))
-	for i := range list.Items {
-		groups[list.Items[i].Spec.Service] = &list.Items[i]
+	groups := make(map[string]*trellisv1alpha1.ScalingGroup, len(list))
+	for _, sg := range list {
+		groups[sg.Spec.Service] = sg
 	}
 	return groups, nil
 }

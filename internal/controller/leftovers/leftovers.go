@@ -42,7 +42,7 @@ func Current(ctx context.Context, live client.Reader, owner client.Object) (bool
 	return now.GetUID() == owner.GetUID() && now.GetDeletionTimestamp() == nil, nil
 }
 
-// parallel is how many objects are deleted at once: a scaling group may have left thousands of pods.
+// parallel is how many objects are deleted in parallel: a scaling group may have left thousands of pods.
 const parallel = 16
 
 // DeleteAll deletes objects of earlier owners of this name, once the API server has confirmed that owner is the current one. Those that are being
@@ -61,7 +61,7 @@ func DeleteAll[T client.Object](ctx context.Context, c client.Client, live clien
 	return errors.Join(failures...)
 }
 
-// remove deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until it is looked at again.
+// remove deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until the next reconcile.
 func remove(ctx context.Context, c client.Client, object client.Object) error {
 	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name", object.GetName())
 	uid, version := object.GetUID(), object.GetResourceVersion()

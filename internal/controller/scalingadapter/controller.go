@@ -116,14 +116,11 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 		return o, nil
 	}
 	o.dgd = dgd
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(req.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(dgd.UID)}); err != nil {
-		return o, fmt.Errorf("listing scaling groups: %w", err)
+	groups, err := scheduler.GroupsOf(ctx, r.Client, req.Namespace, dgd.UID)
+	for _, sg := range groups {
+		o.groups[sg.Spec.Service] = sg
 	}
-	for i := range groups.Items {
-		o.groups[groups.Items[i].Spec.Service] = &groups.Items[i]
-	}
-	return o, nil
+	return o, err
 }
 
 // List returns the adapters that name a deployment, whoever made them.

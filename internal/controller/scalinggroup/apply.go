@@ -17,7 +17,6 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/graph"
-	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
 // parallel is how many pods of one group are written at once.
@@ -107,18 +106,16 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 
 // withinLimit says that all groups of the graph together ask for no more pods than a graph may have.
 func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
-	owner := metav1.GetControllerOf(sg)
-	if r.MaxPods == 0 || owner == nil {
+	if r.MaxPods == 0 || metav1.GetControllerOfNoCopy(sg) == nil {
 		return true, nil
 	}
-	groups := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, groups, client.InNamespace(sg.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(owner.UID)},
-		client.DisableReadYourWritesConsistency); err != nil {
-		return false, fmt.Errorf("listing the scaling groups of the graph: %w", err)
+	groups, err := r.groupsOf(ctx, sg)
+	if err != nil {
+		return false, err
 	}
 	left := r.MaxPods
-	for i := range groups.Items {
-		left -= int64(groups.Items[i].Spec.Replicas) * int64(graph.PodsPerReplica(&groups.Items[i]))
+	for _, one := range groups {
+		left -= int64(one.Spec.Replicas) * int64(graph.PodsPerReplica(one))
 		if left < 0 {
 			return false, nil
 		}

@@ -5,7 +5,6 @@ package scalinggroup
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -116,16 +115,7 @@ func (r *Reconciler) groupsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 	if owner == nil {
 		return []*trellisv1alpha1.ScalingGroup{sg}, nil
 	}
-	list := &trellisv1alpha1.ScalingGroupList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(sg.Namespace), client.MatchingFields{scheduler.IndexGroupsByGraph: string(owner.UID)},
-		client.DisableReadYourWritesConsistency); err != nil {
-		return nil, fmt.Errorf("listing the scaling groups of the graph: %w", err)
-	}
-	groups := make([]*trellisv1alpha1.ScalingGroup, 0, len(list.Items))
-	for i := range list.Items {
-		groups = append(groups, &list.Items[i])
-	}
-	return groups, nil
+	return scheduler.GroupsOf(ctx, r.Client, sg.Namespace, owner.UID, client.DisableReadYourWritesConsistency)
 }
 
 // siblings are the groups of a group's deployment, where it is in a queue: these wait for one another.
