@@ -93,7 +93,7 @@ func (s *scheduler) Set(pods []*corev1.Pod) {
 	s.SharedLister = internalcache.NewSnapshot(pods, s.nodes)
 }
 
-// Lets says whether all filters let a pod onto a node.
+// Lets reports whether all filters let a pod onto a node.
 func (s *scheduler) Lets(pod *corev1.Pod, node string) bool {
 	ctx, state := s.t.Context(), framework.NewCycleState()
 	only, status, _ := s.plugins.RunPreFilterPlugins(ctx, state, pod)

@@ -166,7 +166,7 @@ func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*re
 	return rules
 }
 
-// isAbout says whether a term of anti-affinity is about a pod, and not counted by the node.
+// isAbout reports whether a term of anti-affinity is about a pod, and not counted by the node.
 func (b *binding) isAbout(t *term, pod *corev1.Pod) bool {
 	return t.matches(pod, b.Namespaces[pod.Namespace]) && !carries(pod, t.perHost)
 }

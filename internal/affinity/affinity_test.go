@@ -172,13 +172,13 @@ func TestPlan(t *testing.T) {
 		"more than there are racks": {
 			gang: gang(5, "x", away(rack, "x")), why: "it holds 4 of 5 (8 hosts pod anti-affinity over example.com/rack)",
 		},
-		"one per host beside a pod of the kind that has no such rule": {
+		"one per host together with a pod of the kind that has no such rule": {
 			bound: []*corev1.Pod{pod("x-old", "x", on("a1-1"))}, gang: gang(2, "x", away(corev1.LabelHostname, "x")), want: []string{"a2-1", "a2-2"},
 		},
 		"spread over zones": {
 			gang: gang(4, "x", spread(zone, "x", 1, 0)), want: []string{"a1-1", "a1-1", "b1-1", "b1-1"},
 		},
-		"spread beside those that run": {
+		"spread together with those that run": {
 			bound: []*corev1.Pod{pod("x-8", "x", on("a1-1")), pod("x-9", "x", on("a1-1"))}, gang: gang(2, "x", spread(zone, "x", 1, 0)), want: []string{"b1-1", "b1-1"},
 		},
 		"spread inside the zone that has to hold the pods": {

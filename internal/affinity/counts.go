@@ -97,10 +97,10 @@ func (s *spread) matches(pod *corev1.Pod) bool {
 	return pod.Namespace == s.namespace && pod.DeletionTimestamp == nil && !s.selector.Empty() && s.selector.Matches(labels.Set(pod.Labels))
 }
 
-// selects says whether the constraint counts pods of a class. Unlike the pods that are there, a new one counts for the empty selector, too.
+// selects reports whether the constraint counts pods of a class. Unlike the pods that are there, a new one counts for the empty selector, too.
 func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
 
-// counts says whether a node counts, whatever domain has to hold the pod.
+// counts reports whether a node counts, whatever domain has to hold the pod.
 func (s *spread) counts(c *topology.Cluster, n topology.NodeID) bool {
 	of := c.LabelsOf(n)
 	for _, key := range s.keys {

@@ -86,7 +86,7 @@ func (c *class) repelled(of map[string]string) string {
 	return ""
 }
 
-// met says whether a node meets an affinity. The first pod of those that match themselves has nobody to be with.
+// met reports whether a node meets an affinity. The first pod of those that match themselves has no other pod to be with.
 func (g *group) met(of map[string]string, itself bool) bool {
 	all := true
 	for i := range g.terms {
@@ -108,7 +108,7 @@ func (g *group) unmetAt(of map[string]string) string {
 	return unmet(g.terms[0].key)
 }
 
-// exceeded says whether so many more pods on a node exceed the skew of a constraint.
+// exceeded reports whether so many more pods on a node exceed the skew of a constraint.
 func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topology.DomainID) string {
 	value, has := b.cluster.LabelsOf(n)[s.key]
 	if !has {

@@ -98,7 +98,7 @@ func (f *filters) fits(p *corev1.Pod, n *corev1.Node) bool {
 	return used.Cmp(n.Status.Allocatable[gpu]) <= 0 && slots <= n.Status.Allocatable.Pods().Value()
 }
 
-// about says whether a term of one pod is about another one.
+// about reports whether a term of one pod is about another one.
 func (f *filters) about(owner *corev1.Pod, t *corev1.PodAffinityTerm, other *corev1.Pod) bool {
 	in := slices.Contains(t.Namespaces, other.Namespace)
 	if len(t.Namespaces) == 0 && t.NamespaceSelector == nil {
@@ -208,7 +208,7 @@ func (f *filters) isSpread(p *corev1.Pod, n *corev1.Node) bool {
 	return true
 }
 
-// counts says whether the domain of a node counts for a constraint.
+// counts reports whether the domain of a node counts for a constraint.
 func (f *filters) counts(p *corev1.Pod, c *corev1.TopologySpreadConstraint, at *corev1.Node) bool {
 	for i := range p.Spec.TopologySpreadConstraints {
 		if _, has := at.Labels[p.Spec.TopologySpreadConstraints[i].TopologyKey]; !has {
@@ -232,7 +232,7 @@ func (f *filters) selected(p *corev1.Pod, c *corev1.TopologySpreadConstraint, at
 	return count
 }
 
-// chosen says whether a constraint of a pod is about pods with some labels.
+// chosen reports whether a constraint of a pod is about pods with some labels.
 func chosen(p *corev1.Pod, c *corev1.TopologySpreadConstraint, of map[string]string) bool {
 	for _, key := range c.MatchLabelKeys {
 		if p.Labels[key] != of[key] {

@@ -100,7 +100,7 @@ func (r *repelling) named(text, joint, name string) string {
 	return text + joint + name
 }
 
-// What keeps pods off a node, beside anti-affinity.
+// What keeps pods off a node, in addition to anti-affinity.
 func unlabelled(key string) string { return "no label " + key }
 
 func unmet(key string) string { return "pod affinity unmet over " + key }

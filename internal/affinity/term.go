@@ -102,7 +102,7 @@ func withKeys(s labels.Selector, own map[string]string, keys []string, operator 
 	return s
 }
 
-// matches says whether a term is about a pod, whose namespace has the given labels.
+// matches reports whether a term is about a pod, whose namespace has the given labels.
 func (t *term) matches(pod *corev1.Pod, namespace map[string]string) bool {
 	return (slices.Contains(t.namespaces, pod.Namespace) || t.byLabels.Matches(labels.Set(namespace))) && t.selector.Matches(labels.Set(pod.Labels))
 }

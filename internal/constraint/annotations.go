@@ -36,7 +36,7 @@ func FromAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) Annotated {
 	}
 }
 
-// Set says whether a placement is asked for. The name of a topology alone asks for none.
+// Set reports whether a placement is asked for. The name of a topology alone asks for none.
 func (a Annotated) Set() bool { return a.Required != "" || a.Preferred != "" }
 
 // DomainOf returns the name of the level with the label key; false when the topology has no such level.

@@ -236,7 +236,7 @@ func TestGenerationOfBothVersions(t *testing.T) {
 	}
 }
 
-// TestGroupsWrittenWithoutGenerations: groups as commit 1058958 wrote them (testdata/unsuffixed/search.yaml, which nobody edits) stay as they are, in both
+// TestGroupsWrittenWithoutGenerations: groups as commit 1058958 wrote them (testdata/unsuffixed/search.yaml, which is never edited) stay as they are, in both
 // versions of the API, until a worker changes.
 func TestGroupsWrittenWithoutGenerations(t *testing.T) {
 	raw, err := os.ReadFile("testdata/unsuffixed/search.yaml")

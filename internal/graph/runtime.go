@@ -11,7 +11,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// RuntimeNamespace is the Dynamo namespace of the main containers of a group, whoever set it: workers append their generation.
+// RuntimeNamespace is the Dynamo namespace of the main containers of a group, regardless of who set it: workers append their generation.
 func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	if len(sg.Spec.Roles) == 0 {
 		return ""

@@ -54,7 +54,7 @@ func checkStrictly[T any](t *testing.T, document []byte) {
 }
 
 // TestConvertedGivesTheSameObjects: so does what is translated to v1alpha1 without the memory of what it was, also in the form that it has where
-// were never written in v1alpha1: our examples and, where they lie beside the repository, what users wrote.
+// were never written in v1alpha1: our examples and, where they are in a folder next to the repository, what users wrote.
 func TestConvertedGivesTheSameObjects(t *testing.T) {
 	for _, pattern := range []string{"testdata/pairs/*.v1beta1.yaml", "../../../shared/manifests/v1beta1/*.yaml"} {
 		files, _ := filepath.Glob(pattern)

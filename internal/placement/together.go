@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each beside those before it. Counting them host by host is an upper
+// Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host by host is an upper
 // bound of what a domain holds, so it still tells which domains are worth a try. The first pass takes for each pod the best host that the rules allow as
 // things are. The second pass goes over all ways to spread them, as for other pods, where no order of the pods could be allowed it leaves out what is
 // barred for good; each way that it finds has to have an order in which the kube-scheduler can bind the pods (ordered).
@@ -68,7 +68,7 @@ func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 // together says that where the pods go depends on where others of the plan are.
 func (d *demand) together() bool { return d.shape().Together() }
 
-// excluded says what keeps one more pod of a demand off a host now, beside what its view counts; "" for nothing.
+// excluded says what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
 	for _, b := range s.options.bindings {
 		if why := b.Excludes(dm.shape(), n, scope); why != "" {
@@ -132,7 +132,7 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 	return some
 }
 
-// ordered says whether the pods that are taken can be bound one after the other, whichever the kube-scheduler tries first. They go off their hosts, and
+// ordered reports whether the pods that are taken can be bound one after the other, whichever the kube-scheduler tries first. They go off their hosts, and
 // come back one by one as the rules allow it: first those that do not lead others, since by the time one that does is tried, the pods that it asks for
 // may be elsewhere.
 func (s *search) ordered() bool {
@@ -158,7 +158,7 @@ func (s *search) ordered() bool {
 	return len(left) == 0 && !slices.ContainsFunc(waiting, s.exceeds)
 }
 
-// exceeds says that pods break a rule of their own beside those that came after them.
+// exceeds says that pods break a rule of their own together with those that came after them.
 func (s *search) exceeds(t take) bool {
 	return slices.ContainsFunc(s.options.bindings, func(b topology.Binding) bool { return b.Exceeds(t.demand.shape(), t.node, t.scope) })
 }

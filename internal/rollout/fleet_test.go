@@ -217,7 +217,7 @@ func (s *simulation) serving(generation int) int {
 	return n
 }
 
-// round lets everybody act once and says whether anything moved.
+// round lets every controller act once and reports whether anything moved.
 func (f *fleet) round() bool {
 	moved := !f.known()
 	moved = f.decide() || moved

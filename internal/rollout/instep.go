@@ -42,7 +42,7 @@ type Step struct {
 	Bounds
 }
 
-// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out go on, however
+// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out continue, however
 // long the step lasts.
 func Hold(c Component) Step {
 	return Step{Keep: math.MaxInt32, Make: max(0, c.Replicas-c.Old), Bounds: c.Bounds}
@@ -60,7 +60,7 @@ func Hold(c Component) Step {
 //	w      the least part that MaxUnavailable and MaxSurge allow together, but at least u
 //
 // So the two generations together serve 1 - u of the graph at every moment, and one that never becomes available never takes more than u.
-// Where the old generation serves nothing, the new one is made at once.
+// Where the old generation serves nothing, the new one is created immediately.
 func InStep(components []Component) []Step {
 	if slices.ContainsFunc(components, func(c Component) bool { return c.Recreate }) {
 		return recreated(components)
@@ -111,7 +111,7 @@ func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	return out
 }
 
-// budget is how much of the graph may be missing, and how much of it is replaced at once.
+// budget is how much of the graph may be missing, and how much of it is replaced at the same time.
 func budget(components []Component) (missing, window part) {
 	missing = least(components, func(c Component) int { return c.MaxUnavailable })
 	window = least(components, func(c Component) int { return c.MaxUnavailable + c.MaxSurge })

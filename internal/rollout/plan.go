@@ -64,7 +64,7 @@ func (s *step) scaleIn() {
 	}
 }
 
-// byLoss are the living replicas by how little is lost with them. Those of the old generation that have to stay come last: the other components serve
+// byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other components serve
 // with them.
 func (s *step) byLoss() []Replica {
 	living := s.in(Replica.living)

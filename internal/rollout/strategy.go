@@ -23,7 +23,7 @@ const (
 // Annotations lists them all.
 var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
 
-// Annotations by which users say how many steps of all workers of a deployment are replaced at once: see Shared.
+// Annotations by which users say how many steps of all workers of a deployment are replaced at the same time: see Shared.
 const (
 	AnnotationSharedMaxSurge       = "trellis.dev/rolling-update-max-surge"
 	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"

@@ -23,7 +23,7 @@ type Binder interface {
 type Binding interface {
 	// Rule returns the rule of pods of one of the plan's shapes ([Shape.With]); nil when nothing binds them.
 	Rule(s *Shape) Rule
-	// Excludes says what keeps one more pod off a node beside the pods that are on nodes now; "" for nothing. scope is the domain that has to
+	// Excludes says what keeps one more pod off a node together with the pods that are on nodes now; "" for nothing. scope is the domain that has to
 	// hold the pod whichever node it gets.
 	Excludes(s *Shape, n NodeID, scope DomainID) string
 	// Bars says the same where no further pod of the plan can change it. What it lets pass may still be excluded when all pods are on nodes.
@@ -31,7 +31,7 @@ type Binding interface {
 	// Leads says that a pod which is not excluded from a node is let there for want of pods that its rules ask for: it would be the first of them, and
 	// others could not go elsewhere any more.
 	Leads(s *Shape, n NodeID) bool
-	// Exceeds says that a pod which is on a node breaks a rule of its own beside those that came after it. Had these come first, it would have been
+	// Exceeds says that a pod which is on a node breaks a rule of its own together with those that came after it. Had these come first, it would have been
 	// excluded.
 	Exceeds(s *Shape, n NodeID, scope DomainID) bool
 	// Mark is equal for two nodes that are alike in all that the rules ask.
@@ -135,7 +135,7 @@ func (c *Cluster) EachPod(f func(pod *corev1.Pod, n NodeID)) {
 	}
 }
 
-// AnyRepelling says whether any pod has required anti-affinity that may be about pods of some namespaces.
+// AnyRepelling reports whether any pod has required anti-affinity that may be about pods of some namespaces.
 func (c *Cluster) AnyRepelling(namespaces []string) bool {
 	return len(c.repelling[anyNamespace]) > 0 || slices.ContainsFunc(namespaces, func(ns string) bool { return len(c.repelling[ns]) > 0 })
 }
@@ -204,13 +204,13 @@ func (c *Cluster) EachNode(f func(NodeID)) {
 	}
 }
 
-// Selects says whether the selector and the required affinity of a shape take a node.
+// Selects reports whether the selector and the required affinity of a shape take a node.
 func (c *Cluster) Selects(s *Shape, n NodeID) bool {
 	_, mismatch := c.labelsMismatch(c.nodes[n], s)
 	return !mismatch
 }
 
-// Tolerates says whether pods of a shape tolerate all taints of a node that keep pods off.
+// Tolerates reports whether pods of a shape tolerate all taints of a node that keep pods off.
 func (c *Cluster) Tolerates(s *Shape, n NodeID) bool {
 	for i := range c.nodes[n].spec.taints {
 		if !c.tolerated(s, &c.nodes[n].spec.taints[i]) {

@@ -181,7 +181,7 @@ func uncountedOf(pod *corev1.Pod) []string {
 	return nil
 }
 
-// bindsOf says whether the pod has rules that binders count: about other pods, but for those of exclusive, or of volumes.
+// bindsOf reports whether the pod has rules that binders count: about other pods, but for those of exclusive, or of volumes.
 func bindsOf(pod *corev1.Pod, exclusive int) bool {
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		return true

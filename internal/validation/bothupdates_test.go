@@ -20,7 +20,7 @@ func TestGraphOfBothVersions(t *testing.T) {
 	)
 	inPod := gpuBeta + ", experimental: {gpuMemoryService: {}, failover: {}}"
 	inPodAlpha := gpuAlpha + ", gpuMemoryService: {enabled: true}, failover: {enabled: true}"
-	const discovery = `metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Invalid value: "": must be "container" beside failover of mode `
+	const discovery = `metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Invalid value: "": must be "container" with failover of mode `
 	for name, tc := range map[string]struct{ version, spec, worker, want string }{
 		"devices between pods of another framework": {"v1beta1", "backendFramework: sglang", gpuBeta + ", experimental: {gpuMemoryService: {mode: InterPod}}",
 			worker0 + `experimental.gpuMemoryService.mode: Invalid value: "InterPod": is for vLLM only; set spec.backendFramework to vllm, or use mode IntraPod`},

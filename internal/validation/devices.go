@@ -152,7 +152,7 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	if !inPod || mode == "container" {
 		return nil
 	}
-	return one(badValue(field.ErrorTypeInvalid, annotationPath(annotationDiscoveryMode), mode, `must be "container" beside failover of mode %s`, field.WordIntraPod))
+	return one(badValue(field.ErrorTypeInvalid, annotationPath(annotationDiscoveryMode), mode, `must be "container" with failover of mode %s`, field.WordIntraPod))
 }
 
 // checkpoint checks what its fields say of each other. The rest is kept as written.
@@ -187,7 +187,7 @@ func checkpoint(s service) field.ErrorList {
 		return errs
 	}
 	if c.CheckpointRef != "" {
-		errs = append(errs, field.Forbidden(path.Child("job"), "cannot be set beside checkpointRef: nothing is to be made; remove one of the two"))
+		errs = append(errs, field.Forbidden(path.Child("job"), "cannot be set together with checkpointRef: nothing is to be made; remove one of the two"))
 	}
 	clients := path.Child("job", "gmsClientContainers")
 	if len(c.Job.Clients) > 0 && (g == nil || g.Mode == interPod) {

@@ -36,7 +36,7 @@ func limitOf(node *storagev1.CSINode, driver string) (limit int, limited bool) {
 	return 0, false
 }
 
-// full says whether one more pod would have a node attach more volumes than its driver does there.
+// full reports whether one more pod would have a node attach more volumes than its driver does there.
 func (b *binding) full(of *class, n topology.NodeID) string {
 	node := b.store.nodes[b.cluster.NodeName(n)]
 	if node == nil {

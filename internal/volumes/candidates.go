@@ -49,7 +49,7 @@ func (s *Store) volumeOf(of *corev1.PersistentVolume) *volume {
 	return v
 }
 
-// reaches says whether the node affinity of a volume takes a node with some labels.
+// reaches reports whether the node affinity of a volume takes a node with some labels.
 func (s *Store) reaches(v *volume, of map[string]string) bool {
 	if v.required == nil {
 		return !v.nowhere
@@ -73,7 +73,7 @@ func capacityOf(of *storagev1.CSIStorageCapacity) *capacity {
 	return &capacity{of, nodes}
 }
 
-// holds says whether a volume of a size can be made from the capacity.
+// holds reports whether a volume of a size can be made from the capacity.
 func (c *capacity) holds(size int64) bool {
 	limit := c.Capacity
 	if c.MaximumVolumeSize != nil {

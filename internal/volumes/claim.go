@@ -37,7 +37,7 @@ type claim struct {
 	free *candidates
 	// lacks is what keeps a volume from being made for the claim, by node.
 	lacks map[string]string
-	// spend takes what was looked at; nil: nobody counts.
+	// spend takes what was looked at; nil: it is not counted.
 	spend func(comparisons int)
 }
 
@@ -245,7 +245,7 @@ func (c *claim) spent(comparisons int) {
 	}
 }
 
-// allows says whether a node is in one of the topologies that a class allows; without any, all are.
+// allows reports whether a node is in one of the topologies that a class allows; without any, all are.
 func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	return len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.TopologySelectorTerm) bool {
 		return len(t.MatchLabelExpressions) > 0 && !slices.ContainsFunc(t.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
@@ -255,7 +255,7 @@ func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	})
 }
 
-// hasCapacity says whether the driver of a class reports enough capacity for a claim where a node is; true for a driver that does not report any.
+// hasCapacity reports whether the driver of a class reports enough capacity for a claim where a node is; true for a driver that does not report any.
 func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	size, asked := c.object.Spec.Resources.Requests[corev1.ResourceStorage]
 	driver := s.drivers[c.class.Provisioner]

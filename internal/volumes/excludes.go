@@ -42,7 +42,7 @@ func (b *binding) Leads(*topology.Shape, topology.NodeID) bool { return false }
 // Exceeds implements topology.Binding.
 func (b *binding) Exceeds(*topology.Shape, topology.NodeID, topology.DomainID) bool { return false }
 
-// tied says whether the volume that the first pod of a claim gets is out of a node's reach.
+// tied reports whether the volume that the first pod of a claim gets is out of a node's reach.
 func (b *binding) tied(u *use, n topology.NodeID) string {
 	for at := range u.pods {
 		if at == n {
@@ -60,7 +60,7 @@ func (b *binding) tied(u *use, n topology.NodeID) string {
 	return ""
 }
 
-// sameSegment says whether a volume that a driver makes for one node is to be used on another one.
+// sameSegment reports whether a volume that a driver makes for one node is to be used on another one.
 func (b *binding) sameSegment(driver string, at, n topology.NodeID) bool {
 	node := b.store.nodes[b.cluster.NodeName(at)]
 	if node == nil {

@@ -44,13 +44,13 @@ func waits(class *storagev1.StorageClass) bool {
 	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// isFor says whether a volume is bound to a claim, or kept for it.
+// isFor reports whether a volume is bound to a claim, or kept for it.
 func isFor(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && (ref.UID == "" || ref.UID == c.UID)
 }
 
-// offers says whether a volume is what a claim asks for.
+// offers reports whether a volume is what a claim asks for.
 func offers(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	size, filesystem := v.Spec.Capacity[corev1.ResourceStorage], corev1.PersistentVolumeFilesystem
 	return size.Cmp(c.Spec.Resources.Requests[corev1.ResourceStorage]) >= 0 && v.DeletionTimestamp == nil &&
@@ -58,7 +58,7 @@ func offers(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 		ptr.Deref(v.Spec.VolumeAttributesClassName, "") == ptr.Deref(c.Spec.VolumeAttributesClassName, "")
 }
 
-// suits says whether a volume that nothing has may be bound to a claim.
+// suits reports whether a volume that nothing has may be bound to a claim.
 func suits(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	if v.Status.Phase != corev1.VolumeAvailable || classOfVolume(v) != classOfClaim(c) {
 		return false

@@ -18,7 +18,7 @@ type rule struct {
 	together bool
 	// full are the nodes on which a driver attaches no further volume.
 	full map[string]string
-	// used is why nobody else may use a claim.
+	// used is why no other pod may use a claim.
 	used string
 }
 

@@ -56,7 +56,7 @@ func (w *world) waitsForAdmissionBy(name, gate string, parts ...string) {
 
 var _ = Describe("A graph whose pods another controller holds", func() {
 	// The gates of others come first: nothing is planned or reserved before the last of them is gone, what was added to the pods holds, and a gang that
-	// loses a pod waits for admission again, whole.
+	// loses a pod waits for admission again, as a unit.
 	It("is placed when all of a gang is admitted, where that allows it", suite.Core, func(ctx SpecContext) {
 		w := newWorld(ctx, "foreign-gates", racks(2, 8, "a/r0", "a/r1", "a/r2")...)
 		held := worker(1, 2, 8, "rack")

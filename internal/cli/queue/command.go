@@ -29,9 +29,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "List what waits to be placed, since when and why, in the order in which it is planned",
-		Long: "Lists the DynamoGraphDeployments that are not placed whole, of all namespaces, in the order in which the operator plans them: higher\n" +
-			"priority first, and within one priority the namespaces in turn, each with its oldest first. A deployment that does not fit keeps\n" +
-			"nobody behind it from being placed. What waits for admission, by Kueue for example, is not planned yet and comes last, without a\n" +
+		Long: "Lists the DynamoGraphDeployments that are not fully placed, of all namespaces, in the order in which the operator plans them: higher\n" +
+			"priority first, and within one priority the namespaces in turn, each with its oldest first. A deployment that does not fit does\n" +
+			"not block those behind it. What waits for admission, by Kueue for example, is not planned yet and comes last, without a\n" +
 			"number. With -n only those of one namespace are listed; the numbers still count all.",
 		Example: "  kubectl trellis queue\n  kubectl trellis queue -n team-a -o json",
 		Args:    cli.NoArguments,

@@ -48,7 +48,7 @@ type World struct {
 
 // Filters let pods onto nodes, as a scheduler does.
 type Filters interface {
-	// Lets says whether a pod may be bound to a node, beside the pods that are bound.
+	// Lets reports whether a pod may be bound to a node, given the pods that are bound.
 	Lets(pod *corev1.Pod, node string) bool
 	// Set replaces the bound pods.
 	Set(pods []*corev1.Pod)
